@@ -1,0 +1,55 @@
+"""Headgate: keyed streams on Spark under routing that adapts.
+
+    import headgate as hg
+    from headgate import agg
+
+    stage = hg.Stage(key="user", operator=hg.Aggregate(n=agg.count()), checkpoint="...", sink=hg.sinks.Parquet("..."))
+    events.writeStream.foreachBatch(stage).start()
+
+What needs Spark (`Stage`, `configure`, `sinks`) is loaded when it is first named, so everything else works without pyspark.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from headgate import errors, policies
+from headgate.operators import agg
+from headgate.operators.aggregate import Aggregate
+from headgate.operators.history import HistoryWindow
+
+__version__ = "0.1.0"
+__all__ = [
+    "Aggregate",
+    "HistoryWindow",
+    "Stage",
+    "agg",
+    "configure",
+    "errors",
+    "policies",
+    "sinks",
+]
+
+_NEEDS_SPARK = {
+    "Stage": ("headgate.spark.stage", "Stage"),
+    "configure": ("headgate.spark.session", "configure"),
+    "sinks": ("headgate.spark.sinks", None),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NEEDS_SPARK:
+        raise AttributeError(f"module 'headgate' has no attribute {name!r}; it has {', '.join(__all__)}")
+    module, attribute = _NEEDS_SPARK[name]
+    try:
+        loaded = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name and error.name.split(".")[0] == "pyspark":
+            raise ImportError(f"headgate.{name} needs pyspark: pip install 'headgate[spark]'") from error
+        raise
+    return getattr(loaded, attribute) if attribute else loaded
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

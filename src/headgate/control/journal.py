@@ -1,0 +1,93 @@
+"""The journal's codec: one line of JSON for each batch, with its report and its decision.
+
+Sorted keys, no clock, no machine: so the same run writes the same bytes, and replaying a journal with the
+same policy, guard and mode gives the same decisions, byte for byte (Law 5). A line holds the table before
+the decision, hence any first line says where to start. Reading and writing files is the drivers' work.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headgate.control.loop import Decision, Loop
+from headgate.control.modes import Mode
+from headgate.errors import CorruptState, NewerFormat, StaleTable
+from headgate.policies.base import Policy
+from headgate.policies.guard import Guard
+from headgate.reports.batch_report import BatchReport
+from headgate.reports.load_view import LoadView
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line, read back. `start` is the loop's snapshot before the batch, where the writer gave one."""
+
+    report: BatchReport
+    decision: Decision
+    start: Mapping[str, Any] | None = None
+
+
+def encode(report: BatchReport, decision: Decision, *, start: Mapping[str, Any] | None = None) -> str:
+    """One line without its newline.
+
+    Give `start` (the snapshot before the step) with the first line of a file that doesn't begin at the first
+    batch: the view's past is not in the other lines.
+    """
+    line: dict[str, Any] = {
+        "format": FORMAT,
+        "report": report.to_json(),
+        "decision": decision.to_json(),
+    }
+    if start is not None:
+        line["start"] = dict(start)
+    return json.dumps(line, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def decode(line: str) -> Entry:
+    """Read one line."""
+    try:
+        data = json.loads(line)
+        version = data["format"]
+        if version > FORMAT:
+            raise NewerFormat(
+                f"journal line of format {version}, this headgate reads up to {FORMAT}: upgrade it"
+            )
+        report, decision = BatchReport.from_json(data["report"]), Decision.from_json(data["decision"])
+        return Entry(report, decision, data.get("start"))
+    except (ValueError, KeyError, TypeError, StaleTable) as error:
+        raise CorruptState(
+            f"not a journal line ({type(error).__name__}: {error}): {line[:80]!r}; "
+            "a torn last line may be dropped"
+        ) from error
+
+
+def replay(
+    lines: Iterable[str],
+    policy: Policy,
+    guard: Guard,
+    mode: Mode | str,
+    *,
+    view: LoadView | None = None,
+) -> list[Decision]:
+    """Step a fresh loop through the reports, with the user's requests where they were answered.
+
+    Under another policy the decisions differ, but the reports stay those of the recorded run: what the other
+    policy would have met is the simulator's question.
+    """
+    loop: Loop | None = None
+    decisions: list[Decision] = []
+    for line in lines:
+        entry = decode(line)
+        if loop is None and entry.start is not None:
+            loop = Loop.restore({**entry.start, "asked": None}, policy, guard, mode)
+        elif loop is None:
+            loop = Loop(policy, guard, mode, entry.decision.base, view=view)
+        if entry.decision.asked is not None:
+            loop.request_channels(entry.decision.asked)
+        decisions.append(loop.step(entry.report))
+    return decisions

@@ -1,0 +1,200 @@
+"""The loop: the one mutable object of control. `step(report)` gives the decision about the next batch.
+
+Suggest (policy), judge (guard), enact (`plans.apply`) stay in three places; the loop only keeps what lasts
+between batches: the table, the view, when the table last changed, and what the user asked for.
+
+Laws: a decision depends on the snapshot and the report alone (5); a plan from a stale table is refused by
+name, and a policy that raises, or proposes nonsense, is a refusal and never stops the stream (7).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headgate.control.modes import Mode
+from headgate.errors import BatchOrder, ConfigError, StaleTable
+from headgate.ids import BatchId
+from headgate.plans.plan import Plan, apply
+from headgate.plans.refusal import Reason, Refusal
+from headgate.policies.base import Policy, bytes_moved
+from headgate.policies.guard import Guard
+from headgate.reports.batch_report import BatchReport
+from headgate.reports.load_view import LoadView, fold
+from headgate.routing.table import Table, rescale
+
+RESCALE = "rescale"
+"""The policy name of a plan that the user asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What was decided after a batch.
+
+    `base` is the newest table before the decision and `table` the one for the next batch: the same object if
+    nothing changes. `asked` is the number of channels that the user asked for, if this step answered that.
+    """
+
+    batch: BatchId
+    mode: Mode
+    plan: Plan | None
+    refusal: Refusal | None
+    base: Table
+    table: Table
+    asked: int | None = None
+
+    @property
+    def changed(self) -> bool:
+        """True when the next batch has a new table."""
+        return self.table is not self.base
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-native values; `table` is left out, since the plan and `base` give it."""
+        return {
+            "batch": self.batch,
+            "mode": self.mode.value,
+            "plan": None if self.plan is None else self.plan.to_json(),
+            "refusal": None if self.refusal is None else self.refusal.to_json(),
+            "base": self.base.to_json(),
+            "asked": self.asked,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Decision:
+        """Read what `to_json` wrote."""
+        base, batch = Table.from_json(data["base"]), data["batch"]
+        plan = None if data["plan"] is None else Plan.from_json(data["plan"])
+        refusal = None if data["refusal"] is None else Refusal.from_json(data["refusal"])
+        carried_out = plan is not None and refusal is None
+        table = apply(plan, base, batch + 1) if plan is not None and carried_out else base
+        mode, asked = Mode(data["mode"]), data["asked"]
+        return cls(batch=batch, mode=mode, plan=plan, refusal=refusal, base=base, table=table, asked=asked)
+
+
+class Loop:
+    """Keeps the table in force and decides the next one. One caller steps it; anyone may ask for channels."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        guard: Guard,
+        mode: Mode | str,
+        table: Table,
+        *,
+        view: LoadView | None = None,
+    ) -> None:
+        """Start from a table; `view` carries the smoothing's settings (and, on restore, its past)."""
+        self.policy = policy
+        self.guard = guard
+        self.mode = Mode.parse(mode)
+        self.table = table
+        self.view = LoadView() if view is None else view
+        self._last_batch: BatchId | None = None
+        self._last_change: BatchId | None = None
+        self._asked: deque[int] = deque(maxlen=1)  # append and pop are atomic: a request is never half seen
+
+    def request_channels(self, channels: int) -> None:
+        """Ask for a number of channels; the next step answers, the last request before it wins."""
+        if not 1 <= channels <= self.table.hash_bins:
+            raise ConfigError(
+                f"{channels} channels for {self.table.hash_bins} bins: ask for 1 to {self.table.hash_bins}"
+            )
+        self._asked.append(int(channels))
+
+    def step(self, report: BatchReport) -> Decision:
+        """Take in the report of a finished batch and decide the table from the next batch on."""
+        if self._last_batch is not None and report.batch <= self._last_batch:
+            raise BatchOrder(
+                f"batch {report.batch} was reported after batch {self._last_batch}: a committed batch is not "
+                f"stepped again; restore the loop from the snapshot of the batch before it"
+            )
+        asked = self._asked.pop() if self._asked else None
+        base = self.table
+        self.view = fold(self.view, report, base)
+        self._last_batch = report.batch
+        plan: Plan | None
+        table: Table | None = None
+        if asked is not None:
+            plan, refusal, table = self._rescale(asked, report.batch)
+        else:
+            plan, refusal = self._consult()
+            if plan is not None and refusal is None:
+                plan, refusal, table = self._judge(plan, report.batch)
+        if table is not None:
+            self.table = table
+            self.view = self.view.under(table)
+            self._last_change = report.batch
+        return Decision(
+            batch=report.batch,
+            mode=self.mode,
+            plan=plan,
+            refusal=refusal,
+            base=base,
+            table=self.table,
+            asked=asked,
+        )
+
+    def _rescale(self, channels: int, batch: BatchId) -> tuple[Plan, Refusal | None, Table | None]:
+        moves = rescale(self.table, channels, self.view.bin_loads(self.table))
+        plan = Plan(
+            policy=RESCALE,
+            from_version=self.table.version,
+            moves=moves,
+            channels=None if channels == self.table.channels else channels,
+            cost=float(bytes_moved(self.view, moves)),
+            reason=f"asked for {channels} channels, had {self.table.channels}",
+        )
+        if plan.is_empty:
+            return plan, Refusal(Reason.nothing_to_do, f"there are {channels} channels already"), None
+        return plan, None, apply(plan, self.table, batch + 1)
+
+    def _consult(self) -> tuple[Plan | None, Refusal | None]:
+        if self.mode is Mode.observe:
+            return None, Refusal(Reason.observe_only, "the policy was not asked")
+        try:
+            plan = self.policy.propose(self.view, self.table)
+        except Exception as error:
+            return None, Refusal(Reason.policy_raised, f"{type(error).__name__}: {error}")
+        if plan is not None and not isinstance(plan, Plan):
+            return None, Refusal(
+                Reason.invalid_plan, f"the policy returned a {type(plan).__name__}, not a Plan"
+            )
+        return plan, None
+
+    def _judge(self, plan: Plan, batch: BatchId) -> tuple[Plan, Refusal | None, Table | None]:
+        try:
+            apply(plan, self.table, batch + 1)  # the whole plan must be sound, not only what is kept of it
+            plan = self.guard.fit(plan, self.view)
+            if plan.is_empty:
+                return plan, Refusal(Reason.nothing_to_do, plan.reason), None
+            table = apply(plan, self.table, batch + 1)
+            refusal = self.guard.judge(plan, self.view, batch=batch, last_change=self._last_change)
+        except StaleTable as error:
+            return plan, Refusal(Reason.stale_table, str(error)), None
+        except Exception as error:
+            return plan, Refusal(Reason.invalid_plan, f"{type(error).__name__}: {error}"), None
+        if refusal is None and self.mode is Mode.advise:
+            refusal = Refusal(Reason.advise_only, "the guard would let it pass")
+        return plan, refusal, table if refusal is None else None
+
+    def snapshot(self) -> dict[str, Any]:
+        """All that lasts between batches, JSON-native: commit it with the batch."""
+        return {
+            "table": self.table.to_json(),
+            "view": self.view.to_json(),
+            "last_batch": self._last_batch,
+            "last_change": self._last_change,
+            "asked": self._asked[-1] if self._asked else None,
+        }
+
+    @classmethod
+    def restore(cls, state: Mapping[str, Any], policy: Policy, guard: Guard, mode: Mode | str) -> Loop:
+        """A loop that goes on exactly where the snapshot was taken."""
+        view = LoadView.from_json(state["view"])
+        loop = cls(policy, guard, mode, Table.from_json(state["table"]), view=view)
+        loop._last_batch, loop._last_change = state["last_batch"], state["last_change"]
+        if state["asked"] is not None:
+            loop._asked.append(state["asked"])
+        return loop

@@ -1,0 +1,78 @@
+"""What can go wrong, as a tree.
+
+    HeadgateError
+    ├── ConfigError (ValueError)        misuse: an argument, a name, a plan or a table that cannot be
+    │   ├── MissingColumn               the stream lacks a column that the stage names
+    │   └── UnsupportedType             a column's type has no compiled form here
+    ├── CheckpointMismatch              operator, key, schema or bins changed since the checkpoint was made
+    ├── CheckpointError                 the checkpoint cannot be read or written
+    │   ├── CorruptState                bytes that fail their checksum or their shape
+    │   ├── NewerFormat                 written by a later headgate
+    │   └── StorageFull                 no room for the batch's delta
+    ├── BatchOrder                      a batch id that leaves a gap or was superseded
+    ├── SinkFailed                      the output could not be published; the batch may be retried
+    ├── ArithmeticOverflow (ArithmeticError)   an aggregate left the range of its type
+    ├── TaskFailed                      a channel's task failed; the engine's own error is the cause
+    └── StaleTable                      a plan made from a table that is no longer in force
+
+Law: each message says what happened, where, and the remedy; the raiser writes it. Every error pickles, since
+tasks raise on one machine and the driver reads on another.
+"""
+
+from __future__ import annotations
+
+
+class HeadgateError(Exception):
+    """The base of every error that headgate raises on purpose."""
+
+
+class ConfigError(HeadgateError, ValueError):
+    """Misuse: a value that cannot be, named with its remedy."""
+
+
+class MissingColumn(ConfigError):
+    """The stream lacks a column that the stage names."""
+
+
+class UnsupportedType(ConfigError):
+    """A column's type has no compiled form here."""
+
+
+class CheckpointMismatch(HeadgateError):
+    """Operator, key, schema or bins changed since the checkpoint was made."""
+
+
+class CheckpointError(HeadgateError):
+    """The checkpoint cannot be read or written."""
+
+
+class CorruptState(CheckpointError):
+    """Stored bytes fail their checksum or their shape."""
+
+
+class NewerFormat(CheckpointError):
+    """The stored format was written by a later headgate."""
+
+
+class StorageFull(CheckpointError):
+    """The store has no room for the batch's delta."""
+
+
+class BatchOrder(HeadgateError):
+    """A batch id leaves a gap or was superseded."""
+
+
+class SinkFailed(HeadgateError):
+    """The output could not be published; the batch may be retried."""
+
+
+class ArithmeticOverflow(HeadgateError, ArithmeticError):
+    """An aggregate left the range of its type."""
+
+
+class TaskFailed(HeadgateError):
+    """A channel's task failed; the engine's own error is chained as the cause."""
+
+
+class StaleTable(HeadgateError):
+    """A plan was made from a table that is no longer in force."""

@@ -1,0 +1,89 @@
+"""A running aggregate per key, emitting the updated keys of each batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from headgate.errors import ConfigError
+from headgate.operators.agg import Agg
+from headgate.operators.base import BoundOperator, Chunk
+from headgate.state.keys import KeySpec
+from headgate.state.lanes import LaneColumn
+from headgate.state.layout import StateLayout
+from headgate.state.section import Extract
+from headgate.state.table import BinTable
+
+
+class Aggregate:
+    """`groupBy(key).agg(...)` over the whole stream.
+
+    Each batch emits one row for each key that it touched: the key columns, then the aggregates in the order given.
+
+    >>> from headgate import agg
+    >>> Aggregate(n=agg.count(), total=agg.sum("amount"))
+    Aggregate(n=count(), total=sum('amount'))
+    """
+
+    def __init__(self, **aggregates: Agg) -> None:
+        if not aggregates:
+            raise ConfigError(
+                "Aggregate() has nothing to compute; give it columns, as in Aggregate(n=agg.count())"
+            )
+        for name, value in aggregates.items():
+            if not isinstance(value, Agg):
+                raise ConfigError(
+                    f"{name}={value!r} is not an aggregate; write {name}=agg.sum('column') or the like"
+                )
+        self.aggregates = aggregates
+
+    def __repr__(self) -> str:
+        return f"Aggregate({', '.join(f'{n}={a!r}' for n, a in self.aggregates.items())})"
+
+    def bind(self, key: KeySpec, schema: pa.Schema) -> BoundAggregate:
+        """Check the aggregates against the stream's columns."""
+        clash = [n for n in self.aggregates if n in key.names]
+        if clash:
+            raise ConfigError(
+                f"output column {clash[0]!r} has the name of a key column; give the aggregate another name"
+            )
+        return BoundAggregate(self, key, schema)
+
+
+class BoundAggregate(BoundOperator):
+    """An aggregate that knows its types."""
+
+    def __init__(self, config: Aggregate, key: KeySpec, schema: pa.Schema) -> None:
+        self.config, self.key = config, key
+        self.parts = [a.bind(name, schema) for name, a in config.aggregates.items()]
+        self.layout = StateLayout(key.is_fixed, tuple(c for part in self.parts for c in part.columns()))
+        self.inputs = tuple(dict.fromkeys(p.column for p in self.parts if p.column is not None))
+        self.ordered = any(p.ordered for p in self.parts)
+        fields = [*zip(key.names, key.types, strict=True), *((p.name, p.type) for p in self.parts)]
+        self.output = pa.schema([pa.field(n, t) for n, t in fields])
+        self._types = {c: str(schema.field(c).type) for c in self.inputs}
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {"operator": repr(self.config), "inputs": self._types, "state": self.layout.fingerprint()}
+
+    def lanes(self, rows: pa.RecordBatch) -> dict[str, LaneColumn]:
+        lanes: dict[str, LaneColumn] = {}
+        for part in self.parts:
+            if part.column is not None and part.input not in lanes:
+                lane = part.lane(rows)
+                assert lane is not None
+                lanes[part.input] = lane
+        return lanes
+
+    def update(
+        self, table: BinTable, slots: NDArray[np.int64], order: NDArray[np.int64], chunk: Chunk
+    ) -> None:
+        for part in self.parts:
+            part.update(table, slots, order, chunk)
+
+    def key_output(self, touched: Extract) -> pa.RecordBatch | None:
+        arrays = [*self.key.decode(touched.keys), *(p.answer(touched) for p in self.parts)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.output)

@@ -1,0 +1,93 @@
+"""What an operator is.
+
+An `Operator` is configuration that a user writes. `bind` checks it against the key and the schema and gives a `BoundOperator`: the
+layout of its state and the compiled steps over one bin's rows. The law for an implementer: what `update` does to a key depends on that
+key's state and its rows in order, and on nothing else (not on the bin, the channel, or other keys). Then every routing gives
+the same answer.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from headgate.errors import MissingColumn
+from headgate.state.keys import KeyColumn, KeySpec
+from headgate.state.lanes import LaneColumn
+from headgate.state.layout import StateLayout
+from headgate.state.section import Extract
+from headgate.state.table import BinTable
+
+
+@dataclass
+class Chunk:
+    """Some rows of one channel: keys, the operator's input columns as lanes, and room for per-row results."""
+
+    rows: pa.RecordBatch
+    keys: KeyColumn
+    lanes: dict[str, LaneColumn]
+    results: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+class BoundOperator(ABC):
+    """An operator that knows its types."""
+
+    key: KeySpec
+    layout: StateLayout
+    inputs: tuple[str, ...]
+    ordered: bool
+    """Whether the order of a key's rows matters; if so the stage processes them in the order of the source."""
+    output: pa.Schema
+
+    @abstractmethod
+    def fingerprint(self) -> dict[str, Any]:
+        """JSON-ready identity: a checkpoint goes on only under an equal one."""
+
+    @abstractmethod
+    def lanes(self, rows: pa.RecordBatch) -> dict[str, LaneColumn]:
+        """The input columns as compiled code wants them."""
+
+    def begin(self, chunk: Chunk) -> None:
+        """Prepare per-row results."""
+        return None
+
+    @abstractmethod
+    def update(
+        self, table: BinTable, slots: NDArray[np.int64], order: NDArray[np.int64], chunk: Chunk
+    ) -> None:
+        """Apply the chunk's rows `order` (all of one bin) to the state rows `slots`."""
+
+    def row_output(self, chunk: Chunk) -> pa.RecordBatch | None:
+        """Rows to emit for a chunk, if this operator answers row by row."""
+        return None
+
+    def key_output(self, touched: Extract) -> pa.RecordBatch | None:
+        """Rows to emit at the batch's end, if this operator answers by key."""
+        return None
+
+
+@runtime_checkable
+class Operator(Protocol):
+    """Configuration of an operator."""
+
+    def bind(self, key: KeySpec, schema: pa.Schema) -> BoundOperator:
+        """Check this configuration against the data."""
+        ...
+
+
+def column_type(schema: pa.Schema, name: str, what: str) -> pa.DataType:
+    """Type of an input column, or an error that lists the columns there are."""
+    index = schema.get_field_index(name)
+    if index < 0:
+        raise MissingColumn(
+            f"{what} reads column {name!r}, but the stream has {', '.join(map(repr, schema.names))}"
+        )
+    return schema.field(index).type

@@ -1,0 +1,65 @@
+"""One channel's work in one batch, without Spark: rows in, touched state and output out.
+
+Rows are sorted by bin (stably, so the order within a key is kept) and each bin's table is brought up to date by compiled code. The
+caller says where tables come from (`open_bin`) and what becomes of the pieces; tests give it plain memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from headgate.operators.base import BoundOperator, Chunk
+from headgate.state.kernels import sort_by_bin
+from headgate.state.section import Extract, extract, join_extracts
+from headgate.state.table import BinTable
+
+
+class ChannelRun:
+    """The state tables that a batch touches, and what it emits. Feed rows, then `finish`."""
+
+    def __init__(self, operator: BoundOperator, open_bin: Callable[[int], BinTable], bins: int) -> None:
+        self.operator, self._open, self._bins = operator, open_bin, bins
+        self.tables: dict[int, BinTable] = {}
+        self.rows_of_bin = np.zeros(bins, np.int64)
+        self.output: list[pa.RecordBatch] = []
+
+    def feed(self, rows: pa.RecordBatch, hashes: NDArray[np.int64], bins: NDArray[np.int32]) -> None:
+        """Process rows whose key hashes and bins are known."""
+        if rows.num_rows == 0:
+            return
+        op = self.operator
+        keys = op.key.encode([rows.column(n) for n in op.key.names], hashes)
+        chunk = Chunk(rows, keys, op.lanes(rows))
+        op.begin(chunk)
+        order, starts = sort_by_bin(bins, self._bins)
+        for b in np.flatnonzero(np.diff(starts)).tolist():
+            mine = order[starts[b] : starts[b + 1]]
+            table = self.table(b)
+            op.update(table, table.probe(keys, mine), mine, chunk)
+            self.rows_of_bin[b] += len(mine)
+        emitted = op.row_output(chunk)
+        if emitted is not None:
+            self.output.append(emitted)
+
+    def table(self, b: int) -> BinTable:
+        """The table of a bin, ready for this batch."""
+        table = self.tables.get(b)
+        if table is None:
+            table = self.tables[b] = self._open(b)
+            table.begin()
+        return table
+
+    def finish(self) -> dict[int, Extract]:
+        """What the batch changed, by bin; `output` is then complete."""
+        touched = {
+            b: extract(t, t.touched, whole=False) for b, t in sorted(self.tables.items()) if len(t.touched)
+        }
+        if touched:
+            emitted = self.operator.key_output(join_extracts(list(touched.values())))
+            if emitted is not None:
+                self.output.append(emitted)
+        return touched

@@ -1,0 +1,37 @@
+"""Policies by name: `get("flux-load")`. A policy may also be made by hand, with its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+
+from headgate.errors import ConfigError
+from headgate.policies.base import Policy
+from headgate.policies.flux_load import FluxLoad
+from headgate.policies.guard import Guard
+from headgate.policies.static import Static
+
+__all__ = ["FluxLoad", "Guard", "Policy", "Static", "get", "names"]
+
+_MAKERS: dict[str, Callable[[], Policy]] = {"static": Static, "flux-load": FluxLoad}
+
+
+def names() -> tuple[str, ...]:
+    """The names that `get` knows."""
+    return tuple(sorted(_MAKERS))
+
+
+def get(policy: str | Policy) -> Policy:
+    """The policy of a name, with its default settings; a policy is returned as it is."""
+    if not isinstance(policy, str):
+        if isinstance(policy, Policy):
+            return policy
+        raise ConfigError(
+            f"{policy!r} is no policy: it needs name, initial(bins, channels), propose(view, table)"
+        )
+    maker = _MAKERS.get(policy)
+    if maker is None:
+        close = get_close_matches(policy.replace("_", "-").lower(), _MAKERS, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise ConfigError(f"unknown policy {policy!r}: the names are {', '.join(names())}{hint}")
+    return maker()

@@ -1,0 +1,27 @@
+"""The baseline of every comparison: hash partitioning that never changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headgate.plans.plan import Plan
+from headgate.reports.load_view import LoadView
+from headgate.routing.table import Table
+
+
+@dataclass(frozen=True)
+class Static:
+    """Bins dealt round robin, for good. A rescale asked for by the user still works."""
+
+    @property
+    def name(self) -> str:
+        """`static`."""
+        return "static"
+
+    def initial(self, bins: int, channels: int) -> Table:
+        """Deal the bins round robin."""
+        return Table.uniform(bins, channels)
+
+    def propose(self, view: LoadView, table: Table) -> Plan | None:
+        """Nothing, ever."""
+        return None

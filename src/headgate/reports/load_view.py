@@ -1,0 +1,181 @@
+"""The load as policies see it: smoothed over batches, and under the table that will be in force.
+
+    work(b)  <- (1 - alpha) work(b) + alpha x(b)           x: the bin's rows, or its busy_ms
+    cost(c)  <- (1 - alpha) cost(c) + alpha busy_ms(c) / rows(c)
+    load(c)   = cost(c) * sum of work(b) over the bins that the table puts on c
+
+The first report is taken whole. With basis `rows` (Flux's prediction, section 5.3) a bin's rows are its own
+and the cost of a row is the channel's, so slow machines are seen as slow. A handful of rows may show
+a channel to be faster, never slower: that would be its fixed overhead. A channel without rows keeps its cost,
+or else a slow one would be emptied, forgotten, filled and emptied again; one never measured has the mean.
+With basis `busy` the measured time is the bin's own, wherever it runs: right where bins differ in cost per
+row and channels do not.
+
+Law: the load of a channel is computed from bins under a table, never from where the rows were; so a move that
+was decided but not yet seen counts at once (no ping-pong), and so does a pin, through the hot key's rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from headgate.errors import ConfigError
+from headgate.ids import Bin, Channel
+from headgate.reports.batch_report import BatchReport, HotKey, columns_of, records_of
+from headgate.routing.table import Table
+
+Basis = Literal["rows", "busy"]
+
+_HANDFUL = 0.05  # of the mean rows of a channel
+
+
+@dataclass(frozen=True)
+class LoadView:
+    """Smoothed loads; `LoadView()` is the view before the first report. Make the next with `fold`."""
+
+    alpha: float = 0.5
+    basis: Basis = "rows"
+    reports: int = 0
+    bin_work: Mapping[Bin, float] = field(default_factory=dict)
+    bin_bytes: Mapping[Bin, int] = field(default_factory=dict)
+    channel_cost_ms: Mapping[Channel, float] = field(default_factory=dict)
+    hot_keys: tuple[HotKey, ...] = ()
+    pinned: Mapping[Bin, int] = field(default_factory=dict)
+    channel_load: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check the two settings."""
+        if not 0 < self.alpha <= 1:
+            raise ConfigError(f"alpha={self.alpha} is outside (0, 1]: 1 trusts the last batch alone")
+        if self.basis not in ("rows", "busy"):
+            raise ConfigError(f"basis={self.basis!r} is neither 'rows' nor 'busy'")
+
+    def row_cost_ms(self, channel: Channel) -> float:
+        """The ms that one unit of work takes on a channel; 1 with basis `busy`."""
+        return 1.0 if self.basis == "busy" else self._measured_cost_ms(channel)
+
+    def _measured_cost_ms(self, channel: Channel) -> float:
+        known = self.channel_cost_ms
+        if channel in known:
+            return known[channel]
+        return sum(known.values()) / len(known) if known else 1.0
+
+    def bin_load(self, bin: Bin, channel: Channel) -> float:
+        """The ms per batch that a bin would take on a channel."""
+        return self.bin_work.get(bin, 0.0) * self.row_cost_ms(channel)
+
+    def bin_loads(self, table: Table) -> dict[Bin, float]:
+        """The ms per batch of every bin where the table has it."""
+        costs = [self.row_cost_ms(channel) for channel in range(table.channels)]
+        return {bin: self.bin_work.get(bin, 0.0) * costs[channel] for bin, channel in table.items()}
+
+    def under(self, table: Table) -> LoadView:
+        """The same knowledge under another table: moves, pins and unpins counted as if already seen."""
+        work = dict(self.bin_work)
+        now = {pin.bin: pin.hash for pin in table.pins}
+        for bin, key_hash in self.pinned.items():
+            if now.get(bin) != key_hash:
+                home = table.home_bin(key_hash)
+                work[home] = work.get(home, 0.0) + work.pop(bin, 0.0)
+        hot_rows = {key.hash: key.rows for key in self.hot_keys}
+        for bin, key_hash in now.items():
+            if self.pinned.get(bin) != key_hash and bin not in work:
+                home = table.home_bin(key_hash)
+                share = min(hot_rows.get(key_hash, 0) * self._work_per_row(home, table), work.get(home, 0.0))
+                work[home] = work.get(home, 0.0) - share
+                work[bin] = share
+        sizes = {bin: self.bin_bytes.get(bin, 0) for bin in work}
+        seen = replace(self, bin_work=work, bin_bytes=sizes, pinned=now)
+        loads = [0.0] * table.channels
+        for bin, load in seen.bin_loads(table).items():
+            loads[table.channel_of[bin]] += load
+        return replace(seen, channel_load=tuple(loads))
+
+    def _work_per_row(self, bin: Bin, table: Table) -> float:
+        return 1.0 if self.basis == "rows" else self._measured_cost_ms(table.channel_of[bin])
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-native values in a stable order; reading them back gives an equal view."""
+        bins = sorted(self.bin_work)
+        channels = sorted(self.channel_cost_ms)
+        return {
+            "alpha": self.alpha,
+            "basis": self.basis,
+            "reports": self.reports,
+            "bins": {
+                "bin": bins,
+                "work": [self.bin_work.get(bin, 0.0) for bin in bins],
+                "state_bytes": [self.bin_bytes.get(bin, 0) for bin in bins],
+            },
+            "channels": {
+                "channel": channels,
+                "cost_ms": [self.channel_cost_ms[channel] for channel in channels],
+            },
+            "hot_keys": columns_of(HotKey, self.hot_keys),
+            "pinned": [[bin, key_hash] for bin, key_hash in self.pinned.items()],
+            "channel_load": list(self.channel_load),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> LoadView:
+        """Read what `to_json` wrote."""
+        bins, channels = data["bins"], data["channels"]
+        return cls(
+            alpha=data["alpha"],
+            basis=data["basis"],
+            reports=data["reports"],
+            bin_work=_pairs(bins["bin"], bins["work"]),
+            bin_bytes=_pairs(bins["bin"], bins["state_bytes"]),
+            channel_cost_ms=_pairs(channels["channel"], channels["cost_ms"]),
+            hot_keys=records_of(HotKey, data["hot_keys"]),
+            pinned=dict(data["pinned"]),
+            channel_load=tuple(data["channel_load"]),
+        )
+
+
+def fold(view: LoadView, report: BatchReport, table: Table) -> LoadView:
+    """The next view: the report smoothed in, then seen under `table`, the newest table decided.
+
+    Bins absent from the report had no rows: their work decays. State bytes are a level, so the last is taken.
+    Cost: one pass over the bins known and the bins reported.
+    """
+    alpha = 1.0 if view.reports == 0 else view.alpha
+    if view.basis == "busy":
+        work_seen = {one.bin: float(one.busy_ms) for one in report.bins}
+    else:
+        work_seen = {one.bin: float(one.rows) for one in report.bins}
+    bytes_seen = {one.bin: int(one.state_bytes) for one in report.bins}
+    before = {bin: work for bin, work in view.bin_work.items() if bin < table.hash_bins or bin in view.pinned}
+    bins = sorted(before.keys() | work_seen.keys())
+    return replace(
+        view,
+        reports=view.reports + 1,
+        bin_work=_smooth(before, work_seen, bins, alpha),
+        bin_bytes={bin: bytes_seen.get(bin, 0) for bin in bins},
+        channel_cost_ms=_costs(view, report, table.channels),
+        hot_keys=report.hot_keys,
+    ).under(table)
+
+
+def _costs(view: LoadView, report: BatchReport, channels: int) -> dict[Channel, float]:
+    costs = {channel: cost for channel, cost in view.channel_cost_ms.items() if channel < channels}
+    few = _HANDFUL * sum(one.rows for one in report.channels) / max(len(report.channels), 1)
+    for one in report.channels:
+        if one.rows <= 0 or one.busy_ms <= 0 or one.channel >= channels:
+            continue
+        seen, known = float(one.busy_ms) / int(one.rows), costs.get(one.channel)
+        if one.rows >= few or (known is not None and seen < known):
+            costs[one.channel] = seen if known is None else (1 - view.alpha) * known + view.alpha * seen
+    return {channel: costs[channel] for channel in sorted(costs)}
+
+
+def _smooth(
+    old: Mapping[int, float], new: Mapping[int, float], keys: Iterable[int], alpha: float
+) -> dict[int, float]:
+    return {key: (1 - alpha) * old.get(key, 0.0) + alpha * new.get(key, 0.0) for key in keys}
+
+
+def _pairs(keys: list[int], values: list[Any]) -> dict[int, Any]:
+    return dict(zip(keys, values, strict=True))

@@ -1,0 +1,32 @@
+"""Builders of partitioning functions: scan, redist and readj as in the paper, and `place` for bins and
+pins together.
+"""
+
+from headgate.routing.builders.placement import Bins, Hot, Placement, place
+from headgate.routing.builders.problem import Assignment, Objective, Problem
+from headgate.routing.builders.readj import readj
+from headgate.routing.builders.rebuild import ALGORITHMS, Rebuilt, builder, rebuild
+from headgate.routing.builders.redist import redist
+from headgate.routing.builders.scan import scan
+from headgate.routing.builders.too_hot import HotKey, busiest_bound, imbalance_bound, too_hot
+
+__all__ = [
+    "ALGORITHMS",
+    "Assignment",
+    "Bins",
+    "Hot",
+    "HotKey",
+    "Objective",
+    "Placement",
+    "Problem",
+    "Rebuilt",
+    "builder",
+    "busiest_bound",
+    "imbalance_bound",
+    "place",
+    "readj",
+    "rebuild",
+    "redist",
+    "scan",
+    "too_hot",
+]

@@ -1,0 +1,296 @@
+"""Bins and pins balanced together: the builders as a stage uses them.
+
+The paper balances the pinned keys among themselves and trusts the ring with the rest (PART-E24: rho ignores
+the tail). A stage measures the load of every bin, so it can do better. Three degrees, by ``tail``:
+
+* ``"ignore"``: the paper. Bins stay, or follow the caller's new map when channels come or go; only pins are placed.
+* ``"see"``: pins are placed on top of the measured load of the bins, which stay.
+* ``"move"`` (default): as "see", then bins and pins together are readjusted until every resource is within tolerance, with as
+  few steps as that takes. A table that is within tolerance already is left alone, so steady load means silence.
+
+Shares are of rows in the smoothed recent past. Not here: smoothing, when to act, and what a move costs in
+time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from headgate.routing.balance import (
+    Floats,
+    Ints,
+    alphas,
+    channel_loads,
+    imbalance_ratios,
+    theta,
+    tracking_threshold,
+)
+from headgate.routing.builders.problem import Objective, Problem
+from headgate.routing.builders.readj import readj
+from headgate.routing.builders.rebuild import Builder, builder
+from headgate.routing.builders.too_hot import HotKey, busiest_bound, too_hot
+
+Tail = Literal["ignore", "see", "move"]
+
+
+@dataclass(frozen=True)
+class Hot:
+    """Tracked hot keys: hash, rows (or any weight), hash bin, and present channel if pinned (-1 if not)."""
+
+    key: npt.NDArray[np.int64]
+    rows: Floats
+    bin: Ints
+    pinned_to: Ints
+
+
+@dataclass(frozen=True)
+class Bins:
+    """The bins: rows of each, not counting keys that are pinned now, present channel, and perhaps distinct
+    keys.
+    """
+
+    rows: Floats
+    channel: Ints
+    keys: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A proposed placement. ``pins`` maps key hash to channel; ``bin_channel`` has every bin's channel.
+
+    ``busiest_before`` and ``busiest_after`` are the busiest channel's rows over the mean (divided by
+    speed), and ``busiest_bound`` what no placement without splitting can beat; ``moved_state`` the share of
+    state that changes channel.
+    """
+
+    pins: dict[int, int]
+    bin_channel: Ints
+    unpinned: tuple[int, ...]
+    too_hot: tuple[HotKey, ...]
+    busiest_before: float
+    busiest_after: float
+    busiest_bound: float
+    ratio_after: float
+    moved_state: float
+    moved_bins: int
+    moved_pins: int
+    channel_rows: Floats = field(repr=False)
+
+
+def place(
+    hot: Hot,
+    bins: Bins,
+    channels: int,
+    *,
+    objective: Objective | None = None,
+    algorithm: str = "redist",
+    tail: Tail = "move",
+    speeds: Floats | None = None,
+    unpin_below: float = 0.5,
+    max_steps: int = 2000,
+) -> Placement:
+    """Decide pins and bins for ``channels`` channels.
+
+    Keys whose share is at least delta (Eq. 17) are pinned; a pinned key is let go when it falls below
+    ``unpin_below * delta``, so that keys near the threshold do not flap. Bins on channels that are going
+    away are spread first, largest to the least loaded. ``max_steps`` bounds the readjustment. One channel:
+    everything there, no pins.
+
+    >>> hot = Hot(np.array([11]), np.array([40.0]), np.array([0]), np.array([-1]))
+    >>> bins = Bins(np.array([45.0, 5.0, 20.0, 20.0]), np.array([0, 0, 1, 1]))
+    >>> plan = place(hot, bins, 2)
+    >>> plan.pins, plan.bin_channel.tolist(), round(plan.busiest_after, 2)
+    ({11: 0}, [0, 0, 1, 1], 1.11)
+    """
+    goal = Objective() if objective is None else objective
+    build = builder(algorithm)
+    if tail not in ("ignore", "see", "move"):
+        raise ValueError(f"tail is 'ignore', 'see' or 'move', got {tail!r}")
+    view = _view(hot, bins, channels, goal, speeds, unpin_below)
+    bin_channel = _spread_orphans(view, channels)
+    present = np.where(view.pin_old >= 0, view.pin_old, bin_channel[view.pin_bin])
+    if tail == "move":
+        pins, bin_channel = _together(view, channels, present, bin_channel, goal, build, max_steps)
+    else:
+        base = channel_loads(view.bin_loads, bin_channel, channels) if tail == "see" else None
+        pins = build(_pin_problem(view, channels, goal, present, base)).channel
+    return _summary(view, pins, bin_channel, channels, goal)
+
+
+@dataclass(frozen=True)
+class _View:
+    """The input in shares: hot keys to be pinned, those let go, and bins without the pinned keys."""
+
+    keys: npt.NDArray[np.int64]
+    pin_share: Floats
+    pin_bin: Ints
+    pin_old: Ints  # present channel, pinned or through the bin; -1 when it goes away
+    was: Ints  # the same before any channel goes away
+    released: npt.NDArray[np.int64]
+    released_state: Floats
+    released_bin: Ints
+    released_from: Ints
+    bin_share: Floats
+    bin_loads: Floats
+    bin_old: Ints
+    speeds: Floats
+    total: float
+
+
+def _view(
+    hot: Hot, bins: Bins, channels: int, goal: Objective, speeds: Floats | None, unpin_below: float
+) -> _View:
+    bin_rows = np.array(bins.rows, dtype=np.float64)
+    bin_old = np.asarray(bins.channel, dtype=np.int64)
+    if bin_rows.shape != bin_old.shape or not bin_rows.size:
+        raise ValueError(
+            f"rows {bin_rows.shape} and channels {bin_old.shape} of the bins must match, and be there"
+        )
+    keys, rows = np.asarray(hot.key, np.int64), np.asarray(hot.rows, np.float64)
+    home, pinned_to = np.asarray(hot.bin, np.int64), np.asarray(hot.pinned_to, np.int64)
+    pinned = pinned_to >= 0
+    total = float(bin_rows.sum() + rows[pinned].sum())
+    share = rows / total if total > 0 else np.zeros_like(rows)
+    delta = 1.0
+    if channels > 1:
+        domain = max(1, int(bins.keys.sum()) if bins.keys is not None else bin_rows.shape[0])
+        delta = tracking_threshold(
+            goal.resources, channels, alpha=goal.alpha, sigma=goal.sigma, domain=domain
+        )
+    keep = (share > 0) & (share >= np.where(pinned, unpin_below, 1.0) * delta) & (channels > 1)
+    let_go = pinned & ~keep
+    np.subtract.at(bin_rows, home[keep & ~pinned], rows[keep & ~pinned])
+    np.add.at(bin_rows, home[let_go], rows[let_go])
+    bin_share = np.maximum(bin_rows, 0.0) / total if total > 0 else np.zeros_like(bin_rows)
+    was = np.where(pinned, pinned_to, bin_old[home])[keep]
+    speed = np.ones(channels) if speeds is None else np.asarray(speeds, dtype=np.float64)
+    if speed.shape != (channels,) or speed.min() <= 0:
+        raise ValueError(f"speeds must be {channels} positive numbers, got {speed}")
+    return _View(
+        keys=keys[keep],
+        pin_share=share[keep],
+        pin_bin=home[keep],
+        pin_old=np.where(was < channels, was, -1),
+        was=was,
+        released=keys[let_go],
+        released_state=goal.resources.state(share[let_go]),
+        released_bin=home[let_go],
+        released_from=pinned_to[let_go],
+        bin_share=bin_share,
+        bin_loads=_bin_loads(bin_share, bins.keys, goal),
+        bin_old=bin_old,
+        speeds=speed / speed.mean(),
+        total=total,
+    )
+
+
+def _bin_loads(share: Floats, keys: Floats | None, goal: Objective) -> Floats:
+    """Loads of bins: a bin of n keys counts as n equal ones (the least quadratic load there can be)."""
+    count = np.ones_like(share) if keys is None else np.maximum(np.asarray(keys, dtype=np.float64), 1.0)
+    return goal.resources.loads(share / count) * count
+
+
+def _spread_orphans(view: _View, channels: int) -> Ints:
+    """Give every bin of a vanished channel to the least loaded one, largest bin first."""
+    channel = view.bin_old.copy()
+    orphans = np.flatnonzero(channel >= channels)
+    stay = channel < channels
+    level = np.bincount(channel[stay], weights=view.bin_share[stay], minlength=channels) / view.speeds
+    for at in orphans[np.argsort(-view.bin_share[orphans], kind="stable")]:
+        target = int(np.argmin(level))
+        channel[at] = target
+        level[target] += max(view.bin_share[at], 1e-12) / view.speeds[target]
+    return channel
+
+
+def _pin_problem(view: _View, channels: int, goal: Objective, start: Ints, base: Floats | None) -> Problem:
+    return Problem(view.pin_share, view.pin_old, channels, goal, start=start, base=base, speeds=view.speeds)
+
+
+def _together(
+    view: _View,
+    channels: int,
+    present: Ints,
+    bin_channel: Ints,
+    goal: Objective,
+    build: Builder,
+    max_steps: int,
+) -> tuple[Ints, Ints]:
+    """Balance pins and bins: from where they are, or from a rebuild of the pins, whichever has the better
+    utility.
+    """
+    size = view.pin_share.shape[0]
+    some = np.flatnonzero(view.bin_share > 0)
+    volume = np.concatenate([view.pin_share, view.bin_share[some]])
+    loads = np.concatenate([goal.resources.loads(view.pin_share), view.bin_loads[:, some]], axis=1)
+    bin_old = np.where(view.bin_old[some] < channels, view.bin_old[some], -1)
+
+    def problem(pins: Ints) -> Problem:
+        return Problem(
+            volume,
+            np.concatenate([view.pin_old, bin_old]),
+            channels,
+            goal,
+            loads=loads,
+            start=np.concatenate([pins, bin_channel[some]]),
+            speeds=view.speeds,
+        )
+
+    first = problem(present)
+    assert first.start is not None
+    if channels == 1 or first.worst(first.start) <= 1.0:
+        return present, bin_channel
+    enough = 1.0 + _forced(volume, loads, channels, goal, view.speeds)
+    best = readj(first, enough=enough, max_steps=max_steps)
+    if size:
+        base = channel_loads(view.bin_loads, bin_channel, channels)
+        rebuilt = build(_pin_problem(view, channels, goal, present, base)).channel
+        other = readj(problem(rebuilt), enough=enough, max_steps=max_steps)
+        if goal.utility(other.rho, other.gamma) < goal.utility(best.rho, best.gamma):
+            best = other
+    moved = bin_channel.copy()
+    moved[some] = best.channel[size:]
+    return best.channel[:size], moved
+
+
+def _forced(volume: Floats, loads: Floats, channels: int, goal: Objective, speeds: Floats) -> float:
+    """Return the rho that the largest items force on any placement: 0 unless one of them is too hot."""
+    forced = 0.0
+    for k in goal.resources.balanced:
+        fair = float(loads[k].sum()) / channels
+        busiest = float(loads[k].max()) / float(speeds.max())
+        if fair > 0 and busiest > fair:
+            rest = (fair * channels - float(loads[k].max())) / (channels - 1)
+            forced = max(forced, (busiest - rest) / (theta(alphas(goal.alpha)[k], channels) * fair))
+    return forced
+
+
+def _summary(view: _View, pins: Ints, bin_channel: Ints, channels: int, goal: Objective) -> Placement:
+    width = max(channels, int(view.bin_old.max()) + 1, int(view.was.max(initial=0)) + 1)
+    before = np.bincount(view.bin_old, weights=view.bin_share, minlength=width)
+    before += np.bincount(view.was, weights=view.pin_share, minlength=width)
+    after = np.bincount(bin_channel, weights=view.bin_share, minlength=channels)
+    after += np.bincount(pins, weights=view.pin_share, minlength=channels)
+    moved = float(goal.resources.state(view.pin_share)[pins != view.was].sum())
+    moved += float(view.bin_loads[0][bin_channel != view.bin_old].sum())
+    moved += float(view.released_state[bin_channel[view.released_bin] != view.released_from].sum())
+    level = after / view.speeds
+    old_level = before / view.speeds if width == channels else before
+    return Placement(
+        pins=dict(zip(view.keys.tolist(), pins.tolist(), strict=True)),
+        bin_channel=bin_channel,
+        unpinned=tuple(view.released.tolist()),
+        too_hot=too_hot(view.keys, view.pin_share, channels=channels, objective=goal, speeds=view.speeds),
+        busiest_before=float(old_level.max() / old_level.mean()) if old_level.any() else 1.0,
+        busiest_after=float(level.max() / level.mean()) if level.any() else 1.0,
+        busiest_bound=busiest_bound(view.pin_share, speeds=view.speeds),
+        ratio_after=float(imbalance_ratios(level[None, :])[0]),
+        moved_state=moved,
+        moved_bins=int((bin_channel != view.bin_old).sum()),
+        moved_pins=int((pins != view.was).sum()),
+        channel_rows=after * view.total,
+    )

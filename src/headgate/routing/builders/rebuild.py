@@ -1,0 +1,119 @@
+"""From one partitioning function to the next (Gedik, section 4.2): the entry of the library without Spark.
+
+Given the function in force, the keys tracked now with their frequencies, and the channels wanted, build the
+next function: a new ring, and pins placed by one of the three builders. Works for growth, for removal (keys
+of a vanished channel count as moved wherever they go), and for the same channels (PART-E18).
+
+Not here: when to rebuild (a policy's question) and bins (`placement`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from headgate.routing.balance import Floats, Ints
+from headgate.routing.builders.problem import Assignment, Objective, Problem
+from headgate.routing.builders.readj import readj
+from headgate.routing.builders.redist import redist
+from headgate.routing.builders.scan import scan
+from headgate.routing.partitioning import PartitioningFunction
+
+Builder = Callable[[Problem], Assignment]
+
+
+def _readj_literal(problem: Problem) -> Assignment:
+    return readj(problem, variant="literal")
+
+
+ALGORITHMS: Mapping[str, Builder] = {
+    "scan": scan,
+    "redist": redist,
+    "readj": readj,
+    "readj-literal": _readj_literal,
+}
+
+
+def builder(algorithm: str) -> Builder:
+    """Return a builder by name."""
+    if algorithm not in ALGORITHMS:
+        raise ValueError(f"algorithm is one of {', '.join(ALGORITHMS)}; got {algorithm!r}")
+    return ALGORITHMS[algorithm]
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """The next function, and how its pins were placed (``hashes`` in the order of ``assignment.channel``)."""
+
+    function: PartitioningFunction
+    assignment: Assignment
+    hashes: npt.NDArray[np.int64]
+
+
+def rebuild(
+    current: PartitioningFunction,
+    hashes: npt.NDArray[np.int64],
+    frequency: Floats,
+    *,
+    channels: Sequence[int],
+    objective: Objective | None = None,
+    algorithm: str = "redist",
+    last_frequency: Mapping[int, float] | None = None,
+) -> Rebuilt:
+    """Build the next partitioning function from tracked key hashes and their frequencies.
+
+    Keys pinned now but no longer tracked go back to the ring; their state is counted with the frequency in
+    ``last_frequency``, or else as the least tracked one (PART-E15).
+
+    >>> from headgate.routing.key_hash import hash_ints
+    >>> from headgate.routing.ring import HashRing
+    >>> now = PartitioningFunction(HashRing.of(2))
+    >>> hot, f = hash_ints([1, 2, 3, 4]), np.array([0.3, 0.2, 0.2, 0.1])
+    >>> then = rebuild(now, hot, f, channels=range(3)).function
+    >>> sorted(then.pins.values()), then.channels
+    ([0, 1, 1, 2], (0, 1, 2))
+    """
+    place = builder(algorithm)
+    wanted = tuple(channels)
+    ring = current.ring.with_channels(wanted)
+    tracked = np.asarray(hashes, dtype=np.int64)
+    if np.unique(tracked).shape[0] != tracked.shape[0]:
+        raise ValueError("a tracked key is given twice; sum its frequencies first")
+    known = {int(h) for h in tracked}
+    floor = float(np.min(frequency)) if len(frequency) else 0.0
+    gone = np.array([h for h in current.pins if h not in known], dtype=np.int64)
+    last = last_frequency or {}
+    gone_state = objective_of(objective).resources.state(
+        np.array([min(last.get(int(h), floor), floor) for h in gone], dtype=np.float64)
+    )
+    gone_moved = float(gone_state[current.lookup_hashes(gone) != ring.lookup_hashes(gone)].sum())
+    index = _dense(wanted)
+    old = index[current.lookup_hashes(tracked)]
+    problem = Problem(
+        volume=np.asarray(frequency, dtype=np.float64),
+        old=old,
+        channels=len(wanted),
+        objective=objective_of(objective),
+        start=np.where(old >= 0, old, index[ring.lookup_hashes(tracked)]),
+        moved_state=gone_moved,
+        dropped_state=float(gone_state.sum()),
+    )
+    assignment = place(problem)
+    ids = np.asarray(wanted, dtype=np.int64)[assignment.channel]
+    pins = dict(zip(tracked.tolist(), ids.tolist(), strict=True))
+    return Rebuilt(PartitioningFunction(ring, pins), assignment, tracked)
+
+
+def objective_of(objective: Objective | None) -> Objective:
+    """Return ``objective``, or the paper's defaults."""
+    return Objective() if objective is None else objective
+
+
+def _dense(channels: tuple[int, ...]) -> Ints:
+    """Return an array from channel id to index, -1 for ids that are not there."""
+    index = np.full(2**15, -1, dtype=np.int64)
+    index[list(channels)] = np.arange(len(channels))
+    return index

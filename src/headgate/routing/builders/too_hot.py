@@ -1,0 +1,90 @@
+"""Keys too hot for any channel: how far from balance they force us, and over how many channels to split
+them.
+
+Beyond the paper, which only observes that balance cannot be reached at high skew (its b stays above 1 at z
+= 1). A key that alone exceeds what a channel may hold at the tolerated imbalance cannot be placed well
+anywhere. Here that is a number (`imbalance_bound`) and a decision (`too_hot`); splitting itself belongs to
+operators that can merge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from headgate.routing.balance import Floats, alphas, theta
+from headgate.routing.builders.problem import Objective
+
+
+@dataclass(frozen=True)
+class HotKey:
+    """A key that no channel can hold: ``share`` of all rows, to be split over ``ways`` channels."""
+
+    key: int
+    share: float
+    ways: int
+
+
+def imbalance_bound(loads: Floats, total: float, channels: int) -> float:
+    """Return a lower bound of max/min load over *every* placement, from the loads of the largest items.
+
+    The j largest items sit on at most j channels, so some other channel holds at most (total - their sum) /
+    (N - j), while the busiest holds at least the largest item and at least the mean. Infinite when nothing
+    is left for it.
+
+    >>> round(imbalance_bound(np.array([0.5, 0.1]), 1.0, 4), 2)
+    3.0
+    """
+    if channels == 1 or total <= 0:
+        return 1.0
+    top = np.sort(np.asarray(loads, dtype=np.float64))[::-1][: channels - 1]
+    sums = np.concatenate([[0.0], np.cumsum(top)])
+    rest = np.maximum(total - sums, 0.0) / (channels - np.arange(sums.shape[0]))
+    busiest = max(float(top[0]) if top.size else 0.0, total / channels)
+    least = float(rest.min())
+    return busiest / least if least > 1e-15 * total else float("inf")
+
+
+def busiest_bound(shares: Floats, *, speeds: Floats) -> float:
+    """Return a lower bound of busiest/mean load: the hottest key on the fastest channel, or 1.
+
+    >>> busiest_bound(np.array([0.25]), speeds=np.ones(8))
+    2.0
+    """
+    relative = speeds / speeds.sum()
+    hottest = float(shares.max()) if shares.size else 0.0
+    return max(1.0, hottest / float(relative.max()))
+
+
+def too_hot(
+    keys: npt.NDArray[np.int64],
+    shares: Floats,
+    *,
+    channels: int,
+    objective: Objective,
+    speeds: Floats | None = None,
+) -> tuple[HotKey, ...]:
+    """Return the keys whose load alone passes what a channel may hold, hottest first.
+
+    A channel may hold (1 + theta) times its fair share. ``ways`` is the least number of equal pieces that
+    fit the fastest channels, never more than there are. Quadratic computation is judged by the rows too: a
+    piece of 1/w of the rows.
+
+    >>> too_hot(np.array([7, 8]), np.array([0.4, 0.1]), channels=8, objective=Objective())
+    (HotKey(key=7, share=0.4, ways=3),)
+    """
+    if channels == 1:
+        return ()
+    speed = np.ones(channels) if speeds is None else np.asarray(speeds, dtype=np.float64)
+    fair = np.sort(speed / speed.sum())[::-1]
+    allowed = 1 + min(theta(alphas(objective.alpha)[k], channels) for k in objective.resources.balanced)
+    found = []
+    for at in np.argsort(-shares, kind="stable"):
+        share = float(shares[at])
+        if share <= allowed * fair[0]:
+            break
+        fits = [w for w in range(2, channels + 1) if share / w <= allowed * fair[w - 1]]
+        found.append(HotKey(int(keys[at]), share, fits[0] if fits else channels))
+    return tuple(found)

@@ -1,0 +1,239 @@
+"""The routing table: key hash -> bin -> channel. Immutable, versioned, in force from a named batch.
+
+Flux's mini-partition map (section 5.1) with the explicit hash of Gedik (section 4) on top: an ordinary key
+falls in bin `pmod(hash, hash_bins)`; a pinned key is known by its 64-bit hash and has a bin of its own.
+
+Not here: how the hash is made (`key_hash`), who decides a change (`policies`), how a change becomes the next
+table (`plans`). The ring of keys that the papers' figures use is `ring`; this one places bins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from heapq import heapify, heapreplace
+from itertools import count, islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headgate.errors import ConfigError
+from headgate.ids import BatchId, Bin, Channel, Version
+
+_MIX = 0x9E3779B1  # odd, so that multiplying by it modulo 2^32 permutes the bins' order
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A hot key with a bin of its own: its signed 64-bit hash, the bin, and a label for people."""
+
+    hash: int
+    bin: Bin
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One bin changes its channel."""
+
+    bin: Bin
+    source: Channel
+    target: Channel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """The routing in force from batch `from_batch` until the next version.
+
+    `assignment[b]` is the channel of hash bin `b`; after the `hash_bins` of those comes one entry for each
+    pin, in the order of `pins`, which is by bin id. So pinned ids may have holes, and every bin still has
+    exactly one channel (Law 1): a table that breaks this cannot be made.
+
+    >>> table = Table.uniform(8, 2)
+    >>> table.bins_of(1)
+    (1, 3, 5, 7)
+    """
+
+    version: Version
+    from_batch: BatchId
+    channels: int
+    hash_bins: int
+    assignment: tuple[Channel, ...]
+    pins: tuple[Pin, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check Law 1."""
+        if self.hash_bins < 1 or self.channels < 1:
+            raise ConfigError(
+                f"a table needs a bin and a channel: hash_bins={self.hash_bins}, channels={self.channels}"
+            )
+        pinned = [pin.bin for pin in self.pins]
+        if pinned != sorted(set(pinned)):
+            raise ConfigError(f"pins must be in the order of distinct bins, got bins {pinned}")
+        if pinned and pinned[0] < self.hash_bins:
+            raise ConfigError(
+                f"pinned bin {pinned[0]} is a hash bin: give it an id of {self.hash_bins} or more"
+            )
+        if len({pin.hash for pin in self.pins}) < len(pinned):
+            raise ConfigError(f"a key is pinned twice among bins {pinned}: unpin the older one first")
+        bad_hash = [pin for pin in self.pins if not -(2**63) <= pin.hash < 2**63]
+        if bad_hash:
+            raise ConfigError(f"{bad_hash[0]} has a hash outside the signed 64-bit range")
+        if len(self.assignment) != self.hash_bins + len(pinned):
+            raise ConfigError(
+                f"every bin has exactly one channel: {self.hash_bins} hash bins and {len(pinned)} pins need "
+                f"as many channels, got {len(self.assignment)}"
+            )
+        for bin, channel in self.items():
+            if not 0 <= channel < self.channels:
+                raise ConfigError(
+                    f"bin {bin} is on channel {channel}, outside 0..{self.channels - 1}: move it"
+                )
+
+    @classmethod
+    def uniform(cls, bins: int, channels: int) -> Table:
+        """Deal the bins round robin: counts differ by at most one, and neighbouring ids spread."""
+        _check_size(bins, channels)
+        assignment = tuple(bin % channels for bin in range(bins))
+        return cls(version=0, from_batch=0, channels=channels, hash_bins=bins, assignment=assignment)
+
+    @classmethod
+    def ring(cls, bins: int, channels: int) -> Table:
+        """Place the bins so that the same bins on one channel more or less differ in few places.
+
+        Law: from `n` to `n + 1` channels bins move only to channel `n`, and back only from it; counts differ
+        by at most one for every `n`. Channel `n` takes `bins // (n + 1)` bins, each from the fullest channel
+        before it (lowest number first). Cost: about `bins * ln(channels)` heap steps.
+        """
+        _check_size(bins, channels)
+        held: list[list[Bin]] = [sorted(range(bins), key=lambda bin: bin * _MIX % 2**32)]
+        for newest in range(1, channels):
+            fullest = [(-len(mine), channel) for channel, mine in enumerate(held)]
+            heapify(fullest)
+            taken: list[Bin] = []
+            for _ in range(bins // (newest + 1)):
+                size, channel = fullest[0]
+                taken.append(held[channel].pop())
+                heapreplace(fullest, (size + 1, channel))
+            held.append(taken)
+        channel_of = {bin: channel for channel, mine in enumerate(held) for bin in mine}
+        assignment = tuple(channel_of[bin] for bin in range(bins))
+        return cls(version=0, from_batch=0, channels=channels, hash_bins=bins, assignment=assignment)
+
+    @property
+    def bins(self) -> tuple[Bin, ...]:
+        """All bin ids: the hash bins, then the pinned ones, ascending."""
+        return (*range(self.hash_bins), *(pin.bin for pin in self.pins))
+
+    def items(self) -> Iterator[tuple[Bin, Channel]]:
+        """Each bin with its channel, ascending by bin."""
+        return zip(self.bins, self.assignment, strict=True)
+
+    @cached_property
+    def channel_of(self) -> Mapping[Bin, Channel]:
+        """The map bin -> channel; holes are absent."""
+        return dict(self.items())
+
+    def bins_of(self, channel: Channel) -> tuple[Bin, ...]:
+        """The bins on a channel, ascending."""
+        return tuple(bin for bin, owner in self.items() if owner == channel)
+
+    def home_bin(self, key_hash: int) -> Bin:
+        """The bin that a key has when it is not pinned."""
+        return key_hash % self.hash_bins
+
+    def free_bins(self, number: int) -> tuple[Bin, ...]:
+        """The lowest `number` of ids that new pins may take."""
+        used = {pin.bin for pin in self.pins}
+        return tuple(islice((bin for bin in count(self.hash_bins) if bin not in used), number))
+
+    def bin_of_hash(self, hashes: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+        """The bin of each key hash; depends on the hash and the table alone (Law 4)."""
+        bins = np.mod(hashes, np.int64(self.hash_bins)).astype(np.int32)
+        if self.pins:
+            pin_hashes, pin_bins, _ = self._pin_arrays
+            place = np.minimum(np.searchsorted(pin_hashes, hashes), len(pin_hashes) - 1)
+            pinned = pin_hashes[place] == hashes
+            bins[pinned] = pin_bins[place[pinned]]
+        return bins
+
+    def channel_of_hash(self, hashes: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+        """The channel of each key hash."""
+        return self._pin_arrays[2][self.bin_of_hash(hashes)]
+
+    @cached_property
+    def _pin_arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        by_hash = sorted(self.pins, key=lambda pin: pin.hash)
+        channels = np.full(self.bins[-1] + 1, -1, dtype=np.int32)
+        channels[list(self.bins)] = self.assignment
+        hashes = np.array([pin.hash for pin in by_hash], dtype=np.int64)
+        return hashes, np.array([pin.bin for pin in by_hash], dtype=np.int32), channels
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-native values in a stable order."""
+        return {
+            "version": int(self.version),
+            "from_batch": int(self.from_batch),
+            "channels": int(self.channels),
+            "hash_bins": int(self.hash_bins),
+            "assignment": [int(channel) for channel in self.assignment],
+            "pins": [[int(pin.hash), int(pin.bin), pin.label] for pin in self.pins],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Table:
+        """Read what `to_json` wrote."""
+        return cls(
+            version=data["version"],
+            from_batch=data["from_batch"],
+            channels=data["channels"],
+            hash_bins=data["hash_bins"],
+            assignment=tuple(data["assignment"]),
+            pins=tuple(Pin(*pin) for pin in data["pins"]),
+        )
+
+
+def rescale(table: Table, channels: int, bin_load: Mapping[Bin, float] | None = None) -> tuple[Move, ...]:
+    """The fewest moves after which each channel's count of hash bins is within one of the mean.
+
+    While a removed channel holds a bin, or a count is more than one off the mean, one bin goes from a removed
+    (else the fullest) channel to the emptiest. Each move mends one excess and one lack while both exist, so
+    there are exactly max(total excess, total lack) of them, and no plan has fewer. Pinned bins stay, but
+    those of removed channels go to the channel with the least `bin_load` (without loads: the fewest pins).
+    """
+    _check_size(table.hash_bins, channels)
+    load = bin_load or {}
+    held: list[list[Bin]] = [[] for _ in range(max(channels, table.channels))]
+    pinned: list[list[Bin]] = [[] for _ in held]
+    for bin, channel in table.items():
+        (held if bin < table.hash_bins else pinned)[channel].append(bin)
+    moves: list[Move] = []
+    kept, removed = range(channels), range(channels, len(held))
+    while True:
+        fullest = max(kept, key=lambda channel: (len(held[channel]), -channel))
+        emptiest = min(kept, key=lambda channel: (len(held[channel]), channel))
+        donor = next((channel for channel in removed if held[channel]), fullest)
+        high = (len(held[fullest]) - 1) * channels > table.hash_bins
+        low = (len(held[emptiest]) + 1) * channels < table.hash_bins
+        if not (donor != fullest or high or low):
+            break
+        bin = held[donor].pop()
+        held[emptiest].append(bin)
+        moves.append(Move(bin, donor, emptiest))
+    total = [sum(load.get(bin, 0.0) for bin in (*held[c], *pinned[c])) for c in kept]
+    for donor in removed:
+        for bin in pinned[donor]:
+            target = min(kept, key=lambda c: (total[c], len(pinned[c]), len(held[c]), c))
+            total[target] += load.get(bin, 0.0)
+            pinned[target].append(bin)
+            moves.append(Move(bin, donor, target))
+    return tuple(moves)
+
+
+def _check_size(bins: int, channels: int) -> None:
+    if not 1 <= channels <= bins:
+        raise ConfigError(
+            f"{channels} channels for {bins} bins: ask for 1 to {bins}, or make the stage with more bins"
+        )

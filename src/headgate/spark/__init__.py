@@ -1,0 +1,1 @@
+"""The live driver: a keyed stream on Spark under headgate's routing."""

@@ -1,0 +1,195 @@
+"""Bin tables kept on an executor between batches, shared by its Python workers.
+
+Spark hands a task to any idle Python worker, so a cache in one process would miss whenever two channels swap workers. A table
+here lives in a file mapped into memory (on `/dev/shm` where that has room): every worker of the machine sees the same bytes and
+updates them in place. Rules:
+
+1. A table is used only under an exclusive lock on its file, and only if its *tag* is the one that the commit expects: the name of the
+   last state file that holds this bin. Otherwise it is rebuilt from the checkpoint.
+2. The tag is struck out before the first change and set after the batch's state file was written. A task that dies in between, or whose
+   batch is never committed, leaves a tag that nobody expects.
+3. Whoever cannot get the lock (a zombie attempt still holds it) works in private memory instead.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from headgate.errors import StorageFull
+from headgate.state.layout import StateLayout, head
+from headgate.state.table import BinTable
+
+TAG = slice(head.OWNER, head.OWNER + 2)
+DEAD = head.OWNER + 2
+_SPARE = 1 << 28
+
+
+def tag_of(name: str) -> tuple[int, int]:
+    """The tag that stands for a state file's name; the empty name is a bin that has no state yet."""
+    digest = xxhash.xxh3_128_intdigest(name.encode()) | 1
+    return (digest >> 64) - (1 << 63), (digest & (2**64 - 1)) - (1 << 63)
+
+
+def executor_identity() -> tuple[str, int]:
+    """(host, process id of the executor's JVM) as seen from a Python worker: its parent, or its daemon's parent."""
+    parent = os.getppid()
+    try:
+        with open(f"/proc/{parent}/cmdline", "rb") as file:
+            daemon = b"pyspark.daemon" in file.read()
+        if daemon:
+            with open(f"/proc/{parent}/stat", encoding="ascii", errors="replace") as file:
+                parent = int(file.read().rsplit(")", 1)[1].split()[1])
+    except OSError:
+        pass
+    return os.uname().nodename, parent
+
+
+def cache_root(need: int = 0) -> str:
+    """Where mappings live: memory-backed if it has room, else the temporary folder."""
+    shared = "/dev/shm"
+    if os.access(shared, os.W_OK):
+        info = os.statvfs(shared)
+        if info.f_bavail * info.f_frsize > need + _SPARE:
+            return shared
+    return tempfile.gettempdir()
+
+
+class BinCache:
+    """The tables of one stage on one executor, as one Python worker sees them."""
+
+    _opened: dict[str, BinCache] = {}
+
+    def __init__(self, stage: str, layout: StateLayout) -> None:
+        self.layout = layout
+        self._mapped: dict[int, tuple[BinTable, _File]] = {}
+        owner = executor_identity()[1]
+        self._folder = f"headgate-{os.getuid()}/{owner}/{stage}"
+        self._base = cache_root()
+        os.makedirs(os.path.join(self._base, self._folder), mode=0o700, exist_ok=True)
+        _sweep(os.path.join(self._base, f"headgate-{os.getuid()}"))
+
+    @classmethod
+    def of(cls, stage: str, layout: StateLayout) -> BinCache:
+        """This process's cache for a stage."""
+        cache = cls._opened.get(stage)
+        if cache is None or cache.layout != layout:
+            cache = cls._opened[stage] = cls(stage, layout)
+        return cache
+
+    def open(self, b: int, expected: str, rebuild: Callable[[BinTable], None]) -> tuple[BinTable, bool]:
+        """The table of bin b as of state file `expected`, tag struck out, and whether it had to be rebuilt."""
+        held = self._mapped.get(b)
+        if held is None or held[0].header[DEAD]:
+            held = self._map(b)
+        if held is None or not held[1].lock():
+            table = BinTable.create(self.layout)
+            rebuild(table)
+            return table, bool(expected)
+        table, file = held
+        if tuple(table.header[TAG].tolist()) == tag_of(expected):
+            table.header[TAG] = 0
+            return table, False
+        fresh = BinTable.create(self.layout, file.allocate)
+        self._mapped[b] = (fresh, file)
+        rebuild(fresh)
+        return fresh, bool(expected)
+
+    def settle(self, tables: dict[int, BinTable], name: str) -> None:
+        """The tables now stand as of state file `name`; unlock them."""
+        for b, table in tables.items():
+            table.header[TAG] = tag_of(name)
+            held = self._mapped.get(b)
+            if held is not None and held[0] is table:
+                held[1].unlock()
+
+    def release(self) -> None:
+        """Unlock everything, leaving struck tags as they are."""
+        for _, file in self._mapped.values():
+            file.unlock()
+
+    def _map(self, b: int) -> tuple[BinTable, _File] | None:
+        file = _File(os.path.join(self._base, self._folder, f"bin-{b}"))
+        buffer = file.attach()
+        if buffer is None:
+            return None
+        if buffer.nbytes < 8 * 32 or buffer[: 8 * 32].view(np.int64)[head.CAPACITY] == 0:
+            if not file.lock():
+                return None
+            table = BinTable.create(self.layout, file.allocate)
+            table.header[TAG] = tag_of("")
+        else:
+            table = BinTable(self.layout, buffer, file.allocate)
+        self._mapped[b] = (table, file)
+        return table, file
+
+
+class _File:
+    """One mapped file. The lock lives in a file of its own, which is never replaced."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._lock: int | None = None
+        self._current: NDArray[np.uint8] | None = None
+
+    def lock(self) -> bool:
+        if self._lock is not None:
+            return True
+        handle = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+            return False
+        self._lock = handle
+        return True
+
+    def unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def attach(self) -> NDArray[np.uint8] | None:
+        """Map what is there; an empty array when there is nothing yet."""
+        try:
+            with open(self.path, "r+b") as file:
+                size = os.fstat(file.fileno()).st_size
+                self._current = np.frombuffer(mmap.mmap(file.fileno(), size), np.uint8) if size else None
+        except FileNotFoundError:
+            self._current = None
+        return self._current if self._current is not None else np.zeros(0, np.uint8)
+
+    def allocate(self, nbytes: int) -> NDArray[np.uint8]:
+        """A new, zeroed mapping that takes the place of the old one, which is marked dead for other holders."""
+        temporary = f"{self.path}.new"
+        try:
+            with open(temporary, "w+b") as file:
+                os.posix_fallocate(
+                    file.fileno(), 0, nbytes
+                )  # a full file system is an error here, not a crash later
+                buffer = np.frombuffer(mmap.mmap(file.fileno(), nbytes), np.uint8)
+        except OSError as error:
+            raise StorageFull(
+                f"no room for {nbytes} bytes of cached state under {os.path.dirname(self.path)} ({error}); "
+                "give the executors more memory or shared memory, or use more of them"
+            ) from error
+        if self._current is not None:
+            self._current[: 8 * 32].view(np.int64)[DEAD] = 1
+        os.replace(temporary, self.path)
+        self._current = buffer
+        return buffer
+
+
+def _sweep(root: str) -> None:
+    """Remove what executors that are gone left behind."""
+    for owner in os.listdir(root):
+        if owner.isdigit() and not os.path.exists(f"/proc/{owner}") and os.path.isdir("/proc/self"):
+            shutil.rmtree(os.path.join(root, owner), ignore_errors=True)

@@ -1,0 +1,186 @@
+"""What runs in a Python worker: one channel's rows of one batch.
+
+The task is a value sent by the driver (what is committed, under which table) and a function over Arrow batches. It writes one state file and at
+most one output file under names that no other attempt uses, and answers with one row: its report. It commits nothing: until the driver
+names these files in a manifest they are rubbish, so a retried, speculative or zombie attempt does no harm.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headgate.errors import HeadgateError
+from headgate.operators.base import BoundOperator
+from headgate.operators.channel_run import ChannelRun
+from headgate.routing.table import Table
+from headgate.spark import state_file
+from headgate.spark.bin_cache import BinCache, executor_identity
+from headgate.spark.exchange import ORDER, hashes_of
+from headgate.spark.manifest import Manifest
+from headgate.spark.store import Store
+from headgate.spark.types import conform
+from headgate.state.section import apply, extract
+from headgate.state.table import BinTable
+
+REPORT = "report string"
+
+
+@dataclass(frozen=True)
+class ChannelTask:
+    """Everything that a channel needs to know about its batch."""
+
+    batch: int
+    stage: str
+    run: str
+    table: Table
+    operator: BoundOperator
+    rows: pa.Schema
+    committed: Manifest | None
+    snapshots: frozenset[int]
+    state: Store
+    output: Store
+    pace_us: float = 0.0
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """`mapInArrow`'s function."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        try:
+            answer = _Attempt(self, context.partitionId(), context.taskAttemptId()).work(batches)
+        except HeadgateError as error:  # comes back as data, so that the driver raises the very same error
+            answer = {"error": type(error).__name__, "message": str(error), "trace": traceback.format_exc()}
+        yield pa.RecordBatch.from_pydict({"report": [json.dumps(answer)]})
+
+
+class _Attempt:
+    """One attempt at one channel's work."""
+
+    def __init__(self, task: ChannelTask, channel: int, attempt: int) -> None:
+        self.task, self.channel = task, channel
+        self.name = f"{task.batch:012d}-{channel:05d}-{task.run}-{attempt}"
+        self.cache = BinCache.of(task.stage, task.operator.layout)
+        self.mine = set(task.table.bins_of(channel))
+        self.rebuilt = 0
+        self.idle = 0.0
+
+    def work(self, batches: Iterator[pa.RecordBatch]) -> dict[str, Any]:
+        started = time.perf_counter()
+        task = self.task
+        run = ChannelRun(task.operator, self._open, task.table.bins[-1] + 1)
+        rows = 0
+        try:
+            for chunk in self._chunks(batches):
+                hashes = hashes_of(chunk, task.operator.key)
+                run.feed(chunk, hashes, task.table.bin_of_hash(hashes))
+                rows += chunk.num_rows
+            report = self._write(run)
+        finally:
+            self.cache.release()
+        busy = time.perf_counter() - started - self.idle
+        if task.pace_us:
+            wait = max(0.0, rows * task.pace_us * 1e-6 - busy)
+            time.sleep(wait)
+            busy += wait
+        host, process = executor_identity()
+        report |= {"channel": self.channel, "rows": rows, "busy_ms": 1e3 * busy, "idle_ms": 1e3 * self.idle}
+        return report | {"rebuilt_bins": self.rebuilt, "executor": f"{host}/{process}"}
+
+    def _chunks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows as they come; or, where order matters, all of them in the order of the source."""
+        waiting: list[pa.RecordBatch] = []
+        while True:
+            before = time.perf_counter()
+            rows = next(batches, None)
+            self.idle += time.perf_counter() - before
+            if rows is None:
+                break
+            rows = conform(rows, self.task.rows)
+            if self.task.operator.ordered:
+                waiting.append(rows)
+            else:
+                yield rows
+        if waiting:
+            rows = pa.concat_batches(waiting)
+            order = rows.column(ORDER).to_numpy()
+            if np.any(np.diff(order) < 0):
+                rows = rows.take(pa.array(np.argsort(order, kind="stable")))
+            yield rows
+
+    def _open(self, b: int) -> BinTable:
+        if b not in self.mine:
+            raise AssertionError(
+                f"row of bin {b} reached channel {self.channel}, which has {sorted(self.mine)}"
+            )
+        committed = self.task.committed
+        expected = committed.heads.get(b, "") if committed else ""
+        table, rebuilt = self.cache.open(b, expected, lambda empty: self._rebuild(b, empty))
+        self.rebuilt += rebuilt
+        return table
+
+    def _rebuild(self, b: int, table: BinTable) -> None:
+        """Read a bin back from its chain of files."""
+        committed = self.task.committed
+        for file in committed.chain(b) if committed else []:
+            for _, _, piece in state_file.read(self.task.state, file.name, table.layout, {b}):
+                apply(table, piece)
+
+    def _write(self, run: ChannelRun) -> dict[str, Any]:
+        """Write what changed and what is emitted, and settle the cache on it."""
+        task, layout = self.task, self.task.operator.layout
+        snapshots = sorted(task.snapshots & self.mine)
+        for b in snapshots:
+            run.table(b)
+        touched = run.finish()
+        pieces = [
+            state_file.Piece(b, False, piece) for b, piece in touched.items() if b not in task.snapshots
+        ]
+        delta_rows = sum(len(p) for p in touched.values())
+        for b in snapshots:
+            table = run.table(b)
+            pieces.append(
+                state_file.Piece(b, True, extract(table, np.arange(table.rows, dtype=np.int32), whole=True))
+            )
+        written, name = 0, ""
+        if pieces:
+            name = f"{self.name}.hgs"
+            written = state_file.write(task.state, name, layout, pieces)
+        out_rows = sum(o.num_rows for o in run.output)
+        output = ""
+        if out_rows:
+            output = f"{task.batch:012d}/part-{self.name}.parquet"
+            _write_parquet(task.output, output, pa.Table.from_batches(run.output))
+        self.cache.settle(run.tables, name) if pieces else None
+        bins = sorted(run.tables)
+        return {
+            "file": name,
+            "bins": [p.bin for p in pieces],
+            "snapshots": snapshots,
+            "written": written,
+            "delta_rows": delta_rows,
+            "output": output,
+            "out_rows": out_rows,
+            "touched": {
+                "bin": bins,
+                "rows": run.rows_of_bin[bins].tolist(),
+                "state_bytes": [run.tables[b].state_bytes for b in bins],
+                "keys": [run.tables[b].rows for b in bins],
+            },
+        }
+
+
+def _write_parquet(store: Store, name: str, table: pa.Table) -> None:
+    sink = pa.BufferOutputStream()
+    text = [f.name for f in table.schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
+    pq.write_table(table, sink, use_dictionary=text, compression="snappy")
+    store.write(name, [sink.getvalue()])

@@ -1,0 +1,153 @@
+"""A stage's checkpoint: who it belongs to, what is committed, and the housekeeping.
+
+    headgate.json          identity: key, operator, bins; written once
+    commits/<batch>.json   one `Manifest` per batch; the last is the truth, creating it is the commit
+    state/<batch>-...      state files, named by the attempt that wrote them
+    output/<batch>/        output waiting to be published (function and memory sinks)
+    journal/<n>.jsonl      reports and decisions, one line a batch
+
+Only the driver writes here, except that tasks add files to `state` and `output` under names of their own. Whatever no manifest names is rubbish.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+from headgate.errors import CheckpointError, CheckpointMismatch, CorruptState, NewerFormat
+from headgate.spark.manifest import Manifest
+from headgate.spark.store import Store
+
+FORMAT = 1
+KEPT_COMMITS = 2
+LINES_PER_JOURNAL = 1000
+IDENTITY = "headgate.json"
+
+
+class Checkpoint:
+    """The driver's view of a stage's checkpoint."""
+
+    def __init__(self, store: Store, identity: dict[str, Any]) -> None:
+        self.store = store
+        self.stage = self._claim(identity)
+        store.make("commits", "state", "output", "journal")
+        self.last = self._latest()
+        self._sweep()
+        if self.last is not None:
+            self._mend_journal(self.last)
+
+    def _claim(self, identity: dict[str, Any]) -> str:
+        where = self.store.path(IDENTITY)
+        if not self.store.exists(IDENTITY):
+            if self.store.names("commits"):
+                raise CorruptState(
+                    f"{where} is missing beside committed batches; restore it from a backup of the checkpoint"
+                )
+            self.store.make("")
+            stage = uuid.uuid4().hex[:12]
+            self.store.create(
+                IDENTITY, json.dumps({"format": FORMAT, "stage": stage, **identity}, indent=1).encode()
+            )
+            return stage
+        try:
+            found = json.loads(self.store.read(IDENTITY))
+            version = int(found.pop("format"))
+            stage = str(found.pop("stage"))
+        except (ValueError, KeyError) as error:
+            raise CorruptState(
+                f"{where} cannot be read ({error}); restore it from a backup of the checkpoint"
+            ) from error
+        if version > FORMAT:
+            raise NewerFormat(
+                f"{where} has format {version}, and this headgate reads up to {FORMAT}; upgrade headgate"
+            )
+        for name, value in identity.items():
+            if found.get(name) != value:
+                raise CheckpointMismatch(
+                    f"checkpoint {self.store.path()} was made with {name} = {json.dumps(found.get(name))}, and the stage now has "
+                    f"{json.dumps(value)}; put it back as it was, or give the changed stage a checkpoint of its own"
+                )
+        return stage
+
+    def _latest(self) -> Manifest | None:
+        names = [n for n in self.store.names("commits") if n.endswith(".json")]
+        if not names:
+            return None
+        name = f"commits/{names[-1]}"
+        return Manifest.decode(self.store.read(name), self.store.path(name))
+
+    def commit(self, manifest: Manifest) -> None:
+        """The atomic step. After it returns, the batch is done for ever."""
+        name = _commit_name(manifest.batch)
+        try:
+            self.store.create(name, manifest.encode())
+        except FileExistsError:
+            raise CheckpointError(
+                f"{self.store.path(name)} exists: another run of this stage has committed batch {manifest.batch}; "
+                "stop one of the two, they must not share a checkpoint"
+            ) from None
+        self.last = manifest
+
+    def write_journal(self, line: str, batch: int) -> None:
+        """Append a line to the journal."""
+        self.store.append(_journal_name(batch), line)
+
+    def retire(self, before: Manifest | None, now: Manifest) -> None:
+        """Remove what the commit of `now` made needless."""
+        if before is None:
+            return
+        kept = {f.name for f in now.files}
+        self.store.remove(*(f"state/{f.name}" for f in before.files if f.name not in kept))
+        self.store.remove(f"output/{before.batch:012d}")
+        old = [n for n in self.store.names("commits") if n.endswith(".json")][:-KEPT_COMMITS]
+        self.store.remove(*(f"commits/{n}" for n in old))
+
+    def _sweep(self) -> None:
+        """Remove what attempts left behind that never were committed."""
+        kept = {f.name for f in self.last.files} if self.last else set()
+        self.store.remove(*(f"state/{n}" for n in self.store.names("state") if n not in kept))
+        current = f"{self.last.batch:012d}" if self.last else ""
+        self.store.remove(*(f"output/{n}" for n in self.store.names("output") if n != current))
+        self.store.remove(*(f"commits/{n}" for n in self.store.names("commits") if not n.endswith(".json")))
+
+    def _mend_journal(self, last: Manifest) -> None:
+        """A crash can leave the last line torn or missing; the manifest has it."""
+        name = _journal_name(last.batch)
+        lines = (
+            self.store.read(name).decode("utf-8", errors="replace").split("\n")
+            if self.store.exists(name)
+            else []
+        )
+        whole = [line for line in lines if _is_json(line)]
+        if not whole or whole[-1] != last.journal:
+            whole.append(last.journal)
+        wanted = "\n".join(whole) + "\n"
+        if wanted != "\n".join(lines):
+            self.store.remove(name)
+            self.store.append(name, wanted[:-1])
+
+    def journal_lines(self) -> list[str]:
+        """All lines of the journal, oldest first."""
+        names = [f"journal/{n}" for n in self.store.names("journal")]
+        return [line for n in names for line in self.store.read(n).decode().splitlines() if line]
+
+
+def _is_json(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+def _commit_name(batch: int) -> str:
+    return f"commits/{batch:012d}.json"
+
+
+def _journal_name(batch: int) -> str:
+    return f"journal/{batch // LINES_PER_JOURNAL:06d}.jsonl"
+
+
+def starts_journal(batch: int) -> bool:
+    """Whether the line of this batch is the first of a file."""
+    return batch % LINES_PER_JOURNAL == 0

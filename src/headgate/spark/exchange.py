@@ -1,0 +1,137 @@
+"""The exchange: each row to the partition of its channel, in the JVM.
+
+key -> hash -> bin -> channel are plain column expressions, evaluated on the map side inside the shuffle; no Python runs there. Where a row
+goes depends on the row and the table alone, so a retried map task sends every row to the same place (Law 4).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from headgate.operators.base import BoundOperator
+from headgate.routing.key_hash import SPARK_SEED, hash_ints
+from headgate.routing.table import Table
+from headgate.spark.anchor import CHANNEL
+from headgate.state.keys import KeySpec
+
+HASH, ORDER = "__headgate_hash", "__headgate_order"
+
+
+def quoted(name: str) -> Column:
+    """A column by its exact name, dots and all."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def ships_hash(key: KeySpec) -> bool:
+    """Whether rows carry their hash. A single integer is hashed again on the other side, which is cheaper than eight bytes more a row."""
+    return not (len(key.names) == 1 and pa.types.is_signed_integer(key.types[0]))
+
+
+def normal(name: str, kind: pa.DataType) -> Column:
+    """A key column in the form in which equal keys are identical: one zero, one NaN (as Spark's own grouping has it)."""
+    column = quoted(name)
+    if not pa.types.is_floating(kind):
+        return column
+    spark_type = T.FloatType() if pa.types.is_float32(kind) else T.DoubleType()
+    return (
+        F.when(F.isnan(column), F.lit(float("nan")))
+        .when(column == 0, F.lit(0.0))
+        .otherwise(column)
+        .cast(spark_type)
+    )
+
+
+def hash_of(key: KeySpec) -> Column:
+    """The 64-bit hash of a key."""
+    columns = [normal(n, t) for n, t in zip(key.names, key.types, strict=True)]
+    if not ships_hash(key):
+        return F.xxhash64(columns[0].cast("long"))
+    return F.xxhash64(*columns)
+
+
+def channel_of(key: KeySpec, table: Table) -> Column:
+    """The channel of a row under a table, as a column expression.
+
+    The table goes in as one string literal that the optimizer folds to an array: one call across the bridge however many bins there are, and
+    no new generated code when it changes. Pins are looked up among the few pins of the row's hash bin.
+    """
+    h = hash_of(key)
+    hash_bin = F.pmod(h, F.lit(table.hash_bins)).cast("int")
+    channels = _folded(",".join(str(table.channel_of[b]) for b in range(table.hash_bins)), "array<int>")
+    channel = F.get(channels, hash_bin)
+    if not table.pins:
+        return channel
+    hashes: list[list[str]] = [[] for _ in range(table.hash_bins)]
+    targets: list[list[str]] = [[] for _ in range(table.hash_bins)]
+    for pin in table.pins:
+        home = table.home_bin(pin.hash)
+        hashes[home].append(str(pin.hash))
+        targets[home].append(str(table.channel_of[pin.bin]))
+    place = F.array_position(F.get(_nested(hashes, "bigint"), hash_bin), h)
+    return F.when(
+        place > 0, F.get(F.get(_nested(targets, "int"), hash_bin), (place - 1).cast("int"))
+    ).otherwise(channel)
+
+
+def _folded(text: str, kind: str) -> Column:
+    return F.split(F.lit(text), ",").cast(kind)
+
+
+def _nested(lists: list[list[str]], kind: str) -> Column:
+    return F.from_json(
+        F.lit("[" + ",".join(f"[{','.join(x)}]" for x in lists) + "]"), f"array<array<{kind}>>"
+    )
+
+
+def routed(
+    df: DataFrame, operator: BoundOperator, table: Table, anchor: DataFrame | None = None
+) -> DataFrame:
+    """The batch with only the columns that the operator needs, each row in the partition of its channel.
+
+    Bound to an `anchor`, every partition prefers the executor that holds its anchor block; that adds no shuffle.
+    """
+    key = operator.key
+    columns = [
+        quoted(n) if not pa.types.is_floating(t) else normal(n, t).alias(n)
+        for n, t in zip(key.names, key.types, strict=True)
+    ]
+    columns += [quoted(n) for n in operator.inputs if n not in key.names]
+    if ships_hash(key):
+        columns.append(hash_of(key).alias(HASH))
+    if operator.ordered:
+        columns.append(F.monotonically_increasing_id().alias(ORDER))
+    channel = channel_of(key, table)
+    if anchor is None:
+        return df.select(*columns).repartitionById(table.channels, channel)
+    sent = df.select(*columns, channel.alias(CHANNEL)).repartitionById(table.channels, F.col(CHANNEL))
+    names = [quoted(n) for n in sent.columns if n != CHANNEL]
+    return sent.join(anchor.hint("shuffle_hash"), CHANNEL).select(*names)
+
+
+def routed_schema(operator: BoundOperator, source: pa.Schema) -> pa.Schema:
+    """Names and types of what `routed` sends."""
+    names = [*operator.key.names, *(n for n in operator.inputs if n not in operator.key.names)]
+    fields = [source.field(n) for n in names]
+    if ships_hash(operator.key):
+        fields.append(pa.field(HASH, pa.int64()))
+    if operator.ordered:
+        fields.append(pa.field(ORDER, pa.int64()))
+    return pa.schema(fields)
+
+
+def hashes_of(rows: pa.RecordBatch, key: KeySpec) -> NDArray[np.int64]:
+    """The hashes of routed rows: as sent, or computed again for a single integer."""
+    if ships_hash(key):
+        return np.asarray(rows.column(HASH).to_numpy())
+    column = rows.column(key.names[0])
+    if column.type != pa.int64():
+        column = column.cast(pa.int64())
+    hashes = hash_ints(column.fill_null(0).to_numpy() if column.null_count else column.to_numpy())
+    if column.null_count:
+        hashes[column.is_null().to_numpy(zero_copy_only=False)] = SPARK_SEED
+    return hashes

@@ -1,0 +1,121 @@
+"""The commit record of a batch: which state files are live, under which table, with which output. A value; no I/O.
+
+The state of bin b is the sections of b in the live files of batch `bases[b]` and later, applied in order. `head(b)` is the last of them:
+its name is the version of the bin. Moving a bin changes nothing here: it is a change of reader.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import xxhash
+
+from headgate.errors import CorruptState, NewerFormat
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class StateFile:
+    """One file in the state folder, and the bins that it holds."""
+
+    name: str
+    batch: int
+    bins: frozenset[int]
+
+    def to_json(self) -> list[Any]:
+        """Compact: the bins as one hexadecimal bit set."""
+        return [self.name, self.batch, format(sum(1 << b for b in self.bins), "x")]
+
+    @classmethod
+    def from_json(cls, data: list[Any]) -> StateFile:
+        """The reverse."""
+        bits = int(data[2], 16)
+        return cls(data[0], data[1], frozenset(b for b in range(bits.bit_length()) if bits >> b & 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """Everything that batch `batch` committed."""
+
+    batch: int
+    run: str
+    channels: int
+    """Channels that the user's code asked for when this batch ran (the table may have others after a rescale)."""
+    files: tuple[StateFile, ...] = ()
+    bases: Mapping[int, int] = field(default_factory=dict)
+    state_bytes: Mapping[int, int] = field(default_factory=dict)
+    credit: int = 0
+    table: Mapping[str, Any] = field(default_factory=dict)
+    loop: Mapping[str, Any] = field(default_factory=dict)
+    output: tuple[str, ...] = ()
+    journal: str = ""
+
+    @cached_property
+    def heads(self) -> dict[int, str]:
+        """Bin to the name of the last live file that holds it."""
+        return {b: f.name for f in self.files for b in f.bins if f.batch >= self.bases[b]}
+
+    def chain(self, b: int) -> list[StateFile]:
+        """The files that make up bin b, oldest first."""
+        base = self.bases.get(b)
+        return [] if base is None else [f for f in self.files if f.batch >= base and b in f.bins]
+
+    def encode(self) -> bytes:
+        """Bytes with a format and a checksum in front."""
+        body = {
+            "batch": self.batch,
+            "run": self.run,
+            "channels": self.channels,
+            "files": [f.to_json() for f in self.files],
+            "bases": _columns(self.bases),
+            "state_bytes": _columns(self.state_bytes),
+            "credit": self.credit,
+            "table": self.table,
+            "loop": self.loop,
+            "output": list(self.output),
+            "journal": self.journal,
+        }
+        text = json.dumps(body, separators=(",", ":"))
+        return f"headgate {FORMAT} {xxhash.xxh3_64_hexdigest(text.encode())}\n{text}".encode()
+
+    @classmethod
+    def decode(cls, data: bytes, where: str) -> Manifest:
+        """Read what `encode` wrote."""
+        first, _, text = data.decode("utf-8", errors="replace").partition("\n")
+        words = first.split()
+        if len(words) != 3 or words[0] != "headgate" or not words[1].isdigit():
+            raise CorruptState(
+                f"{where} is not a headgate commit; restore it from a backup of the checkpoint"
+            )
+        if int(words[1]) > FORMAT:
+            raise NewerFormat(
+                f"{where} has format {words[1]}, and this headgate reads up to {FORMAT}; upgrade headgate"
+            )
+        if xxhash.xxh3_64_hexdigest(text.encode()) != words[2]:
+            raise CorruptState(
+                f"{where} is damaged: its checksum does not match; restore it from a backup of the checkpoint"
+            )
+        body = json.loads(text)
+        return cls(
+            **{
+                **body,
+                "files": tuple(StateFile.from_json(f) for f in body["files"]),
+                "bases": dict(zip(*body["bases"], strict=True)),
+                "state_bytes": dict(zip(*body["state_bytes"], strict=True)),
+                "output": tuple(body["output"]),
+            }
+        )
+
+
+def _columns(mapping: Mapping[int, int]) -> list[list[int]]:
+    return [list(mapping), list(mapping.values())]
+
+
+def live_files(files: tuple[StateFile, ...], bases: Mapping[int, int]) -> tuple[StateFile, ...]:
+    """The files that some bin's chain still needs."""
+    return tuple(f for f in files if any(f.batch >= bases[b] for b in f.bins))

@@ -1,0 +1,54 @@
+"""The answers of a batch's tasks as a report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headgate.reports.batch_report import BatchReport, BinReport, ChannelReport
+from headgate.routing.table import Table
+from headgate.spark.manifest import Manifest
+
+
+def batch_report(
+    batch: int, table: Table, answers: list[dict[str, Any]], last: Manifest | None, wall_ms: float
+) -> BatchReport:
+    """Per channel and per bin, with the state of bins that the batch did not touch taken from the last commit."""
+    sizes = dict(last.state_bytes) if last else {}
+    bins: dict[int, BinReport] = {}
+    for a in answers:
+        t = a["touched"]
+        per_row = a["busy_ms"] / a["rows"] if a["rows"] else 0.0
+        for b, rows, size in zip(t["bin"], t["rows"], t["state_bytes"], strict=True):
+            bins[b] = BinReport(bin=b, rows=rows, busy_ms=round(per_row * rows, 3), state_bytes=size)
+            sizes[b] = size
+    for b, size in sizes.items():
+        if b not in bins and b in table.channel_of:
+            bins[b] = BinReport(bin=b, rows=0, busy_ms=0.0, state_bytes=size)
+    held = [0] * table.channels
+    for b, size in sizes.items():
+        if b in table.channel_of:
+            held[table.channel_of[b]] += size
+    channels = tuple(
+        ChannelReport(
+            channel=a["channel"],
+            rows=a["rows"],
+            out_rows=a["out_rows"],
+            busy_ms=round(a["busy_ms"], 3),
+            idle_ms=round(a["idle_ms"], 3),
+            state_bytes=held[a["channel"]],
+            state_keys=sum(a["touched"]["keys"]),
+            delta_bytes=a["written"],
+            rebuilt_bins=a["rebuilt_bins"],
+            executor=a["executor"],
+        )
+        for a in answers
+    )
+    rows = sum(a["rows"] for a in answers)
+    return BatchReport(
+        batch=batch,
+        table_version=table.version,
+        rows=rows,
+        wall_ms=round(wall_ms, 3),
+        channels=channels,
+        bins=tuple(bins[b] for b in sorted(bins)),
+    )

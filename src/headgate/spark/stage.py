@@ -1,0 +1,315 @@
+"""The stage: a keyed operator on a stream, under headgate's routing. `df.writeStream.foreachBatch(stage)`.
+
+One batch, in order (each step is named, so that tests can stop the process at each):
+
+1. `opened`     first batch only: the checkpoint is read and checked against the stage
+2. `computed`   one Spark job: exchange, then one task per channel, which writes state and output files
+3. `decided`    the control loop turns the report into a decision, perhaps a new table
+4. `committed`  one file is created: state, routing, loop and output of the batch are bound for ever
+5. `published`  the sink shows the output
+6. `journaled`  report and decision are in the journal
+7. `retired`    files that no bin needs any more are gone
+
+A batch id that is committed already is published again and computed no more.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from headgate import errors
+from headgate.control import journal
+from headgate.control.loop import Decision, Loop
+from headgate.control.modes import Mode
+from headgate.errors import BatchOrder, ConfigError, TaskFailed
+from headgate.operators.base import BoundOperator, Operator
+from headgate.policies import Guard, Policy
+from headgate.policies import get as get_policy
+from headgate.reports.batch_report import BatchReport
+from headgate.routing.table import Table
+from headgate.spark import sinks
+from headgate.spark.anchor import Anchor
+from headgate.spark.channel_task import REPORT, ChannelTask
+from headgate.spark.checkpoint import Checkpoint, starts_journal
+from headgate.spark.exchange import routed, routed_schema
+from headgate.spark.manifest import Manifest, StateFile, live_files
+from headgate.spark.measured import batch_report
+from headgate.spark.status import Status
+from headgate.spark.store import Store
+from headgate.spark.types import arrow_schema
+from headgate.state.compaction import bins_to_snapshot
+from headgate.state.keys import KeySpec
+
+log = logging.getLogger("headgate.stage")
+DEFAULT_BINS = 256
+
+
+class Stage:
+    """A stateful operator whose keys are placed by policy. Pass it to `foreachBatch`.
+
+    `key` is a column or several; `checkpoint` is a folder on any fsspec file system, for this stage alone. `channels` is the degree of
+    parallelism at the start (`rescale` changes it online), `bins` the number of movable pieces of state, fixed for the checkpoint's life.
+    `mode` is "act", "advise" (plans are journaled, not carried out) or "observe". `pace_us` models a service time per row, slept and not
+    burnt, for demonstrations. `durable=False` leaves flushing to the operating system.
+    """
+
+    def __init__(
+        self,
+        *,
+        key: str | Sequence[str],
+        operator: Operator,
+        checkpoint: str,
+        sink: sinks.Sink | Callable[[DataFrame, int], None],
+        policy: str | Policy = "static",
+        channels: int = 8,
+        bins: int = DEFAULT_BINS,
+        mode: str | Mode = Mode.act,
+        guard: Guard | None = None,
+        pace_us: float = 0.0,
+        durable: bool = True,
+    ) -> None:
+        self.key = (key,) if isinstance(key, str) else tuple(key)
+        if not self.key or len(set(self.key)) < len(self.key):
+            raise ConfigError(f"key={key!r}: name one column, or several different ones")
+        if not isinstance(operator, Operator):
+            raise ConfigError(
+                f"operator={operator!r} is not an operator; use hg.Aggregate(...) or hg.HistoryWindow(...)"
+            )
+        if not 1 <= channels <= bins:
+            raise ConfigError(
+                f"channels={channels} and bins={bins}: there must be at least one channel and a bin for each"
+            )
+        if pace_us < 0:
+            raise ConfigError(f"pace_us={pace_us} is a time per row and cannot be negative")
+        self.operator, self.channels, self.bins, self.pace_us = operator, channels, bins, pace_us
+        self.policy, self.guard, self.mode = get_policy(policy), guard or Guard(), Mode.parse(mode)
+        self.sink = sinks.as_sink(sink)
+        self.store = Store(checkpoint, durable=durable)
+        self._staged = self.sink.staging(self.store)
+        self._lock = threading.Lock()
+        self._anchor = Anchor()
+        self._run = uuid.uuid4().hex[:8]
+        self._bound: _Bound | None = None
+        self._asked: int | None = None
+        self._last: tuple[BatchReport, Decision] | None = None
+
+    def __call__(self, df: DataFrame, batch_id: int) -> None:
+        """Process one micro-batch."""
+        with self._lock:
+            bound = self._open(df)
+            last = bound.checkpoint.last
+            if last is not None and batch_id == last.batch:
+                log.info("batch %d was committed before; publishing it again", batch_id)
+                self._publish(df, last, bound)
+                return
+            _check_order(batch_id, last, self.store.path())
+            self._batch(df, batch_id, bound, last)
+
+    def rescale(self, channels: int) -> None:
+        """Change the number of channels, online: the next batch to finish decides it, the one after runs on it."""
+        if self._bound is not None:
+            self._bound.loop.request_channels(channels)
+        elif not 1 <= channels <= self.bins:
+            raise ConfigError(f"{channels} channels for {self.bins} bins: ask for 1 to {self.bins}")
+        else:
+            self._asked = channels
+
+    def status(self) -> Status:
+        """Channels, loads and last decisions: prints well, and renders in a notebook."""
+        table = self._bound.loop.table if self._bound else None
+        report, decision = self._last or (None, None)
+        return Status(
+            repr(self.operator), self.key, self.policy.name, self.mode.value, table, report, decision
+        )
+
+    def journal(self) -> list[journal.Entry]:
+        """Reports and decisions so far, oldest first."""
+        return (
+            [journal.decode(line) for line in self._bound.checkpoint.journal_lines()] if self._bound else []
+        )
+
+    # -- one batch ----------------------------------------------------------------------------------------------------
+
+    def _reached(self, step: str) -> None:
+        """A step of the batch is done. Does nothing; a place for tests to stop the process."""
+
+    def _open(self, df: DataFrame) -> _Bound:
+        source = arrow_schema(df.schema, key=self.key)
+        if self._bound is not None:
+            self._bound.check(source)
+            return self._bound
+        spec = KeySpec(self.key, tuple(source.field(n).type for n in self.key))
+        operator = self.operator.bind(spec, source)
+        identity = {
+            "key": [[n, str(t)] for n, t in zip(spec.names, spec.types, strict=True)],
+            "bins": self.bins,
+            **operator.fingerprint(),
+        }
+        checkpoint = Checkpoint(self.store, identity)
+        last = checkpoint.last
+        if last is None:
+            loop = Loop(self.policy, self.guard, self.mode, self.policy.initial(self.bins, self.channels))
+        else:
+            loop = Loop.restore(last.loop, self.policy, self.guard, self.mode)
+            if last.channels != self.channels and loop.table.channels != self.channels:
+                loop.request_channels(self.channels)
+        if self._asked is not None:
+            loop.request_channels(self._asked)
+        self._bound = _Bound(operator, routed_schema(operator, source), checkpoint, loop)
+        self._reached("opened")
+        return self._bound
+
+    def _batch(self, df: DataFrame, batch: int, bound: _Bound, last: Manifest | None) -> None:
+        started = time.perf_counter()
+        loop, operator = bound.loop, bound.operator
+        table = loop.table
+        snapshots, credit = bins_to_snapshot(
+            batch, last.bases if last else {}, last.state_bytes if last else {}, last.credit if last else 0
+        )
+        task = ChannelTask(
+            batch=batch,
+            stage=bound.checkpoint.stage,
+            run=self._run,
+            table=table,
+            operator=operator,
+            rows=bound.rows,
+            committed=last,
+            snapshots=frozenset(snapshots),
+            state=self.store.child("state"),
+            output=self._staged,
+            pace_us=self.pace_us,
+        )
+        self._staged.make(f"{batch:012d}")
+        answers = self._run_job(df, operator, table, task)
+        self._reached("computed")
+        report = batch_report(batch, table, answers, last, 1e3 * (time.perf_counter() - started))
+        before = loop.snapshot()
+        decision = loop.step(report)
+        if decision.refusal is not None and decision.refusal.name.value == "policy_raised":
+            log.warning(
+                "batch %d: policy %s failed and was left out: %s",
+                batch,
+                self.policy.name,
+                decision.refusal.detail,
+            )
+        self._reached("decided")
+        manifest = self._manifest(batch, table, answers, last, credit, report, decision, before, loop)
+        bound.checkpoint.commit(manifest)
+        self._last = (report, decision)
+        self._reached("committed")
+        self._publish(df, manifest, bound)
+        bound.checkpoint.write_journal(manifest.journal, batch)
+        self._reached("journaled")
+        bound.checkpoint.retire(last, manifest)
+        self._reached("retired")
+
+    def _run_job(
+        self, df: DataFrame, operator: BoundOperator, table: Table, task: ChannelTask
+    ) -> list[dict[str, Any]]:
+        spark = df.sparkSession
+        adaptive = spark.conf.get("spark.sql.adaptive.enabled")
+        spark.conf.set(
+            "spark.sql.adaptive.enabled", "false"
+        )  # the exchange has no use for it, and it costs a second planning
+        try:
+            anchor = self._anchor.prepare(spark, table.channels)
+            rows = routed(df, operator, table, anchor).mapInArrow(task, REPORT).collect()
+        except errors.HeadgateError:
+            raise
+        except Exception as error:
+            raise TaskFailed(
+                f"batch {task.batch} failed in Spark and nothing of it was committed: {type(error).__name__}: "
+                f"{str(error).strip().splitlines()[-1] if str(error).strip() else error!r}. Mend the cause and start the query again"
+            ) from error
+        finally:
+            spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+        answers = [json.loads(row.report) for row in rows]
+        for answer in answers:
+            if "error" in answer:
+                raise getattr(errors, answer["error"])(answer["message"])
+        answers.sort(key=lambda a: a["channel"])
+        if [a["channel"] for a in answers] != list(range(table.channels)):
+            raise TaskFailed(
+                f"batch {task.batch}: {table.channels} channels, but reports came from {[a['channel'] for a in answers]}"
+            )
+        self._anchor.observe([a["executor"] for a in answers])
+        return answers
+
+    def _manifest(
+        self,
+        batch: int,
+        table: Table,
+        answers: list[dict[str, Any]],
+        last: Manifest | None,
+        credit: int,
+        report: BatchReport,
+        decision: Decision,
+        before: dict[str, Any],
+        loop: Loop,
+    ) -> Manifest:
+        bases = dict(last.bases) if last else {}
+        sizes = dict(last.state_bytes) if last else {}
+        written = [StateFile(a["file"], batch, frozenset(a["bins"])) for a in answers if a["file"]]
+        for answer in answers:
+            for b in answer["bins"]:
+                bases.setdefault(b, batch)
+            bases.update(dict.fromkeys(answer["snapshots"], batch))
+            sizes.update(zip(answer["touched"]["bin"], answer["touched"]["state_bytes"], strict=True))
+        return Manifest(
+            batch=batch,
+            run=self._run,
+            channels=self.channels,
+            files=live_files((*(last.files if last else ()), *written), bases),
+            bases=bases,
+            state_bytes=sizes,
+            credit=credit + sum(c.delta_bytes for c in report.channels),
+            table=table.to_json(),
+            loop=loop.snapshot(),
+            output=tuple(a["output"] for a in answers if a["output"]),
+            journal=journal.encode(report, decision, start=before if starts_journal(batch) else None),
+        )
+
+    def _publish(self, df: DataFrame, manifest: Manifest, bound: _Bound) -> None:
+        sinks.publish(
+            self.sink, self._staged, manifest.output, manifest.batch, bound.operator.output, df.sparkSession
+        )
+        self._reached("published")
+
+
+class _Bound:
+    """A stage that has met its stream: what is fixed from the first batch on."""
+
+    def __init__(self, operator: BoundOperator, rows: pa.Schema, checkpoint: Checkpoint, loop: Loop) -> None:
+        self.operator, self.rows, self.checkpoint, self.loop = operator, rows, checkpoint, loop
+
+    def check(self, source: pa.Schema) -> None:
+        for field in self.rows:
+            index = source.get_field_index(field.name)
+            if index >= 0 and source.field(index).type != field.type:
+                raise errors.CheckpointMismatch(
+                    f"column {field.name!r} was {field.type} and is now {source.field(index).type}: "
+                    "a stage keeps its types; cast the column, or start another stage with a checkpoint of its own"
+                )
+
+
+def _check_order(batch: int, last: Manifest | None, where: str) -> None:
+    if last is None or batch == last.batch + 1:
+        return
+    if batch < last.batch:
+        raise BatchOrder(
+            f"Spark delivers batch {batch}, but {where} has committed up to batch {last.batch}: the two checkpoints do not belong "
+            "together. Use the Spark checkpoint of that run, or give the stage a new folder"
+        )
+    raise BatchOrder(
+        f"Spark delivers batch {batch}, but {where} has committed only up to batch {last.batch}: the rows in between would be missing. "
+        "Use the stage's checkpoint of that run, or start both anew"
+    )

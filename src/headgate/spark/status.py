@@ -1,0 +1,101 @@
+"""What a stage is doing, for people: prints as a table, renders in a notebook."""
+
+from __future__ import annotations
+
+import html
+import io
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table as Grid
+
+from headgate.control.loop import Decision
+from headgate.reports.batch_report import BatchReport
+from headgate.routing.table import Table
+
+
+@dataclass(frozen=True)
+class Status:
+    """A moment of a stage."""
+
+    operator: str
+    key: tuple[str, ...]
+    policy: str
+    mode: str
+    table: Table | None
+    report: BatchReport | None
+    decision: Decision | None
+
+    @property
+    def headline(self) -> str:
+        """One line."""
+        if self.report is None or self.table is None:
+            return f"{self.operator} by {', '.join(self.key)}: no batch yet"
+        r = self.report
+        rate = r.rows / r.wall_ms * 1e3 if r.wall_ms else 0.0
+        return (
+            f"{self.operator} by {', '.join(self.key)}: batch {r.batch}, {r.rows:,} rows in {r.wall_ms:,.0f} ms ({rate:,.0f}/s), "
+            f"table {self.table.version} on {self.table.channels} channels, busiest {r.imbalance:.2f}x the mean"
+        )
+
+    @property
+    def last_decision(self) -> str:
+        """What was decided after the last batch, in words."""
+        d = self.decision
+        if d is None:
+            return f"{self.policy} ({self.mode}): nothing decided yet"
+        if d.plan is None:
+            said = (
+                f"refused: {d.refusal.name.value}, {d.refusal.detail}" if d.refusal else "nothing to change"
+            )
+        else:
+            said = f"{len(d.plan.moves)} moves, {len(d.plan.pins)} pins, {len(d.plan.unpins)} unpins; {d.plan.reason}"
+            if d.refusal:
+                said += f"; refused: {d.refusal.name.value}, {d.refusal.detail}"
+        return f"{self.policy} ({self.mode}): {said}"
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        if self.report is None or self.table is None:
+            return []
+        counts = {c: len(self.table.bins_of(c)) for c in range(self.table.channels)}
+        return [
+            (
+                str(c.channel),
+                str(counts.get(c.channel, 0)),
+                f"{c.rows:,}",
+                f"{c.busy_ms:,.1f}",
+                f"{c.idle_ms:,.1f}",
+                f"{c.state_bytes / 1e6:,.2f}",
+                str(c.rebuilt_bins),
+                c.executor,
+            )
+            for c in self.report.channels
+        ]
+
+    _HEADS = ("channel", "bins", "rows", "busy ms", "idle ms", "state MB", "rebuilt", "executor")
+
+    def __str__(self) -> str:
+        console = Console(file=io.StringIO(), width=120)
+        console.print(self.headline, highlight=False, markup=False)
+        if self._rows():
+            grid = Grid(*self._HEADS)
+            for column in grid.columns[:-1]:
+                column.justify = "right"
+            for row in self._rows():
+                grid.add_row(*row)
+            console.print(grid)
+        console.print(self.last_decision, highlight=False, markup=False)
+        out = console.file
+        assert isinstance(out, io.StringIO)
+        return out.getvalue().rstrip()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        heads = "".join(f"<th>{h}</th>" for h in self._HEADS)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(v)}</td>" for v in row) + "</tr>" for row in self._rows()
+        )
+        grid = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
+        return f"<div><b>{html.escape(self.headline)}</b>{grid}<p>{html.escape(self.last_decision)}</p></div>"

@@ -1,0 +1,286 @@
+"""Compiled loops of the state table. Rules for this file:
+
+1. A loop that may run out of room returns the position at which it stopped, having changed nothing for that position;
+   `header[NEED]` says what is short (1 rows, 2 heap). The caller grows the table and calls again from there.
+2. Rows beyond `header[ROWS]` are zero in every array.
+3. Nothing here allocates memory that outlives the call.
+
+`order[lo:hi]` are row numbers of the input, in the order in which they are to be processed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from headgate.state.layout import head
+
+ROWS, CAPACITY, INDEX, HEAP_USED = head.ROWS, head.CAPACITY, head.INDEX, head.HEAP_USED
+HEAP_SIZE, HEAP_GARBAGE, TOUCHED, NEED = head.HEAP_SIZE, head.HEAP_GARBAGE, head.TOUCHED, head.NEED
+EPOCH = head.EPOCH
+SHORT_OF_ROWS, SHORT_OF_HEAP = 1, 2
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def compiled(function: Any) -> Any:
+    """numba, without the interpreter lock, kept on disk between processes."""
+    return njit(cache=True, nogil=True, boundscheck=False)(function)
+
+
+@compiled
+def spread(h: int, bits: int) -> int:
+    """Index position of a hash. The low bits chose the bin, so the high bits of a product are used."""
+    return np.int64((np.uint64(h) * GOLDEN) >> np.uint64(64 - bits))
+
+
+@compiled
+def index_bits(size: int) -> int:
+    """log2 of a power of two."""
+    bits = 0
+    while (1 << bits) < size:
+        bits += 1
+    return bits
+
+
+@compiled
+def touch(header, epoch, touched, row):
+    """Note that `row` changed in this batch, once."""
+    if epoch[row] != header[EPOCH]:
+        epoch[row] = np.int32(header[EPOCH])
+        touched[header[TOUCHED]] = row
+        header[TOUCHED] += 1
+
+
+@compiled
+def reindex(header, index, hashes):
+    """Fill an empty index from the stored hashes."""
+    size = len(index)
+    bits = index_bits(size)
+    index[:] = -1
+    for row in range(header[ROWS]):
+        at = spread(hashes[row], bits)
+        while index[at] >= 0:
+            at = (at + 1) & (size - 1)
+        index[at] = row
+
+
+@compiled
+def probe_fixed(
+    header, index, hashes, epoch, touched, key, null, order, lo, hi, in_hash, in_key, in_valid, slots
+):
+    """Find or insert the state row of each input row; `slots[i]` is the row of `order[i]`."""
+    size = len(index)
+    bits = index_bits(size)
+    for i in range(lo, hi):
+        r = order[i]
+        h = in_hash[r]
+        is_null = np.uint8(0)
+        k = in_key[r]
+        if len(in_valid) > 0 and in_valid[r] == 0:
+            is_null = np.uint8(1)
+            k = 0
+        at = spread(h, bits)
+        row = index[at]
+        while row >= 0 and not (hashes[row] == h and key[row] == k and null[row] == is_null):
+            at = (at + 1) & (size - 1)
+            row = index[at]
+        if row < 0:
+            row = header[ROWS]
+            if row == header[CAPACITY]:
+                header[NEED] = SHORT_OF_ROWS
+                return i
+            index[at] = row
+            hashes[row] = h
+            key[row] = k
+            null[row] = is_null
+            header[ROWS] = row + 1
+        touch(header, epoch, touched, row)
+        slots[i] = row
+    return hi
+
+
+@compiled
+def probe_bytes(
+    header, index, hashes, epoch, touched, off, length, heap, order, lo, hi, in_hash, in_off, in_data, slots
+):
+    """`probe_fixed` for keys that are byte strings."""
+    size = len(index)
+    bits = index_bits(size)
+    for i in range(lo, hi):
+        r = order[i]
+        h = in_hash[r]
+        a = in_off[r]
+        n = in_off[r + 1] - a
+        at = spread(h, bits)
+        row = index[at]
+        while row >= 0:
+            if hashes[row] == h and length[row] == n:
+                b = off[row]
+                same = True
+                for j in range(n):
+                    if heap[b + j] != in_data[a + j]:
+                        same = False
+                        break
+                if same:
+                    break
+            at = (at + 1) & (size - 1)
+            row = index[at]
+        if row < 0:
+            row = header[ROWS]
+            if row == header[CAPACITY]:
+                header[NEED] = SHORT_OF_ROWS
+                return i
+            b = header[HEAP_USED]
+            if b + n > header[HEAP_SIZE]:
+                header[NEED] = SHORT_OF_HEAP
+                return i
+            for j in range(n):
+                heap[b + j] = in_data[a + j]
+            header[HEAP_USED] = b + ((n + 7) & ~7)
+            index[at] = row
+            hashes[row] = h
+            off[row] = b
+            length[row] = n
+            header[ROWS] = row + 1
+        touch(header, epoch, touched, row)
+        slots[i] = row
+    return hi
+
+
+@compiled
+def put_bytes(header, heap, off, length, slot, data, a, n):
+    """Replace one byte string in the heap; False when there is no room."""
+    b = off[slot]
+    if n > ((length[slot] + 7) & ~7):
+        b = header[HEAP_USED]
+        if b + n > header[HEAP_SIZE]:
+            header[NEED] = SHORT_OF_HEAP
+            return False
+        header[HEAP_GARBAGE] += (length[slot] + 7) & ~7
+        header[HEAP_USED] = b + ((n + 7) & ~7)
+        off[slot] = b
+    for j in range(n):
+        heap[b + j] = data[a + j]
+    length[slot] = n
+    return True
+
+
+@compiled
+def put_all_bytes(header, heap, off, length, slots, lo, in_off, in_data):
+    """Replace many byte strings, one per slot."""
+    for i in range(lo, len(slots)):
+        if not put_bytes(header, heap, off, length, slots[i], in_data, in_off[i], in_off[i + 1] - in_off[i]):
+            return i
+    return len(slots)
+
+
+@compiled
+def gather_offsets(sizes, rows):
+    """Offsets of the gathered byte strings of `rows`."""
+    out = np.empty(len(rows) + 1, np.int64)
+    out[0] = 0
+    for i in range(len(rows)):
+        out[i + 1] = out[i] + sizes[rows[i]]
+    return out
+
+
+@compiled
+def gather_bytes(heap, off, rows, out_off, out):
+    """Copy the byte strings of `rows` out of the heap."""
+    for i in range(len(rows)):
+        a = off[rows[i]]
+        b = out_off[i]
+        for j in range(out_off[i + 1] - b):
+            out[b + j] = heap[a + j]
+
+
+@compiled
+def move_heap(old, new, off, size, unit, rows, used):
+    """Copy what one heap column refers to into a new heap, from `used` on; returns the new `used`."""
+    for row in range(rows):
+        n = size[row] * unit
+        a = off[row]
+        for j in range(n):
+            new[used + j] = old[a + j]
+        off[row] = used
+        used += (n + 7) & ~7
+    return used
+
+
+@compiled
+def ring_push(header, heap64, off, length, cap, at, fresh, slot, value, k):
+    """Append one value to a ring of at most `k`, which grows by doubling; False when the heap has no room."""
+    n = cap[slot]
+    if length[slot] == n and n < k:
+        wider = min(k, max(4, 2 * n))
+        b = header[HEAP_USED]
+        if b + 8 * wider > header[HEAP_SIZE]:
+            header[NEED] = SHORT_OF_HEAP
+            return False
+        a = off[slot] >> 3
+        for j in range(n):  # a full ring starts at `at`
+            heap64[(b >> 3) + j] = heap64[a + (at[slot] + j) % n]
+        header[HEAP_GARBAGE] += 8 * n
+        header[HEAP_USED] = b + 8 * wider
+        off[slot] = b
+        cap[slot] = wider
+        at[slot] = n
+        n = wider
+    heap64[(off[slot] >> 3) + at[slot]] = value
+    at[slot] = at[slot] + 1 if at[slot] + 1 < n else 0
+    if length[slot] < n:
+        length[slot] += 1
+    if fresh[slot] < k:
+        fresh[slot] += 1
+    return True
+
+
+@compiled
+def ring_push_all(header, heap64, off, length, cap, at, fresh, slots, lo, in_off, values, k):
+    """Append `values[in_off[i]:in_off[i + 1]]` to the ring of `slots[i]`; all or nothing for one slot."""
+    for i in range(lo, len(slots)):
+        slot = slots[i]
+        count = in_off[i + 1] - in_off[i]
+        room = 0
+        n = cap[slot]
+        want = min(k, length[slot] + count)
+        while n < want:
+            n = min(k, max(4, 2 * n))
+            room += 8 * n
+        if header[HEAP_USED] + room > header[HEAP_SIZE]:
+            header[NEED] = SHORT_OF_HEAP
+            return i
+        for j in range(in_off[i], in_off[i + 1]):
+            ring_push(header, heap64, off, length, cap, at, fresh, slot, values[j], k)
+    return len(slots)
+
+
+@compiled
+def ring_gather(heap64, off, length, cap, at, rows, out_off, out):
+    """Copy the last `out_off[i + 1] - out_off[i]` values of each ring, oldest first."""
+    for i in range(len(rows)):
+        row = rows[i]
+        count = out_off[i + 1] - out_off[i]
+        n = cap[row]
+        a = off[row] >> 3
+        for j in range(count):
+            out[out_off[i] + j] = heap64[a + (at[row] - count + j + 2 * n) % n]
+
+
+@compiled
+def sort_by_bin(bins, count):
+    """Stable counting sort: (order, starts) with the rows of bin b at `order[starts[b]:starts[b + 1]]`."""
+    starts = np.zeros(count + 1, np.int64)
+    for b in bins:
+        starts[b + 1] += 1
+    for b in range(count):
+        starts[b + 1] += starts[b]
+    at = starts[:-1].copy()
+    order = np.empty(len(bins), np.int64)
+    for i in range(len(bins)):
+        b = bins[i]
+        order[at[b]] = i
+        at[b] += 1
+    return order, starts

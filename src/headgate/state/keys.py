@@ -1,0 +1,168 @@
+"""Keys as compiled code sees them: one int64, or one byte string, with the 64-bit hash that chose the bin.
+
+A single integer, date, timestamp or boolean column stays an int64 with a null flag. Any other key (strings, decimals,
+several columns) is written as one byte string, column after column: a flag (0 null, 1 value), then 8 or 16 bytes, or a length and
+the bytes. Equal keys have equal encodings and the reverse, so equality is exact and never rests on the hash.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from headgate.state.kernels import compiled
+from headgate.state.lanes import NO_BYTES, NO_INTS, Lane, LaneColumn, from_lane, lane_of, to_lane
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """The keys of many rows. `offsets` is empty for fixed keys; `valid` is empty when no key is null."""
+
+    hashes: NDArray[np.int64]
+    data: NDArray[np.generic]
+    valid: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+
+    @classmethod
+    def fixed(
+        cls, data: NDArray[np.int64], *, hashes: NDArray[np.int64], valid: NDArray[np.uint8] = NO_BYTES
+    ) -> KeyColumn:
+        """Keys that are one int64 each."""
+        return cls(hashes, data, valid, NO_INTS)
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+
+@dataclass(frozen=True)
+class KeySpec:
+    """Names and Arrow types of the key columns."""
+
+    names: tuple[str, ...]
+    types: tuple[pa.DataType, ...]
+
+    @property
+    def lanes(self) -> tuple[Lane, ...]:
+        """The lane of each column."""
+        return tuple(lane_of(t, f"key column {n!r}") for n, t in zip(self.names, self.types, strict=True))
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the key is a single int64."""
+        return self.lanes == (Lane.I64,)
+
+    def encode(self, columns: list[pa.Array], hashes: NDArray[np.int64]) -> KeyColumn:
+        """Arrow key columns to keys."""
+        lanes = [to_lane(c) for c in columns]
+        if self.is_fixed:
+            return KeyColumn(hashes, lanes[0].data, lanes[0].valid, NO_INTS)
+        sizes = np.zeros(len(hashes), np.int64)
+        for lane in lanes:
+            _add_sizes(sizes, _WIDTHS[lane.lane], lane.valid, lane.offsets)
+        offsets = np.zeros(len(hashes) + 1, np.int64)
+        np.cumsum(sizes, out=offsets[1:])
+        data = np.empty(int(offsets[-1]), np.uint8)
+        at = offsets[:-1].copy()
+        for lane in lanes:
+            _write(data, at, _WIDTHS[lane.lane], _raw(lane), lane.valid, lane.offsets)
+        return KeyColumn(hashes, data, NO_BYTES, offsets)
+
+    def decode(self, keys: KeyColumn) -> list[pa.Array]:
+        """Keys back to Arrow columns of the declared types."""
+        if self.is_fixed:
+            return [from_lane(LaneColumn(Lane.I64, keys.data, keys.valid), self.types[0])]
+        n = len(keys.offsets) - 1
+        at = keys.offsets[:-1].copy()
+        out = []
+        for lane, kind in zip(self.lanes, self.types, strict=True):
+            valid = np.empty(n, np.uint8)
+            width = _WIDTHS[lane]
+            if lane is Lane.BYTES:
+                offsets = np.zeros(n + 1, np.int64)
+                _read_sizes(keys.data, at, valid, offsets)
+                raw = np.empty(int(offsets[-1]), np.uint8)
+                _read_bytes(keys.data, at, valid, offsets, raw)
+                out.append(from_lane(LaneColumn(lane, raw, valid, offsets), kind))
+                continue
+            raw = np.zeros(n * width, np.uint8)
+            _read_fixed(keys.data, at, valid, width, raw)
+            data = raw.view(np.float64 if lane is Lane.F64 else np.int64)
+            out.append(from_lane(LaneColumn(lane, data, valid), kind))
+        return out
+
+
+_WIDTHS = {Lane.I64: 8, Lane.F64: 8, Lane.I128: 16, Lane.BYTES: 0}
+
+
+def _raw(lane: LaneColumn) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(lane.data).view(np.uint8)
+
+
+@compiled
+def _add_sizes(sizes, width, valid, offsets):
+    for i in range(len(sizes)):
+        sizes[i] += 1
+        if len(valid) == 0 or valid[i]:
+            sizes[i] += width if width else 4 + offsets[i + 1] - offsets[i]
+
+
+@compiled
+def _write(out, at, width, data, valid, offsets):
+    for i in range(len(at)):
+        p = at[i]
+        if len(valid) > 0 and valid[i] == 0:
+            out[p] = 0
+            at[i] = p + 1
+            continue
+        out[p] = 1
+        p += 1
+        if width:
+            for j in range(width):
+                out[p + j] = data[i * width + j]
+            at[i] = p + width
+            continue
+        n = offsets[i + 1] - offsets[i]
+        for j in range(4):
+            out[p + j] = (n >> (8 * j)) & 255
+        p += 4
+        for j in range(n):
+            out[p + j] = data[offsets[i] + j]
+        at[i] = p + n
+
+
+@compiled
+def _read_fixed(data, at, valid, width, out):
+    for i in range(len(at)):
+        valid[i] = data[at[i]]
+        at[i] += 1
+        if valid[i]:
+            for j in range(width):
+                out[i * width + j] = data[at[i] + j]
+            at[i] += width
+
+
+@compiled
+def _read_sizes(data, at, valid, offsets):
+    for i in range(len(at)):
+        p = at[i]
+        valid[i] = data[p]
+        n = 0
+        if valid[i]:
+            for j in range(4):
+                n |= np.int64(data[p + 1 + j]) << (8 * j)
+        offsets[i + 1] = offsets[i] + n
+
+
+@compiled
+def _read_bytes(data, at, valid, offsets, out):
+    for i in range(len(at)):
+        p = at[i] + 1
+        if valid[i]:
+            n = offsets[i + 1] - offsets[i]
+            for j in range(n):
+                out[offsets[i] + j] = data[p + 4 + j]
+            p += 4 + n
+        at[i] = p

@@ -1,0 +1,165 @@
+"""The four physical shapes in which a value travels through compiled code.
+
+Every Arrow type that can be a key or a state value is carried in one *lane*:
+
+| lane | numpy | Arrow types |
+|---|---|---|
+| `I64` | one int64 | booleans, integers, date32, timestamp, duration |
+| `F64` | one float64 | float32, float64 |
+| `I128` | two int64 (low, high) | decimal128 |
+| `BYTES` | offsets into bytes | string, binary |
+
+A conversion there and back gives the same value, null included. This file knows nothing of keys, bins or operators.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from headgate.errors import UnsupportedType
+
+NO_BYTES = np.zeros(0, np.uint8)
+NO_INTS = np.zeros(0, np.int64)
+
+
+class Lane(StrEnum):
+    """How a value is laid out for compiled code."""
+
+    I64 = "i64"
+    F64 = "f64"
+    I128 = "i128"
+    BYTES = "bytes"
+
+
+def lane_of(kind: pa.DataType, what: str = "value") -> Lane:
+    """The lane of an Arrow type.
+
+    >>> lane_of(pa.int32()), lane_of(pa.string())
+    (<Lane.I64: 'i64'>, <Lane.BYTES: 'bytes'>)
+    """
+    t = pa.types
+    if t.is_boolean(kind) or t.is_signed_integer(kind) or t.is_date32(kind):
+        return Lane.I64
+    if t.is_timestamp(kind) or t.is_duration(kind):
+        return Lane.I64
+    if t.is_float32(kind) or t.is_float64(kind):
+        return Lane.F64
+    if t.is_decimal128(kind):
+        return Lane.I128
+    if t.is_string(kind) or t.is_binary(kind):
+        return Lane.BYTES
+    raise UnsupportedType(
+        f"{what} has type {kind}, which headgate does not keep in state; "
+        "cast it to an integer, string, binary, date, timestamp, decimal, boolean or floating type first"
+    )
+
+
+@dataclass(frozen=True)
+class LaneColumn:
+    """One column as compiled code sees it.
+
+    `valid` is empty when no value is null. For `I128`, `data` holds (low, high) pairs; for `BYTES`, value `i` is
+    `data[offsets[i]:offsets[i + 1]]`.
+    """
+
+    lane: Lane
+    data: NDArray[np.generic]
+    valid: NDArray[np.uint8]
+    offsets: NDArray[np.int64] = field(default_factory=lambda: NO_INTS)
+
+    def __len__(self) -> int:
+        if self.lane is Lane.BYTES:
+            return max(0, len(self.offsets) - 1)
+        return len(self.data) // (2 if self.lane is Lane.I128 else 1)
+
+
+def open_view(array: NDArray[np.generic]) -> NDArray[np.generic]:
+    """The same memory, seen as writable.
+
+    Compiled code is specialised by writability, so without this every kernel would be compiled twice. Nobody writes to inputs.
+    """
+    if array.flags.writeable or array.nbytes == 0:
+        return array if array.flags.writeable else array.copy()
+    raw = (ctypes.c_char * array.nbytes).from_address(array.ctypes.data)
+    raw.owner = array  # type: ignore[attr-defined]
+    return np.frombuffer(raw, array.dtype)
+
+
+def _single(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def to_lane(column: pa.Array | pa.ChunkedArray) -> LaneColumn:
+    """Arrow to lane, without a copy where the layouts agree."""
+    array = _single(column)
+    lane = lane_of(array.type)
+    valid = NO_BYTES
+    if array.null_count:
+        valid = open_view(pc.cast(array.is_valid(), pa.uint8()).to_numpy(zero_copy_only=False))
+    if lane is Lane.BYTES:
+        buffers = array.buffers()
+        if len(array) == 0:
+            return LaneColumn(lane, NO_BYTES, valid, np.zeros(1, np.int64))
+        raw = np.frombuffer(buffers[1], np.int32)[array.offset : array.offset + len(array) + 1]
+        data = np.frombuffer(buffers[2], np.uint8) if buffers[2] is not None and buffers[2].size else NO_BYTES
+        return LaneColumn(lane, open_view(data), valid, raw.astype(np.int64))
+    if lane is Lane.I128:
+        if len(array) == 0:
+            return LaneColumn(lane, NO_INTS, valid)
+        pairs = np.frombuffer(array.buffers()[1], np.int64)
+        return LaneColumn(lane, open_view(pairs[2 * array.offset : 2 * (array.offset + len(array))]), valid)
+    if lane is Lane.F64:
+        plain = array if array.type == pa.float64() else array.cast(pa.float64())
+    elif pa.types.is_timestamp(array.type) or pa.types.is_duration(array.type):
+        plain = array.view(pa.int64())
+    elif pa.types.is_date32(array.type):
+        plain = array.view(pa.int32()).cast(pa.int64())
+    else:
+        plain = array if array.type == pa.int64() else array.cast(pa.int64())
+    if plain.null_count:
+        plain = plain.fill_null(0)
+    return LaneColumn(lane, open_view(plain.to_numpy(zero_copy_only=False)), valid)
+
+
+def bitmap(valid: NDArray[np.uint8]) -> pa.Buffer | None:
+    """Arrow's validity bitmap, or None when nothing is null."""
+    if len(valid) == 0 or bool(valid.all()):
+        return None
+    return pa.py_buffer(np.packbits(valid.astype(bool), bitorder="little").tobytes())
+
+
+def from_lane(column: LaneColumn, kind: pa.DataType) -> pa.Array:
+    """Lane to Arrow, in exactly the type asked for."""
+    n = len(column)
+    mask = bitmap(column.valid)
+    if column.lane is Lane.BYTES:
+        offsets = column.offsets.astype(np.int32)
+        buffers = [mask, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(column.data))]
+        return pa.Array.from_buffers(kind, n, buffers)
+    data = np.ascontiguousarray(column.data)
+    if column.lane is Lane.F64:
+        wide = pa.Array.from_buffers(pa.float64(), n, [mask, pa.py_buffer(data)])
+        return wide if kind == pa.float64() else wide.cast(kind, safe=False)
+    if (
+        column.lane is Lane.I128
+        or kind == pa.int64()
+        or pa.types.is_timestamp(kind)
+        or pa.types.is_duration(kind)
+    ):
+        return pa.Array.from_buffers(kind, n, [mask, pa.py_buffer(data)])
+    if pa.types.is_boolean(kind):
+        return pa.Array.from_buffers(pa.int64(), n, [mask, pa.py_buffer(data)]).cast(pa.bool_())
+    if pa.types.is_date32(kind):
+        return pa.Array.from_buffers(kind, n, [mask, pa.py_buffer(data.astype(np.int32))])
+    return pa.Array.from_buffers(pa.int64(), n, [mask, pa.py_buffer(data)]).cast(kind)

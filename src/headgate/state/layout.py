@@ -1,0 +1,131 @@
+"""What one bin's table is made of: the key, and named state columns.
+
+A layout is a value: it says which arrays a table of a given capacity has and where each lies in one flat buffer, so that the
+same table can live in private memory or in a shared mapping. It does not hold any data itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+HEAD_SLOTS = 32
+"""int64 slots at the start of every table's buffer: counters first (see `head`), the rest for whoever owns the buffer."""
+
+
+class head:  # a namespace of slot numbers, read by compiled code as constants
+    """Slots of a table's header."""
+
+    ROWS, CAPACITY, INDEX, HEAP_USED, HEAP_SIZE, HEAP_GARBAGE, EPOCH, TOUCHED, NEED = range(9)
+    OWNER = 16  # slots 16..31 belong to the cache that owns the buffer
+
+
+class Kind(StrEnum):
+    """Kinds of state column. A ring keeps the last `length` float64 values, oldest first."""
+
+    I64 = "i64"
+    F64 = "f64"
+    U8 = "u8"
+    BYTES = "bytes"
+    RING = "ring"
+
+
+@dataclass(frozen=True)
+class StateColumn:
+    """One named column of state; zero (or empty) in a new row, so an operator must read zero as 'nothing yet'."""
+
+    name: str
+    kind: Kind
+    length: int = 0
+
+
+_PARTS: dict[Kind, tuple[tuple[str, type], ...]] = {
+    Kind.I64: (("", np.int64),),
+    Kind.F64: (("", np.float64),),
+    Kind.U8: (("", np.uint8),),
+    Kind.BYTES: ((".off", np.int64), (".len", np.int64)),
+    Kind.RING: (
+        (".off", np.int64),
+        (".len", np.int64),
+        (".cap", np.int64),
+        (".at", np.int64),
+        (".fresh", np.int64),
+    ),
+}
+_KEY_PARTS: dict[bool, tuple[tuple[str, type], ...]] = {
+    True: (("key", np.int64), ("key.null", np.uint8)),
+    False: (("key.off", np.int64), ("key.len", np.int64)),
+}
+
+
+def _padded(nbytes: int) -> int:
+    return (nbytes + 7) & ~7
+
+
+@dataclass(frozen=True)
+class StateLayout:
+    """The arrays of one bin's table.
+
+    `fixed_key` keys are one int64 and a null flag; other keys are byte strings in the heap.
+
+    >>> layout = StateLayout(True, (StateColumn("n", Kind.I64),))
+    >>> sorted(layout.parts(16))
+    ['epoch', 'hash', 'index', 'key', 'key.null', 'n', 'touched']
+    """
+
+    fixed_key: bool
+    columns: tuple[StateColumn, ...]
+
+    def parts(self, capacity: int) -> dict[str, tuple[np.dtype[np.generic], int]]:
+        """Array name to (dtype, length), in buffer order."""
+        out: dict[str, tuple[np.dtype[np.generic], int]] = {
+            "index": (np.dtype(np.int32), 2 * capacity),
+            "hash": (np.dtype(np.int64), capacity),
+            "epoch": (np.dtype(np.int32), capacity),
+            "touched": (np.dtype(np.int32), capacity),
+        }
+        for name, dtype in _KEY_PARTS[self.fixed_key]:
+            out[name] = (np.dtype(dtype), capacity)
+        for column in self.columns:
+            for suffix, dtype in _PARTS[column.kind]:
+                out[column.name + suffix] = (np.dtype(dtype), capacity)
+        return out
+
+    def nbytes(self, capacity: int, heap_size: int) -> int:
+        """Bytes of a whole table's buffer."""
+        arrays = sum(_padded(dtype.itemsize * length) for dtype, length in self.parts(capacity).values())
+        return 8 * HEAD_SLOTS + arrays + _padded(heap_size)
+
+    def views(
+        self, buffer: NDArray[np.uint8], capacity: int, heap_size: int
+    ) -> tuple[NDArray[np.int64], dict[str, NDArray[np.generic]], NDArray[np.uint8]]:
+        """The header, the arrays by name and the heap, all views into `buffer`."""
+        at = 8 * HEAD_SLOTS
+        header = buffer[:at].view(np.int64)
+        arrays: dict[str, NDArray[np.generic]] = {}
+        for name, (dtype, length) in self.parts(capacity).items():
+            size = dtype.itemsize * length
+            arrays[name] = buffer[at : at + size].view(dtype)
+            at += _padded(size)
+        return header, arrays, buffer[at : at + heap_size]
+
+    @property
+    def heap_refs(self) -> tuple[tuple[str, str, int], ...]:
+        """(offset array, size array, bytes per unit of size) of everything that lives in the heap."""
+        refs: list[tuple[str, str, int]] = [] if self.fixed_key else [("key.off", "key.len", 1)]
+        for column in self.columns:
+            if column.kind is Kind.BYTES:
+                refs.append((f"{column.name}.off", f"{column.name}.len", 1))
+            elif column.kind is Kind.RING:
+                refs.append((f"{column.name}.off", f"{column.name}.cap", 8))
+        return tuple(refs)
+
+    def fingerprint(self) -> list[list[object]]:
+        """JSON-ready identity: two layouts with equal fingerprints read each other's files."""
+        return [
+            ["key", "fixed" if self.fixed_key else "bytes", 0],
+            *[[c.name, str(c.kind), c.length] for c in self.columns],
+        ]

@@ -1,0 +1,198 @@
+"""A piece of one bin's state as bytes: what a batch changed (a delta), or all of it (a snapshot).
+
+Both have one form, rows of (hash, key, columns), and are applied in the same way: find or insert the key, replace its columns,
+append to its rings. A snapshot is applied to an empty table. So `table(snapshot, delta, delta ...)` equals the table that wrote them
+(a law, tested), and the cost of a delta is what the batch touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headgate.errors import CorruptState
+from headgate.state import kernels as k
+from headgate.state.keys import KeyColumn
+from headgate.state.lanes import NO_BYTES, NO_INTS
+from headgate.state.layout import Kind, StateLayout
+from headgate.state.table import BinTable
+
+_DTYPES = {Kind.I64: np.int64, Kind.F64: np.float64, Kind.U8: np.uint8}
+Rows = NDArray[np.int32] | NDArray[np.int64]
+Varied = tuple[NDArray[np.int64], NDArray[np.generic]]
+
+
+@dataclass(frozen=True)
+class Extract:
+    """Some rows of a table, copied out. A column is one array, or (offsets, values) for byte strings and rings."""
+
+    keys: KeyColumn
+    columns: dict[str, NDArray[np.generic] | Varied]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+def extract(table: BinTable, rows: Rows, *, whole: bool) -> Extract:
+    """Copy rows out of a table; of rings, the values new in this batch, or (`whole`) all of them."""
+    a = table.arrays
+    hashes = a["hash"][rows]
+    if table.layout.fixed_key:
+        keys = KeyColumn.fixed(a["key"][rows], hashes=hashes, valid=_valid(a["key.null"][rows]))
+    else:
+        offsets, data = _gather(table, "key", rows)
+        keys = KeyColumn(hashes, data, NO_BYTES, offsets)
+    columns: dict[str, NDArray[np.generic] | Varied] = {}
+    for column in table.layout.columns:
+        if column.kind is Kind.BYTES:
+            columns[column.name] = _gather(table, column.name, rows)
+        elif column.kind is Kind.RING:
+            off, length, cap, at, fresh = table.ring_parts(column.name)
+            offsets = k.gather_offsets(length if whole else np.minimum(fresh, length), rows)
+            values = np.empty(int(offsets[-1]), np.float64)
+            k.ring_gather(table.heap64, off, length, cap, at, rows, offsets, values)
+            columns[column.name] = (offsets, values)
+        else:
+            columns[column.name] = a[column.name][rows]
+    return Extract(keys, columns)
+
+
+def join_extracts(pieces: list[Extract]) -> Extract:
+    """Several pieces of one layout, end to end."""
+    if len(pieces) == 1:
+        return pieces[0]
+    hashes = np.concatenate([p.keys.hashes for p in pieces])
+    valid = NO_BYTES
+    if any(len(p.keys.valid) for p in pieces):
+        valid = np.concatenate(
+            [p.keys.valid if len(p.keys.valid) else np.ones(len(p), np.uint8) for p in pieces]
+        )
+    if len(pieces[0].keys.offsets):
+        offsets, data = _join([(p.keys.offsets, p.keys.data) for p in pieces])
+    else:
+        offsets, data = NO_INTS, np.concatenate([p.keys.data for p in pieces])
+    columns: dict[str, NDArray[np.generic] | Varied] = {}
+    for name, first in pieces[0].columns.items():
+        if isinstance(first, tuple):
+            columns[name] = _join([p.columns[name] for p in pieces])  # type: ignore[misc]
+        else:
+            columns[name] = np.concatenate([p.columns[name] for p in pieces])  # type: ignore[arg-type]
+    return Extract(KeyColumn(hashes, data, valid, offsets), columns)
+
+
+def _join(parts: list[Varied]) -> Varied:
+    ends = np.cumsum([0, *[int(offsets[-1]) for offsets, _ in parts]])
+    offsets = np.concatenate(
+        [np.zeros(1, np.int64), *[o[1:] + end for (o, _), end in zip(parts, ends[:-1], strict=True)]]
+    )
+    return offsets, np.concatenate([data for _, data in parts])
+
+
+def _valid(null: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    return (1 - null).astype(np.uint8) if null.any() else NO_BYTES
+
+
+def _gather(table: BinTable, name: str, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    offsets = k.gather_offsets(table.arrays[f"{name}.len"], rows)
+    data = np.empty(int(offsets[-1]), np.uint8)
+    k.gather_bytes(table.heap, table.arrays[f"{name}.off"], rows, offsets, data)
+    return offsets, data
+
+
+def encode(piece: Extract, layout: StateLayout) -> list[NDArray[np.uint8]]:
+    """The buffers of a section, in file order; every one is a multiple of eight bytes."""
+    parts = [_bytes(piece.keys.hashes)]
+    if layout.fixed_key:
+        parts.append(_bytes(piece.keys.data))
+        null = 1 - piece.keys.valid if len(piece.keys.valid) else np.zeros(len(piece), np.uint8)
+        parts.append(_bytes(null.astype(np.uint8)))
+    else:
+        parts += [_bytes(np.diff(piece.keys.offsets)), _bytes(piece.keys.data)]
+    for column in layout.columns:
+        values = piece.columns[column.name]
+        if isinstance(values, tuple):
+            parts += [_bytes(np.diff(values[0])), _bytes(values[1])]
+        else:
+            parts.append(_bytes(values))
+    return parts
+
+
+def _bytes(array: NDArray[np.generic]) -> NDArray[np.uint8]:
+    raw = np.ascontiguousarray(array).view(np.uint8)
+    spare = -len(raw) % 8
+    return np.concatenate([raw, np.zeros(spare, np.uint8)]) if spare else raw
+
+
+def decode(payload: NDArray[np.uint8], rows: int, layout: StateLayout) -> Extract:
+    """The reverse of `encode`; a payload that is too short or too long is corrupt."""
+    at = 0
+
+    def take(dtype: type, count: int) -> NDArray[np.generic]:
+        nonlocal at
+        size = np.dtype(dtype).itemsize * count
+        if count < 0 or at + size > len(payload):
+            raise CorruptState(f"a section of {rows} rows ends after {len(payload)} bytes, inside a column")
+        out = payload[at : at + size].view(dtype)
+        at += (size + 7) & ~7
+        return out
+
+    def varied(dtype: type) -> Varied:
+        offsets = np.zeros(rows + 1, np.int64)
+        np.cumsum(take(np.int64, rows), out=offsets[1:])
+        return offsets, take(dtype, int(offsets[-1]))
+
+    hashes = take(np.int64, rows)
+    if layout.fixed_key:
+        data = take(np.int64, rows)
+        keys = KeyColumn(hashes, data, _valid(take(np.uint8, rows)), np.zeros(0, np.int64))  # type: ignore[arg-type]
+    else:
+        offsets, text = varied(np.uint8)
+        keys = KeyColumn(hashes, text, NO_BYTES, offsets)  # type: ignore[arg-type]
+    columns: dict[str, NDArray[np.generic] | Varied] = {}
+    for column in layout.columns:
+        if column.kind is Kind.BYTES:
+            columns[column.name] = varied(np.uint8)
+        elif column.kind is Kind.RING:
+            columns[column.name] = varied(np.float64)
+        else:
+            columns[column.name] = take(_DTYPES[column.kind], rows)
+    if at != len(payload):
+        raise CorruptState(f"a section of {rows} rows has {len(payload)} bytes where its columns need {at}")
+    return Extract(keys, columns)
+
+
+def apply(table: BinTable, piece: Extract) -> None:
+    """Replace the columns of the piece's keys, and append to their rings."""
+    if len(piece) == 0:
+        return
+    slots = table.probe(piece.keys, np.arange(len(piece)))
+    for column in table.layout.columns:
+        values = piece.columns[column.name]
+        name = column.name
+        if not isinstance(values, tuple):
+            table.arrays[name][slots] = values
+            continue
+        offsets, data = values
+        if column.kind is Kind.BYTES:
+            table.run(
+                lambda at, name=name, offsets=offsets, data=data: k.put_all_bytes(
+                    table.header,
+                    table.heap,
+                    table.arrays[f"{name}.off"],
+                    table.arrays[f"{name}.len"],
+                    slots,
+                    at,
+                    offsets,
+                    data,
+                ),
+                len(slots),
+            )
+        else:
+            table.run(
+                lambda at, name=name, offsets=offsets, data=data, n=column.length: k.ring_push_all(
+                    table.header, table.heap64, *table.ring_parts(name), slots, at, offsets, data, n
+                ),
+                len(slots),
+            )

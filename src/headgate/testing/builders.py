@@ -1,0 +1,69 @@
+"""Short ways to make a table and a report in a test. Same arguments, same value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from headgate.ids import Bin
+from headgate.reports.batch_report import BatchReport, BinReport, ChannelReport, HotKey
+from headgate.routing.table import Pin, Table
+
+
+def table(
+    assignment: Sequence[int],
+    *,
+    channels: int | None = None,
+    pins: Sequence[Pin] = (),
+    version: int = 0,
+    from_batch: int = 0,
+) -> Table:
+    """A table from a list of channels; the last `len(pins)` are the pins' own."""
+    return Table(
+        version=version,
+        from_batch=from_batch,
+        channels=max(assignment) + 1 if channels is None else channels,
+        hash_bins=len(assignment) - len(pins),
+        assignment=tuple(assignment),
+        pins=tuple(pins),
+    )
+
+
+def report(
+    batch: int,
+    under: Table,
+    rows: Mapping[Bin, int] | Sequence[int],
+    *,
+    ms_per_row: Sequence[float] | float = 1.0,
+    bytes_per_bin: int = 100,
+    hot_keys: Sequence[HotKey] = (),
+) -> BatchReport:
+    """What a batch with these rows per bin reports when a row takes `ms_per_row` (of its channel)."""
+    per_bin = dict(rows) if isinstance(rows, Mapping) else dict(enumerate(rows))
+    costs = [ms_per_row] * under.channels if isinstance(ms_per_row, int | float) else list(ms_per_row)
+    bins = tuple(
+        BinReport(bin, per_bin.get(bin, 0), per_bin.get(bin, 0) * costs[channel], bytes_per_bin)
+        for bin, channel in under.items()
+    )
+    sums = [sum(per_bin.get(bin, 0) for bin in under.bins_of(channel)) for channel in range(under.channels)]
+    wall = max(total * cost for total, cost in zip(sums, costs, strict=True))
+    channels = tuple(
+        ChannelReport(
+            channel=channel,
+            rows=total,
+            out_rows=total,
+            busy_ms=total * costs[channel],
+            idle_ms=wall - total * costs[channel],
+            state_bytes=bytes_per_bin * len(under.bins_of(channel)),
+            executor=f"executor-{channel}",
+        )
+        for channel, total in enumerate(sums)
+    )
+    return BatchReport(
+        batch=batch,
+        table_version=under.version,
+        rows=sum(sums),
+        wall_ms=wall,
+        channels=channels,
+        bins=bins,
+        hot_keys=tuple(hot_keys),
+    )

@@ -1,0 +1,85 @@
+"""What every test can count on: the `--full` option, the `spark` mark and session, the Hypothesis profiles.
+
+Everything under `tests/spark` and `tests/chaos` is marked `spark`. Nothing here imports pyspark or headgate
+before a test asks for the session, so the core tests run where pyspark is not installed.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import hypothesis
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TESTS = Path(__file__).parent
+SPARK_DIRS = (TESTS / "spark", TESTS / "chaos")
+
+# "ci" gives the same examples every time: a red build is red again on the next try. To hunt for new examples:
+# script/test --hypothesis-profile=explore
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("explore", deadline=None, max_examples=2000, print_blob=True)
+hypothesis.settings.load_profile("ci")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="run the tests marked full (long) too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not config.pluginmanager.has_plugin("tests.no_pyspark"):
+        # py4j leaves its connections and its JVM to the end of the process; any test could get the blame.
+        config.addinivalue_line(
+            "filterwarnings", r"ignore:unclosed <socket\.socket .*127\.0\.0\.1:ResourceWarning"
+        )
+        config.addinivalue_line("filterwarnings", r"ignore:subprocess \d+ is still running:ResourceWarning")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest's own, which selects by mark
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if any(item.path.is_relative_to(directory) for directory in SPARK_DIRS):
+            item.add_marker(pytest.mark.spark)
+        if item.get_closest_marker("full") and not config.getoption("--full"):
+            item.add_marker(pytest.mark.skip(reason="long; runs with --full"))
+
+
+@pytest.fixture(scope="session")
+def java_home() -> str:
+    """Home of a Java that Spark can run on, put into the environment for this process and its children."""
+    found = subprocess.run(
+        [TESTS.parent / "script" / "java-home"], capture_output=True, text=True, check=False
+    )
+    if found.returncode:
+        pytest.fail(found.stderr, pytrace=False)
+    os.environ["JAVA_HOME"] = found.stdout.strip()
+    return os.environ["JAVA_HOME"]
+
+
+@pytest.fixture(scope="session")
+def spark(java_home: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    """One local session with two cores for all tests marked spark, set up by `headgate.configure`."""
+    from pyspark.sql import SparkSession
+
+    import headgate as hg
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .appName("headgate-tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.memory", "2g")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+    )
+    session = hg.configure(builder).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

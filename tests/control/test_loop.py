@@ -1,0 +1,153 @@
+"""The loop: who decides, in which mode, and what survives a restart."""
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from headgate.control import Loop, Mode
+from headgate.errors import BatchOrder, ConfigError
+from headgate.plans import Move, Plan, Reason
+from headgate.policies import FluxLoad, Guard, Static
+from headgate.routing.table import Table
+from headgate.testing import builders
+
+EVEN = Table.uniform(4, 2)
+SKEWED = [9, 1, 5, 1]
+
+
+@dataclass
+class Scripted:
+    """Proposes what it is told, or raises it."""
+
+    answer: Any
+    name: str = "scripted"
+
+    def initial(self, bins, channels):
+        return Table.uniform(bins, channels)
+
+    def propose(self, view, table):
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def loop(policy=None, guard=None, mode="act", table=EVEN):
+    return Loop(policy or FluxLoad(), guard or Guard(cool_down_batches=0), mode, table)
+
+
+def reason(decision):
+    return decision.refusal and decision.refusal.name
+
+
+def test_act_changes_the_table_from_the_next_batch():
+    it = loop()
+    decision = it.step(builders.report(4, EVEN, SKEWED))
+    assert decision.changed
+    assert decision.refusal is None
+    assert it.table is decision.table
+    assert (decision.table.version, decision.table.from_batch) == (1, 5)
+
+
+@pytest.mark.parametrize(
+    ("mode", "planned", "name"),
+    [("observe", False, Reason.observe_only), ("advise", True, Reason.advise_only)],
+)
+def test_other_modes_leave_the_table_alone(mode, planned, name):
+    decision = loop(mode=mode).step(builders.report(0, EVEN, SKEWED))
+    assert decision.table is EVEN
+    assert (decision.plan is not None) is planned
+    assert reason(decision) is name
+
+
+def test_silence_is_no_plan_and_no_refusal():
+    decision = loop().step(builders.report(0, EVEN, [5, 5, 5, 5]))
+    assert (decision.plan, decision.refusal, decision.table) == (None, None, EVEN)
+
+
+GOOD = Plan(policy="scripted", from_version=0, moves=(Move(0, 0, 1),), gain=0.5)
+
+
+@pytest.mark.parametrize(
+    ("answer", "name", "detail"),
+    [
+        (ZeroDivisionError("oops"), Reason.policy_raised, "ZeroDivisionError: oops"),
+        (replace(GOOD, from_version=7), Reason.stale_table, "version 7"),
+        (replace(GOOD, moves=(Move(0, 1, 0),)), Reason.invalid_plan, "bin 0 is on channel 0"),
+        (replace(GOOD, moves=(Move(0, 0, 9),)), Reason.invalid_plan, "channel 9"),
+        (replace(GOOD, moves="nonsense"), Reason.invalid_plan, "AttributeError"),
+        ("a string", Reason.invalid_plan, "str"),
+        (replace(GOOD, moves=()), Reason.nothing_to_do, ""),
+        (replace(GOOD, gain=0.0), Reason.gain_below_cost, "0.0500"),
+    ],
+)
+def test_a_bad_plan_is_a_named_refusal_and_the_stream_goes_on(answer, name, detail):
+    it = loop(Scripted(answer))
+    decision = it.step(builders.report(0, EVEN, SKEWED))
+    assert reason(decision) is name
+    assert detail in decision.refusal.detail
+    assert decision.table is EVEN
+    it.policy = Scripted(GOOD)
+    assert it.step(builders.report(1, EVEN, SKEWED)).changed
+
+
+def test_cool_down_holds_the_next_plan_back():
+    it = loop(guard=Guard(min_gain=0.0, cool_down_batches=1))
+    assert it.step(builders.report(0, EVEN, SKEWED)).changed
+    it.policy = Scripted(Plan(policy="s", from_version=1, moves=(Move(1, 1, 0),), gain=0.5))
+    assert reason(it.step(builders.report(1, it.table, SKEWED))) is Reason.cool_down
+    assert it.step(builders.report(2, it.table, SKEWED)).changed
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_rescale_asked_for_passes_in_every_mode_and_past_the_guard(mode):
+    it = loop(Static(), Guard(min_gain=0.9, cool_down_batches=99, max_moves=0), mode)
+    for batch, channels in enumerate([3, 1, 4]):
+        it.request_channels(2)
+        it.request_channels(channels)
+        decision = it.step(builders.report(batch, it.table, SKEWED))
+        assert decision.asked == channels
+        assert (decision.table.channels, decision.table.from_batch) == (channels, batch + 1)
+    assert it.step(builders.report(9, it.table, SKEWED)).asked is None
+
+
+def test_a_rescale_to_what_is_there_does_nothing():
+    it = loop()
+    it.request_channels(2)
+    decision = it.step(builders.report(0, EVEN, SKEWED))
+    assert reason(decision) is Reason.nothing_to_do
+    assert decision.table is EVEN
+
+
+@pytest.mark.parametrize("channels", [0, 5])
+def test_a_rescale_that_cannot_be_is_refused_when_asked(channels):
+    with pytest.raises(ConfigError, match=f"{channels} channels for 4 bins"):
+        loop().request_channels(channels)
+
+
+def test_a_batch_is_stepped_once():
+    it = loop()
+    it.step(builders.report(3, EVEN, SKEWED))
+    with pytest.raises(BatchOrder, match="batch 3 was reported after batch 3"):
+        it.step(builders.report(3, EVEN, SKEWED))
+
+
+def test_a_restored_loop_decides_as_the_one_that_went_on():
+    it = loop(guard=Guard(cool_down_batches=1))
+    rows = [SKEWED, [1, 9, 1, 9], [30, 1, 1, 1], [5, 5, 5, 5], [1, 1, 9, 1]]
+    it.step(builders.report(0, it.table, rows[0]))
+    for batch, per_bin in enumerate(rows[1:], 1):
+        if batch == 3:
+            it.request_channels(3)
+        state = json.loads(json.dumps(it.snapshot()))
+        other = Loop.restore(state, it.policy, it.guard, it.mode)
+        report = builders.report(batch, it.table, per_bin)
+        assert other.step(report) == it.step(report)
+        assert other.snapshot() == it.snapshot()
+
+
+def test_an_unknown_mode_names_the_closest():
+    with pytest.raises(ConfigError, match=r"observe, advise, act; did you mean 'observe'\?"):
+        Mode.parse("obsrve")
+    assert Mode.parse("act") is Mode.act

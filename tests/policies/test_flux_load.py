@@ -1,0 +1,137 @@
+"""Flux's load policy: pairs, thresholds, what it leaves alone, and the registry of names."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate import policies
+from headgate.control import Loop
+from headgate.errors import ConfigError
+from headgate.plans import apply
+from headgate.policies import FluxLoad, Guard, Static
+from headgate.reports import LoadView, fold
+from headgate.routing.table import Move, Table
+from headgate.testing import builders
+from headgate.testing.strategies import reports, tables
+
+
+def seen(rows, table, **settings):
+    return fold(LoadView(alpha=1.0), builders.report(0, table, rows, **settings), table)
+
+
+def propose(rows, table, *, imbalance=1.2, rounds=1, **settings):
+    return FluxLoad(imbalance, rounds).propose(seen(rows, table, **settings), table)
+
+
+def test_moves_the_bin_that_evens_the_pair_best():
+    plan = propose([8, 1, 5, 0, 1, 1], Table.uniform(6, 2))
+    assert plan.moves == (Move(2, 0, 1),)  # 14 and 2: moving 5 gives 9 and 7, moving 8 gives 6 and 10
+    assert plan.gain == pytest.approx(1 - 9 / 14)
+    assert plan.cost == 100
+
+
+def test_equal_choices_go_to_the_lower_bin():
+    assert propose([3, 0, 3, 0], Table.uniform(4, 2)).moves == (Move(0, 0, 1),)
+
+
+def test_pairs_run_from_the_ends_inwards():
+    table = Table.uniform(8, 4)
+    plan = propose([20, 0, 10, 1, 20, 0, 10, 1], table)
+    assert plan.moves == (Move(0, 0, 1), Move(2, 2, 3))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[12, 5, 0, 5], [6, 5, 6, 5], [5, 5, 5, 5]],
+    ids=["one bin is all the load", "every bin is larger than the difference", "the loads are equal"],
+)
+def test_what_cannot_be_helped_is_left(rows):
+    assert propose(rows, Table.uniform(4, 2), imbalance=1.0) is None
+
+
+def test_when_the_busiest_channel_cannot_be_relieved_the_others_are_left_too():
+    assert propose([50, 20, 1, 1, 0, 20, 1, 1], Table.uniform(8, 4)) is None
+
+
+@pytest.mark.parametrize(("heavy", "silent"), [(119, True), (121, False)])
+def test_threshold_of_imbalance(heavy, silent):
+    rows = [heavy - 5, 100, 5, 0]
+    assert (propose(rows, Table.uniform(4, 2)) is None) is silent
+
+
+def test_only_channels_above_the_mean_give():
+    plan = propose([100, 1, 30, 2, 100, 1, 30, 2], Table.uniform(8, 4))
+    assert {move.source for move in plan.moves} == {0}
+
+
+def test_equally_busy_donors_are_all_relieved_over_rounds():
+    table = Table.uniform(8, 4)
+    rows = [5, 5, 5, 0, 5, 5, 5, 0]
+    plan = propose(rows, table, rounds=1)
+    assert plan.moves == (Move(0, 0, 3),)
+    assert plan.gain == pytest.approx(0.5)
+
+
+def test_a_slow_receiver_is_spared():
+    table = Table.uniform(6, 2)
+    rows = [10, 10, 10, 10, 10, 10]
+    plan = propose(rows, table, ms_per_row=[1.0, 8.0])
+    assert {(move.source, move.target) for move in plan.moves} == {(1, 0)}
+
+
+def test_no_load_no_plan_and_one_channel_no_plan():
+    assert propose([0, 0], Table.uniform(2, 2)) is None
+    assert propose([5, 1], Table.uniform(2, 1)) is None
+
+
+@given(st.data())
+def test_no_channel_ends_above_the_load_of_a_donor_before(data):
+    table = data.draw(tables())
+    view = fold(LoadView(), data.draw(reports(table)), table)
+    plan = FluxLoad(rounds=data.draw(st.integers(1, 5))).propose(view, table)
+    if plan is None:
+        return
+    after = view.under(apply(plan, table, 1)).channel_load
+    assert max(after) <= max(view.channel_load) * (1 + 1e-9)
+    assert 0 < plan.gain < 1
+
+
+@given(st.data())
+def test_one_round_moves_each_channel_once(data):
+    table = data.draw(tables())
+    view = fold(LoadView(), data.draw(reports(table)), table)
+    plan = FluxLoad(rounds=1).propose(view, table)
+    ends = [end for move in (plan.moves if plan else ()) for end in (move.source, move.target)]
+    assert len(ends) == len(set(ends)) <= table.channels
+
+
+def test_names():
+    assert policies.get("static") == Static()
+    assert policies.get("flux-load") == FluxLoad()
+    assert policies.get(FluxLoad(1.5)) == FluxLoad(1.5)
+    for name in policies.names():
+        policy = policies.get(name)
+        assert policy.name == name
+        assert policy.initial(8, 2) == Table.uniform(8, 2)
+    assert Static().propose(LoadView(), Table.uniform(2, 2)) is None
+
+
+def test_an_unknown_name_lists_the_names_and_the_closest():
+    with pytest.raises(ConfigError, match=r"flux-load, static; did you mean 'flux-load'\?"):
+        policies.get("flux_laod")
+    with pytest.raises(ConfigError, match="is no policy"):
+        policies.get(3)
+
+
+@pytest.mark.parametrize("settings", [{"imbalance": 0.9}, {"rounds": 0}])
+def test_settings_that_cannot_be(settings):
+    with pytest.raises(ConfigError):
+        FluxLoad(**settings)
+
+
+def test_a_slow_channel_that_was_emptied_is_not_tried_again_and_again():
+    loop = Loop(FluxLoad(), Guard(cool_down_batches=0), "act", builders.table([0, 0], channels=2))
+    changes = 0
+    for batch in range(40):
+        changes += loop.step(builders.report(batch, loop.table, [1, 1], ms_per_row=[0.5, 1.5])).changed
+    assert changes <= 2

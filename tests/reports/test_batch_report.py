@@ -1,0 +1,50 @@
+"""The batch report: JSON there and back, compact, and the two imbalances."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from headgate.errors import ConfigError
+from headgate.reports import BatchReport, BinReport, ChannelReport
+from headgate.routing.table import Table
+from headgate.testing import builders
+from headgate.testing.strategies import reports, tables
+
+
+@given(tables().flatmap(reports))
+def test_json_round_trip(report):
+    text = json.dumps(report.to_json())
+    assert BatchReport.from_json(json.loads(text)) == report
+    assert json.dumps(BatchReport.from_json(json.loads(text)).to_json()) == text
+
+
+def test_numpy_numbers_become_json():
+    one = ChannelReport(np.int32(0), np.int64(3), busy_ms=np.float64(1.5))
+    report = BatchReport(np.int64(1), 0, np.int64(3), 2, (one,), (BinReport(np.int32(4), np.int64(3)),))
+    assert BatchReport.from_json(json.loads(json.dumps(report.to_json()))) == report
+
+
+def test_a_bin_costs_few_bytes():
+    table = Table.uniform(512, 8)
+    report = builders.report(3, table, [100] * 512)
+    assert len(json.dumps(report.to_json(), separators=(",", ":"))) < 512 * 24
+
+
+def test_imbalance_is_the_busiest_over_the_mean():
+    table = Table.uniform(2, 2)
+    report = builders.report(0, table, [10, 30], ms_per_row=[3.0, 1.0])
+    assert report.row_imbalance == 1.5
+    assert report.imbalance == 1.0
+    assert report.wall_ms == 30
+
+
+def test_no_work_is_even():
+    assert builders.report(0, Table.uniform(2, 2), [0, 0]).imbalance == 1.0
+    assert BatchReport(0, 0, 0, 0.0, (), ()).row_imbalance == 1.0
+
+
+def test_a_bin_reported_twice_is_refused():
+    with pytest.raises(ConfigError, match="batch 7 reports a bin twice"):
+        BatchReport(7, 0, 0, 0.0, (), (BinReport(1, 0), BinReport(1, 0)))
