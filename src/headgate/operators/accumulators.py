@@ -1,7 +1,7 @@
 """One accumulator per aggregate function: its state columns, its step, and its answer.
 
-Types and null rules are Spark's, with ANSI on: `sum` of integers is a bigint that refuses to overflow, `sum` and `mean` of decimals widen as
-Spark widens them, `var` and `std` are the sample forms and null below two values, `min` and `max` take any ordered type with NaN
+Types and null rules are Spark's, with ANSI on: `sum` of integers is a bigint that refuses to overflow, `sum` and `mean` of decimals
+widen as Spark widens them, `var` and `std` are the sample forms and null below two values, `min` and `max` take any ordered type with NaN
 above all numbers, an aggregate over nothing is null and a count 0.
 """
 
@@ -36,8 +36,8 @@ class Accumulator(ABC):
 
     @property
     def input(self) -> str:
-        """Name under which the input lane is kept in a chunk."""
-        return self.column or ""
+        """Name under which the input lane is kept in a chunk; one name for one conversion of one column."""
+        return f"plain:{self.column}"
 
     def lane(self, rows: pa.RecordBatch) -> LaneColumn | None:
         """The input as compiled code wants it."""
@@ -130,6 +130,7 @@ class DecimalSum(Accumulator):
 
     def answer(self, piece: Extract) -> pa.Array:
         low, high, n = self._taken(piece, "low", "high", "n")
+        limit = 10**self.type.precision
         pairs = np.column_stack([low, high]).reshape(-1)
         if self.mean:
             shift = 10 ** (self.type.scale - self.scale)
@@ -137,8 +138,9 @@ class DecimalSum(Accumulator):
                 _half_up(_whole(a, b) * shift, c) if c else 0
                 for a, b, c in zip(low, high, n.tolist(), strict=True)
             ]
+            if any(abs(m) >= limit for m in means):  # before it is cut to sixteen bytes
+                raise self._overflow()
             pairs = np.frombuffer(b"".join(m.to_bytes(16, "little", signed=True) for m in means), np.int64)
-        limit = 10**self.type.precision
         rough = np.abs(pairs[1::2].astype(np.float64) * 2.0**64)
         for i in np.flatnonzero(rough >= limit / 2):
             if abs(_whole(pairs[2 * i], pairs[2 * i + 1])) >= limit:
@@ -155,17 +157,21 @@ def _half_up(total: int, count: int) -> int:
     return quotient if total >= 0 else -quotient
 
 
-class Mean(Accumulator):
-    """mean(column) as a double."""
+class OfDoubles(Accumulator):
+    """An aggregate whose input is taken as doubles, the nearest where there is no equal one."""
 
     type = pa.float64()
 
-    def lane(self, rows: pa.RecordBatch) -> LaneColumn | None:
-        return to_lane(rows.column(self.column).cast(pa.float64()))
-
     @property
     def input(self) -> str:
-        return f"{self.column}:f64"
+        return f"double:{self.column}"
+
+    def lane(self, rows: pa.RecordBatch) -> LaneColumn | None:
+        return to_lane(rows.column(self.column).cast(pa.float64(), safe=False))
+
+
+class Mean(OfDoubles):
+    """mean(column) as a double."""
 
     def columns(self) -> tuple[StateColumn, ...]:
         return self._state(sum=Kind.F64, n=Kind.I64, seen=Kind.U8)
@@ -180,17 +186,12 @@ class Mean(Accumulator):
         return pa.array(total / np.maximum(n, 1), mask=n == 0)
 
 
-class Spread(Accumulator):
+class Spread(OfDoubles):
     """Sample variance, or its root."""
-
-    type = pa.float64()
 
     def __init__(self, name: str, column: str, *, root: bool) -> None:
         super().__init__(name, column)
         self.root = root
-
-    lane = Mean.lane
-    input = Mean.input
 
     def columns(self) -> tuple[StateColumn, ...]:
         return self._state(n=Kind.I64, mean=Kind.F64, m2=Kind.F64)
@@ -202,7 +203,10 @@ class Spread(Accumulator):
     def answer(self, piece: Extract) -> pa.Array:
         n, m2 = self._taken(piece, "n", "m2")
         variance = m2 / np.maximum(n - 1, 1)
-        return pa.array(np.sqrt(variance) if self.root else variance, mask=n < 2)
+        with np.errstate(
+            invalid="ignore"
+        ):  # doubles that overflowed on the way have no root: NaN, as in Spark
+            return pa.array(np.sqrt(variance) if self.root else variance, mask=n < 2)
 
 
 class Value(Accumulator):

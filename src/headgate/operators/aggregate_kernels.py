@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Compiled accumulators. `slots[i]` is the state row of input row `order[i]`; an empty `valid` means that nothing is null.
 
 Sums return 1 on overflow, and the caller raises; the state is then thrown away, so a half-applied sum does no harm.
@@ -18,7 +19,7 @@ def is_null(valid, r):
 
 @compiled
 def count(slots, order, valid, n):
-    """n += 1 for each row that is not null."""
+    """Count the rows that are not null."""
     for i in range(len(slots)):
         if not is_null(valid, order[i]):
             n[slots[i]] += 1

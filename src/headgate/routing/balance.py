@@ -82,7 +82,7 @@ class Resources:
 
     @property
     def balanced(self) -> tuple[int, ...]:
-        """Indices of the resources that rho looks at: all but constant ones, or all if every one is constant."""
+        """Indices of the resources that rho looks at: all but constant ones, unless all are."""
         chosen = tuple(k for k, f in enumerate(self.functions) if f is not ResourceFunction.CONSTANT)
         return chosen or (0, 1, 2)
 
@@ -253,15 +253,24 @@ def relative_migration(moved: float, total_state: float, channels: int) -> float
     return moved * channels / total_state if total_state > 0 else 0.0
 
 
-def balance_penalty(loads: Floats, resources: Resources, alpha: float | Sequence[float]) -> float:
-    """Return rho (Eq. 19, 20) of channel loads (3, N): constants left out, each resource floored at
-    `RHO_FLOOR`.
+def balance_penalty(
+    loads: Floats,
+    resources: Resources,
+    alpha: float | Sequence[float],
+    *,
+    mean: Floats | None = None,
+) -> float:
+    """Return rho (Eq. 19, 20) of channel loads (3, N): constants left out, each resource floored.
+
+    ``mean`` is the fair load of each resource where it isn't the mean of ``loads`` (channels of unequal
+    speed).
     """
     channels = loads.shape[1]
     chosen = resources.balanced
+    average = loads.mean(axis=1) if mean is None else mean
     product = 1.0
     for k in chosen:
-        allowed = theta(alphas(alpha)[k], channels) * float(loads[k].mean())
+        allowed = theta(alphas(alpha)[k], channels) * float(average[k])
         spread = float(loads[k].max() - loads[k].min())
         product *= max(spread / allowed, RHO_FLOOR) if allowed > 0 else RHO_FLOOR
     return float(product ** (1 / len(chosen)))

@@ -17,11 +17,7 @@ _Kernel = Callable[..., Any]
 def compiled(function: _Kernel) -> _Kernel:
     """Compile ``function`` on its first call with each new combination of argument types.
 
-    >>> @compiled
-    ... def twice(x):
-    ...     return x + x
-    >>> twice(21)
-    42
+    It must be written in a file: what it compiles to is kept beside that.
     """
     return cast(_Kernel, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
 

@@ -4,8 +4,8 @@ Spark hands a task to any idle Python worker, so a cache in one process would mi
 here lives in a file mapped into memory (on `/dev/shm` where that has room): every worker of the machine sees the same bytes and
 updates them in place. Rules:
 
-1. A table is used only under an exclusive lock on its file, and only if its *tag* is the one that the commit expects: the name of the
-   last state file that holds this bin. Otherwise it is rebuilt from the checkpoint.
+1. A table is looked at and used only under an exclusive lock on its file, and only if its *tag* is the one that the commit expects: the
+   name of the last state file that holds this bin. Otherwise it is rebuilt from the checkpoint.
 2. The tag is struck out before the first change and set after the batch's state file was written. A task that dies in between, or whose
    batch is never committed, leaves a tag that nobody expects.
 3. Whoever cannot get the lock (a zombie attempt still holds it) works in private memory instead.
@@ -19,13 +19,15 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
+from typing import ClassVar
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
 from headgate.errors import StorageFull
-from headgate.state.layout import StateLayout, head
+from headgate.state.layout import HEAD_SLOTS, StateLayout, head
 from headgate.state.table import BinTable
 
 TAG = slice(head.OWNER, head.OWNER + 2)
@@ -66,11 +68,12 @@ def cache_root(need: int = 0) -> str:
 class BinCache:
     """The tables of one stage on one executor, as one Python worker sees them."""
 
-    _opened: dict[str, BinCache] = {}
+    _opened: ClassVar[dict[str, BinCache]] = {}
 
     def __init__(self, stage: str, layout: StateLayout) -> None:
         self.layout = layout
-        self._mapped: dict[int, tuple[BinTable, _File]] = {}
+        self._files: dict[int, _File] = {}
+        self._tables: dict[int, BinTable] = {}
         owner = executor_identity()[1]
         self._folder = f"headgate-{os.getuid()}/{owner}/{stage}"
         self._base = cache_root()
@@ -87,19 +90,18 @@ class BinCache:
 
     def open(self, b: int, expected: str, rebuild: Callable[[BinTable], None]) -> tuple[BinTable, bool]:
         """The table of bin b as of state file `expected`, tag struck out, and whether it had to be rebuilt."""
-        held = self._mapped.get(b)
-        if held is None or held[0].header[DEAD]:
-            held = self._map(b)
-        if held is None or not held[1].lock():
+        file = self._files.get(b)
+        if file is None:
+            file = self._files[b] = _File(os.path.join(self._base, self._folder, f"bin-{b}"))
+        if not file.lock():
             table = BinTable.create(self.layout)
             rebuild(table)
             return table, bool(expected)
-        table, file = held
-        if tuple(table.header[TAG].tolist()) == tag_of(expected):
-            table.header[TAG] = 0
-            return table, False
-        fresh = BinTable.create(self.layout, file.allocate)
-        self._mapped[b] = (fresh, file)
+        found = self._current(b, file)
+        if found is not None and tuple(found.header[TAG].tolist()) == tag_of(expected):
+            found.header[TAG] = 0
+            return found, False
+        fresh = self._tables[b] = BinTable.create(self.layout, file.allocate)
         rebuild(fresh)
         return fresh, bool(expected)
 
@@ -107,29 +109,32 @@ class BinCache:
         """The tables now stand as of state file `name`; unlock them."""
         for b, table in tables.items():
             table.header[TAG] = tag_of(name)
-            held = self._mapped.get(b)
-            if held is not None and held[0] is table:
-                held[1].unlock()
+            if self._tables.get(b) is table:
+                self._files[b].unlock()
 
     def release(self) -> None:
         """Unlock everything, leaving struck tags as they are."""
-        for _, file in self._mapped.values():
+        for file in self._files.values():
             file.unlock()
 
-    def _map(self, b: int) -> tuple[BinTable, _File] | None:
-        file = _File(os.path.join(self._base, self._folder, f"bin-{b}"))
-        buffer = file.attach()
-        if buffer is None:
-            return None
-        if buffer.nbytes < 8 * 32 or buffer[: 8 * 32].view(np.int64)[head.CAPACITY] == 0:
-            if not file.lock():
+    def _current(self, b: int, file: _File) -> BinTable | None:
+        """The table that is mapped under bin b's name, if one is; call it under the lock, or its arrays may change their places."""
+        table = self._tables.get(b)
+        if table is None or table.header[DEAD]:
+            self._tables.pop(b, None)
+            buffer = file.attach()
+            if buffer is None or not self._fits(buffer):
                 return None
-            table = BinTable.create(self.layout, file.allocate)
-            table.header[TAG] = tag_of("")
-        else:
-            table = BinTable(self.layout, buffer, file.allocate)
-        self._mapped[b] = (table, file)
-        return table, file
+            table = self._tables[b] = BinTable(self.layout, buffer, file.allocate)
+        return table
+
+    def _fits(self, buffer: NDArray[np.uint8]) -> bool:
+        """Whether a mapping has the size that its header asks for; a process may have died while it was made."""
+        if buffer.nbytes < 8 * HEAD_SLOTS:
+            return False
+        header = buffer[: 8 * HEAD_SLOTS].view(np.int64)
+        capacity, heap = int(header[head.CAPACITY]), int(header[head.HEAP_SIZE])
+        return capacity > 0 and self.layout.nbytes(capacity, heap) == buffer.nbytes
 
 
 class _File:
@@ -143,7 +148,11 @@ class _File:
     def lock(self) -> bool:
         if self._lock is not None:
             return True
-        handle = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            handle = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except FileNotFoundError:  # somebody cleaned the folder up
+            os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
+            handle = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -158,31 +167,31 @@ class _File:
             self._lock = None
 
     def attach(self) -> NDArray[np.uint8] | None:
-        """Map what is there; an empty array when there is nothing yet."""
-        try:
-            with open(self.path, "r+b") as file:
-                size = os.fstat(file.fileno()).st_size
-                self._current = np.frombuffer(mmap.mmap(file.fileno(), size), np.uint8) if size else None
-        except FileNotFoundError:
-            self._current = None
-        return self._current if self._current is not None else np.zeros(0, np.uint8)
+        """Map what is there, if anything is."""
+        self._current = None
+        with suppress(FileNotFoundError), open(self.path, "r+b") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size >= 8 * HEAD_SLOTS:
+                self._current = np.frombuffer(mmap.mmap(file.fileno(), size), np.uint8)
+        return self._current
 
     def allocate(self, nbytes: int) -> NDArray[np.uint8]:
         """A new, zeroed mapping that takes the place of the old one, which is marked dead for other holders."""
         temporary = f"{self.path}.new"
         try:
             with open(temporary, "w+b") as file:
-                os.posix_fallocate(
-                    file.fileno(), 0, nbytes
-                )  # a full file system is an error here, not a crash later
+                # A full file system is an error here, not a crash later.
+                os.posix_fallocate(file.fileno(), 0, nbytes)
                 buffer = np.frombuffer(mmap.mmap(file.fileno(), nbytes), np.uint8)
         except OSError as error:
+            with suppress(OSError):
+                os.unlink(temporary)
             raise StorageFull(
                 f"no room for {nbytes} bytes of cached state under {os.path.dirname(self.path)} ({error}); "
                 "give the executors more memory or shared memory, or use more of them"
             ) from error
         if self._current is not None:
-            self._current[: 8 * 32].view(np.int64)[DEAD] = 1
+            self._current[: 8 * HEAD_SLOTS].view(np.int64)[DEAD] = 1
         os.replace(temporary, self.path)
         self._current = buffer
         return buffer

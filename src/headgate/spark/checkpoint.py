@@ -6,14 +6,19 @@
     output/<batch>/        output waiting to be published (function and memory sinks)
     journal/<n>.jsonl      reports and decisions, one line a batch
 
-Only the driver writes here, except that tasks add files to `state` and `output` under names of their own. Whatever no manifest names is rubbish.
+Only the driver writes here, except that tasks add files to `state` and `output` under names of their own. Whatever no manifest names is
+rubbish; it is swept after this run's first commit and not before. Until then a run that was thought dead may still commit the batch under
+way, and would find its files gone; afterwards its commit fails, because the batch is there already.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
+from contextlib import suppress
 from typing import Any
+
+import xxhash
 
 from headgate.errors import CheckpointError, CheckpointMismatch, CorruptState, NewerFormat
 from headgate.spark.manifest import Manifest
@@ -23,6 +28,7 @@ FORMAT = 1
 KEPT_COMMITS = 2
 LINES_PER_JOURNAL = 1000
 IDENTITY = "headgate.json"
+_REMEDY = "restore it from a backup of the checkpoint"
 
 
 class Checkpoint:
@@ -33,7 +39,7 @@ class Checkpoint:
         self.stage = self._claim(identity)
         store.make("commits", "state", "output", "journal")
         self.last = self._latest()
-        self._sweep()
+        self._swept = False
         if self.last is not None:
             self._mend_journal(self.last)
 
@@ -41,27 +47,24 @@ class Checkpoint:
         where = self.store.path(IDENTITY)
         if not self.store.exists(IDENTITY):
             if self.store.names("commits"):
-                raise CorruptState(
-                    f"{where} is missing beside committed batches; restore it from a backup of the checkpoint"
-                )
+                raise CorruptState(f"{where} is missing beside committed batches; {_REMEDY}")
             self.store.make("")
-            stage = uuid.uuid4().hex[:12]
-            self.store.create(
-                IDENTITY, json.dumps({"format": FORMAT, "stage": stage, **identity}, indent=1).encode()
-            )
-            return stage
+            new = {"format": FORMAT, "stage": uuid.uuid4().hex[:12], **identity}
+            with suppress(FileExistsError):  # another run was faster: then this must be the same stage
+                self.store.create(
+                    IDENTITY, json.dumps({**new, "checksum": _checksum(new)}, indent=1).encode()
+                )
         try:
             found = json.loads(self.store.read(IDENTITY))
-            version = int(found.pop("format"))
-            stage = str(found.pop("stage"))
-        except (ValueError, KeyError) as error:
-            raise CorruptState(
-                f"{where} cannot be read ({error}); restore it from a backup of the checkpoint"
-            ) from error
+            version, stage, checksum = int(found["format"]), str(found["stage"]), found.pop("checksum", None)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CorruptState(f"{where} cannot be read ({error}); {_REMEDY}") from error
         if version > FORMAT:
             raise NewerFormat(
                 f"{where} has format {version}, and this headgate reads up to {FORMAT}; upgrade headgate"
             )
+        if checksum != _checksum(found):
+            raise CorruptState(f"{where} is damaged: its checksum does not match; {_REMEDY}")
         for name, value in identity.items():
             if found.get(name) != value:
                 raise CheckpointMismatch(
@@ -79,15 +82,19 @@ class Checkpoint:
 
     def commit(self, manifest: Manifest) -> None:
         """The atomic step. After it returns, the batch is done for ever."""
-        name = _commit_name(manifest.batch)
+        name, data = _commit_name(manifest.batch), manifest.encode()
         try:
-            self.store.create(name, manifest.encode())
+            self.store.create(name, data)
         except FileExistsError:
-            raise CheckpointError(
-                f"{self.store.path(name)} exists: another run of this stage has committed batch {manifest.batch}; "
-                "stop one of the two, they must not share a checkpoint"
-            ) from None
+            if self.store.read(name) != data:  # else it is ours: created by a request whose answer was lost
+                raise CheckpointError(
+                    f"{self.store.path(name)} exists: another run of this stage has committed batch {manifest.batch}; "
+                    "stop one of the two, they must not share a checkpoint"
+                ) from None
         self.last = manifest
+        if not self._swept:
+            self._sweep(manifest)
+            self._swept = True
 
     def write_journal(self, line: str, batch: int) -> None:
         """Append a line to the journal."""
@@ -103,11 +110,11 @@ class Checkpoint:
         old = [n for n in self.store.names("commits") if n.endswith(".json")][:-KEPT_COMMITS]
         self.store.remove(*(f"commits/{n}" for n in old))
 
-    def _sweep(self) -> None:
+    def _sweep(self, last: Manifest) -> None:
         """Remove what attempts left behind that never were committed."""
-        kept = {f.name for f in self.last.files} if self.last else set()
+        kept = {f.name for f in last.files}
         self.store.remove(*(f"state/{n}" for n in self.store.names("state") if n not in kept))
-        current = f"{self.last.batch:012d}" if self.last else ""
+        current = f"{last.batch:012d}"
         self.store.remove(*(f"output/{n}" for n in self.store.names("output") if n != current))
         self.store.remove(*(f"commits/{n}" for n in self.store.names("commits") if not n.endswith(".json")))
 
@@ -124,13 +131,16 @@ class Checkpoint:
             whole.append(last.journal)
         wanted = "\n".join(whole) + "\n"
         if wanted != "\n".join(lines):
-            self.store.remove(name)
-            self.store.append(name, wanted[:-1])
+            self.store.replace(name, wanted.encode())
 
     def journal_lines(self) -> list[str]:
         """All lines of the journal, oldest first."""
         names = [f"journal/{n}" for n in self.store.names("journal")]
         return [line for n in names for line in self.store.read(n).decode().splitlines() if line]
+
+
+def _checksum(identity: dict[str, Any]) -> str:
+    return xxhash.xxh3_64_hexdigest(json.dumps(identity, sort_keys=True).encode())
 
 
 def _is_json(line: str) -> bool:

@@ -88,33 +88,42 @@ def _nested(lists: list[list[str]], kind: str) -> Column:
     )
 
 
-def routed(
-    df: DataFrame, operator: BoundOperator, table: Table, anchor: DataFrame | None = None
-) -> DataFrame:
-    """The batch with only the columns that the operator needs, each row in the partition of its channel.
+class Exchange:
+    """The routing of one operator's rows. Column expressions are built once per table: building them crosses the bridge many times."""
 
-    Bound to an `anchor`, every partition prefers the executor that holds its anchor block; that adds no shuffle.
-    """
-    key = operator.key
-    columns = [
-        quoted(n) if not pa.types.is_floating(t) else normal(n, t).alias(n)
-        for n, t in zip(key.names, key.types, strict=True)
-    ]
-    columns += [quoted(n) for n in operator.inputs if n not in key.names]
-    if ships_hash(key):
-        columns.append(hash_of(key).alias(HASH))
-    if operator.ordered:
-        columns.append(F.monotonically_increasing_id().alias(ORDER))
-    channel = channel_of(key, table)
-    if anchor is None:
-        return df.select(*columns).repartitionById(table.channels, channel)
-    sent = df.select(*columns, channel.alias(CHANNEL)).repartitionById(table.channels, F.col(CHANNEL))
-    names = [quoted(n) for n in sent.columns if n != CHANNEL]
-    return sent.join(anchor.hint("shuffle_hash"), CHANNEL).select(*names)
+    def __init__(self, operator: BoundOperator) -> None:
+        self.operator = operator
+        key = operator.key
+        columns = [normal(n, t) for n, t in zip(key.names, key.types, strict=True)]
+        columns += [quoted(n) for n in operator.inputs if n not in key.names]
+        if ships_hash(key):
+            columns.append(hash_of(key))
+        if operator.ordered:
+            columns.append(F.monotonically_increasing_id())
+        # Plain names on the way: `mapInArrow` looks columns up by name, and cannot take dots. `routed_schema` has the real ones.
+        self._columns = [column.alias(f"c{i}") for i, column in enumerate(columns)]
+        self._made: tuple[int, Column] | None = None
+
+    def _channel(self, table: Table) -> Column:
+        if self._made is None or self._made[0] != table.version:
+            self._made = (table.version, channel_of(self.operator.key, table))
+        return self._made[1]
+
+    def routed(self, df: DataFrame, table: Table, anchor: DataFrame | None = None) -> DataFrame:
+        """The batch with only the columns that the operator needs, each row in the partition of its channel.
+
+        Bound to an `anchor`, every partition prefers the executor that holds its anchor block; that adds no shuffle.
+        """
+        if anchor is None:
+            return df.select(*self._columns).repartitionById(table.channels, self._channel(table))
+        sent = df.select(*self._columns, self._channel(table).alias(CHANNEL))
+        sent = sent.repartitionById(table.channels, F.col(CHANNEL))
+        names = [n for n in sent.columns if n != CHANNEL]
+        return sent.join(anchor.hint("shuffle_hash"), CHANNEL).select(*names)
 
 
 def routed_schema(operator: BoundOperator, source: pa.Schema) -> pa.Schema:
-    """Names and types of what `routed` sends."""
+    """The real names and types of what `routed` sends, in order."""
     names = [*operator.key.names, *(n for n in operator.inputs if n not in operator.key.names)]
     fields = [source.field(n) for n in names]
     if ships_hash(operator.key):

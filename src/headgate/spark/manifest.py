@@ -88,7 +88,7 @@ class Manifest:
         """Read what `encode` wrote."""
         first, _, text = data.decode("utf-8", errors="replace").partition("\n")
         words = first.split()
-        if len(words) != 3 or words[0] != "headgate" or not words[1].isdigit():
+        if len(words) != 3 or words[0] != "headgate" or not words[1].isdecimal() or int(words[1]) < 1:
             raise CorruptState(
                 f"{where} is not a headgate commit; restore it from a backup of the checkpoint"
             )

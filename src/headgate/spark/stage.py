@@ -6,9 +6,9 @@ One batch, in order (each step is named, so that tests can stop the process at e
 2. `computed`   one Spark job: exchange, then one task per channel, which writes state and output files
 3. `decided`    the control loop turns the report into a decision, perhaps a new table
 4. `committed`  one file is created: state, routing, loop and output of the batch are bound for ever
-5. `published`  the sink shows the output
-6. `journaled`  report and decision are in the journal
-7. `retired`    files that no bin needs any more are gone
+5. `journaled`  report and decision are in the journal
+6. `retired`    files that no bin needs any more are gone
+7. `published`  the sink shows the output
 
 A batch id that is committed already is published again and computed no more.
 """
@@ -31,7 +31,7 @@ from headgate.control import journal
 from headgate.control.loop import Decision, Loop
 from headgate.control.modes import Mode
 from headgate.errors import BatchOrder, ConfigError, TaskFailed
-from headgate.operators.base import BoundOperator, Operator
+from headgate.operators.base import BoundOperator, Operator, column_type
 from headgate.policies import Guard, Policy
 from headgate.policies import get as get_policy
 from headgate.reports.batch_report import BatchReport
@@ -40,7 +40,7 @@ from headgate.spark import sinks
 from headgate.spark.anchor import Anchor
 from headgate.spark.channel_task import REPORT, ChannelTask
 from headgate.spark.checkpoint import Checkpoint, starts_journal
-from headgate.spark.exchange import routed, routed_schema
+from headgate.spark.exchange import Exchange, routed_schema
 from headgate.spark.manifest import Manifest, StateFile, live_files
 from headgate.spark.measured import batch_report
 from headgate.spark.status import Status
@@ -112,7 +112,12 @@ class Stage:
                 self._publish(df, last, bound)
                 return
             _check_order(batch_id, last, self.store.path())
-            self._batch(df, batch_id, bound, last)
+            try:
+                self._batch(df, batch_id, bound, last)
+            except BaseException:
+                # What is in memory may be ahead of what is committed: the next call starts from the checkpoint.
+                self._bound, self._asked = None, bound.loop.snapshot()["asked"]
+                raise
 
     def rescale(self, channels: int) -> None:
         """Change the number of channels, online: the next batch to finish decides it, the one after runs on it."""
@@ -189,7 +194,7 @@ class Stage:
             pace_us=self.pace_us,
         )
         self._staged.make(f"{batch:012d}")
-        answers = self._run_job(df, operator, table, task)
+        answers = self._run_job(df, bound.exchange, table, task)
         self._reached("computed")
         report = batch_report(batch, table, answers, last, 1e3 * (time.perf_counter() - started))
         before = loop.snapshot()
@@ -206,29 +211,28 @@ class Stage:
         bound.checkpoint.commit(manifest)
         self._last = (report, decision)
         self._reached("committed")
-        self._publish(df, manifest, bound)
         bound.checkpoint.write_journal(manifest.journal, batch)
         self._reached("journaled")
         bound.checkpoint.retire(last, manifest)
         self._reached("retired")
+        self._publish(df, manifest, bound)
 
     def _run_job(
-        self, df: DataFrame, operator: BoundOperator, table: Table, task: ChannelTask
+        self, df: DataFrame, exchange: Exchange, table: Table, task: ChannelTask
     ) -> list[dict[str, Any]]:
         spark = df.sparkSession
         adaptive = spark.conf.get("spark.sql.adaptive.enabled")
-        spark.conf.set(
-            "spark.sql.adaptive.enabled", "false"
-        )  # the exchange has no use for it, and it costs a second planning
+        # The exchange has no use for adaptive planning, and it costs.
+        spark.conf.set("spark.sql.adaptive.enabled", "false")
         try:
             anchor = self._anchor.prepare(spark, table.channels)
-            rows = routed(df, operator, table, anchor).mapInArrow(task, REPORT).collect()
+            rows = exchange.routed(df, table, anchor).mapInArrow(task, REPORT).collect()
         except errors.HeadgateError:
             raise
         except Exception as error:
             raise TaskFailed(
-                f"batch {task.batch} failed in Spark and nothing of it was committed: {type(error).__name__}: "
-                f"{str(error).strip().splitlines()[-1] if str(error).strip() else error!r}. Mend the cause and start the query again"
+                f"batch {task.batch} failed in Spark and nothing of it was committed: {_gist(error)}. "
+                "Mend the cause and start the query again"
             ) from error
         finally:
             spark.conf.set("spark.sql.adaptive.enabled", adaptive)
@@ -290,15 +294,22 @@ class _Bound:
 
     def __init__(self, operator: BoundOperator, rows: pa.Schema, checkpoint: Checkpoint, loop: Loop) -> None:
         self.operator, self.rows, self.checkpoint, self.loop = operator, rows, checkpoint, loop
+        self.exchange = Exchange(operator)
 
     def check(self, source: pa.Schema) -> None:
-        for field in self.rows:
-            index = source.get_field_index(field.name)
-            if index >= 0 and source.field(index).type != field.type:
+        for name in (*self.operator.key.names, *self.operator.inputs):
+            was, now = self.rows.field(name).type, column_type(source, name, "the stage")
+            if was != now:
                 raise errors.CheckpointMismatch(
-                    f"column {field.name!r} was {field.type} and is now {source.field(index).type}: "
-                    "a stage keeps its types; cast the column, or start another stage with a checkpoint of its own"
+                    f"column {name!r} was {was} and is now {now}: a stage keeps its types; cast the column, "
+                    "or start another stage with a checkpoint of its own"
                 )
+
+
+def _gist(error: Exception) -> str:
+    """The line of an engine's error that says most: the last of a Python traceback, else the first."""
+    lines = [line for line in str(error).strip().splitlines() if line.strip()] or [repr(error)]
+    return f"{type(error).__name__}: {lines[-1 if 'Traceback' in str(error) else 0].strip()}"
 
 
 def _check_order(batch: int, last: Manifest | None, where: str) -> None:

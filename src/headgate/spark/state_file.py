@@ -48,7 +48,7 @@ def write(store: Store, name: str, layout: StateLayout, pieces: list[Piece]) -> 
         buffers = encode(piece.rows, layout)
         digest, size = xxhash.xxh3_64(), 0
         for buffer in buffers:
-            digest.update(buffer)
+            digest.update(buffer.data)
             size += buffer.nbytes
         index.append([piece.bin, int(piece.snapshot), len(piece.rows), at, size, digest.intdigest()])
         parts += buffers
@@ -63,22 +63,19 @@ def read(
 ) -> Iterator[tuple[int, bool, Extract]]:
     """(bin, is a snapshot, rows) of each wanted section, in file order, every byte checked."""
     where = store.path(name)
-    try:
-        tail = store.read(name, start=-_TAIL_GUESS)
-    except FileNotFoundError:
-        raise CorruptState(
-            f"state file {where} is missing; restore it from a backup of the checkpoint"
-        ) from None
-    sections = _footer(store, name, where, tail, layout)
-    for b, snapshot, rows, at, size, checksum in sections:
+    for b, snapshot, rows, at, size, checksum in _sections(store, name, layout):
         if wanted is not None and b not in wanted:
             continue
-        raw = store.read(name, start=at, end=at + size) if size else b""
+        raw = _bytes_of(store, name, at, at + size) if size else b""
         if len(raw) != size or xxhash.xxh3_64_intdigest(raw) != checksum:
             raise CorruptState(
                 f"state file {where} is damaged at bytes {at}-{at + size} (bin {b}): its checksum does not match; {_REMEDY}"
             )
-        yield b, bool(snapshot), decode(_writable(raw), rows, layout)
+        try:
+            piece = decode(_writable(raw), rows, layout)
+        except CorruptState as error:
+            raise CorruptState(f"state file {where}, bin {b}: {error}; {_REMEDY}") from None
+        yield b, bool(snapshot), piece
 
 
 _REMEDY = "restore the file from a backup of the checkpoint"
@@ -88,25 +85,37 @@ def _writable(raw: bytes) -> NDArray[np.uint8]:
     return np.frombuffer(bytearray(raw), np.uint8)
 
 
-def _footer(store: Store, name: str, where: str, tail: bytes, layout: StateLayout) -> list[list[int]]:
-    if len(tail) < _END.size:
+def _bytes_of(store: Store, name: str, start: int, end: int | None = None) -> bytes:
+    try:
+        return store.read(name, start=start, end=end)
+    except FileNotFoundError:
+        raise CorruptState(f"state file {store.path(name)} is missing; {_REMEDY}") from None
+
+
+def _sections(store: Store, name: str, layout: StateLayout) -> list[list[int]]:
+    """[bin, is a snapshot, rows, start, size, checksum] of each section."""
+    where = store.path(name)
+    tail = _bytes_of(store, name, -_TAIL_GUESS)
+    if len(tail) < _START.size + _END.size:
         raise CorruptState(f"state file {where} is cut short at {len(tail)} bytes; {_REMEDY}")
+    start = tail if len(tail) < _TAIL_GUESS else _bytes_of(store, name, 0, _START.size)
+    first_magic, version, zero = _START.unpack(start[: _START.size])
+    if first_magic != MAGIC or version < 1:
+        raise CorruptState(f"state file {where} does not begin as a headgate state file does; {_REMEDY}")
+    if version > FORMAT:  # before anything else is read: what comes after may be of another shape
+        raise NewerFormat(
+            f"state file {where} has format {version}, and this headgate reads up to {FORMAT}; upgrade headgate"
+        )
+    if zero:
+        raise CorruptState(f"state file {where} is damaged in its first {_START.size} bytes; {_REMEDY}")
     size, checksum, magic = _END.unpack(tail[-_END.size :])
     if magic != MAGIC:
         raise CorruptState(f"state file {where} does not end as a headgate state file does; {_REMEDY}")
     if size + _END.size > len(tail):
-        tail = store.read(name, start=-(size + _END.size))
+        tail = _bytes_of(store, name, -(size + _END.size))
     footer = tail[-(size + _END.size) : -_END.size]
     if len(footer) != size or xxhash.xxh3_64_intdigest(footer) != checksum:
         raise CorruptState(f"the footer of state file {where} is damaged; {_REMEDY}")
-    start = store.read(name, start=0, end=_START.size)
-    first_magic, version, _ = _START.unpack(start)
-    if first_magic != MAGIC:
-        raise CorruptState(f"state file {where} does not begin as a headgate state file does; {_REMEDY}")
-    if version > FORMAT:
-        raise NewerFormat(
-            f"state file {where} has format {version}, and this headgate reads up to {FORMAT}; upgrade headgate"
-        )
     content = json.loads(footer)
     if content["layout"] != layout.fingerprint():
         raise CorruptState(

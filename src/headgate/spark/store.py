@@ -9,8 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import fsspec
@@ -20,11 +20,13 @@ from headgate.errors import CheckpointError, StorageFull
 
 
 @contextmanager
-def translated(path: str, doing: str) -> Iterator[None]:
-    """File system errors, as ours."""
+def translated(path: str, doing: str, *, passing: type[OSError] | None = None) -> Iterator[None]:
+    """File system errors, as ours, except the one that is an answer and not a failure."""
     try:
         yield
     except OSError as error:
+        if passing is not None and isinstance(error, passing):
+            raise
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StorageFull(
                 f"no room left while {doing} {path}: free space and start again; nothing committed was changed"
@@ -71,36 +73,53 @@ class Store:
         path, size = self.path(name), 0
         with translated(path, "writing"):
             if self.local:
-                with open(path, "wb", buffering=0) as file:
-                    for part in parts:
-                        view = memoryview(part).cast("B")
-                        size += len(view)
-                        while len(view):
-                            view = view[file.write(view) :]
-                    if self.durable:
-                        os.fdatasync(file.fileno())
+                size = self._write_local(path, parts)
             else:
                 with self.fs.open(path, "wb") as file:
                     for part in parts:
                         size += file.write(memoryview(part).cast("B"))
         return size
 
+    def _write_local(self, path: str, parts: list[Any]) -> int:
+        size = 0
+        with open(path, "wb", buffering=0) as file:
+            try:
+                for part in parts:
+                    view = memoryview(part).cast("B")
+                    size += len(view)
+                    while len(view):
+                        view = view[file.write(view) :]
+                if self.durable:
+                    os.fdatasync(file.fileno())
+            except OSError:
+                with suppress(OSError):  # half a file is of no use, and on a full disk it is in the way
+                    os.unlink(path)
+                raise
+        return size
+
     def create(self, name: str, data: bytes) -> None:
         """Make a file appear whole, once: FileExistsError when it is there already."""
         path = self.path(name)
-        if not self.local:
-            with translated(path, "writing"):
+        with translated(path, "creating", passing=FileExistsError):
+            if self.local:
+                self._appear(path, data, os.link)
+            else:
                 self.fs.pipe_file(path, data, mode="create")
-            return
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Make a file appear whole in the place of one that may be there."""
+        path = self.path(name)
+        with translated(path, "replacing"):
+            if self.local:
+                self._appear(path, data, os.replace)
+            else:
+                self.fs.pipe_file(path, data)
+
+    def _appear(self, path: str, data: bytes, step: Callable[[str, str], None]) -> None:
         temporary = f"{path}.{uuid.uuid4().hex}.tmp"
         try:
-            self.write(os.path.relpath(temporary, self.root), [data])
-            try:
-                os.link(temporary, path)
-            except FileExistsError:
-                raise
-            except OSError as error:
-                raise CheckpointError(f"cannot create {path}: {error}") from error
+            self._write_local(temporary, [data])
+            step(temporary, path)
             if self.durable:
                 folder = os.open(os.path.dirname(path), os.O_RDONLY)
                 try:
@@ -108,7 +127,7 @@ class Store:
                 finally:
                     os.close(folder)
         finally:
-            if os.path.exists(temporary):
+            with suppress(FileNotFoundError):
                 os.unlink(temporary)
 
     def append(self, name: str, line: str) -> None:
@@ -123,33 +142,39 @@ class Store:
                 self.fs.pipe_file(path, before + (line + "\n").encode())
 
     def read(self, name: str, start: int | None = None, end: int | None = None) -> bytes:
-        """A file, or a range of its bytes (negative from the end)."""
-        with translated(self.path(name), "reading"):
+        """A file, or a range of its bytes (negative from the end); FileNotFoundError when it is not there."""
+        with translated(self.path(name), "reading", passing=FileNotFoundError):
             data: bytes = self.fs.cat_file(self.path(name), start=start, end=end)
         return data
 
     def exists(self, name: str) -> bool:
-        """Whether a file is there."""
-        return bool(self.fs.exists(self.path(name)))
+        """Whether a file is there. A file system that cannot tell is an error: a checkpoint must not look empty because of it."""
+        try:
+            with translated(self.path(name), "looking for", passing=FileNotFoundError):
+                self.fs.info(self.path(name))
+        except FileNotFoundError:
+            return False
+        return True
 
     def names(self, folder: str) -> list[str]:
         """File names in a folder, sorted; none if the folder is not there."""
         self.fs.invalidate_cache()
-        if not self.fs.isdir(self.path(folder)):
+        try:
+            with translated(self.path(folder), "listing", passing=FileNotFoundError):
+                found = self.fs.ls(self.path(folder), detail=False)
+        except FileNotFoundError:
             return []
-        with translated(self.path(folder), "listing"):
-            return sorted(
-                p.rstrip("/").rsplit("/", 1)[-1] for p in self.fs.ls(self.path(folder), detail=False)
-            )
+        return sorted(p.rstrip("/").rsplit("/", 1)[-1] for p in found)
 
     def remove(self, *names: str) -> None:
         """Remove files or folders; what is not there is no error."""
         for name in names:
             path = self.path(name)
-            try:
+            with (
+                suppress(FileNotFoundError),
+                translated(path, "removing", passing=FileNotFoundError),
+            ):
                 if self.local and not os.path.isdir(path):
                     os.unlink(path)
                 else:
                     self.fs.rm(path, recursive=True)
-            except FileNotFoundError:
-                continue

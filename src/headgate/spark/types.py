@@ -20,7 +20,6 @@ _SIMPLE: dict[type[T.DataType], pa.DataType] = {
     T.DateType: pa.date32(),
     T.TimestampType: pa.timestamp("us", tz="UTC"),
     T.TimestampNTZType: pa.timestamp("us"),
-    T.DayTimeIntervalType: pa.duration("us"),
 }
 
 
@@ -65,8 +64,6 @@ def arrow_schema(schema: T.StructType, *, key: tuple[str, ...]) -> pa.Schema:
 
 
 def conform(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The same rows in exactly the given types (Spark labels timestamps with the session's zone)."""
-    if rows.schema.types == schema.types:
-        return rows
+    """The same columns under the given names and in exactly the given types (Spark labels timestamps with the session's zone)."""
     arrays = [c if c.type == f.type else c.cast(f.type) for c, f in zip(rows.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Compiled loops of the state table. Rules for this file:
 
 1. A loop that may run out of room returns the position at which it stopped, having changed nothing for that position;
@@ -30,13 +31,13 @@ def compiled(function: Any) -> Any:
 
 
 @compiled
-def spread(h: int, bits: int) -> int:
+def spread(h, bits):
     """Index position of a hash. The low bits chose the bin, so the high bits of a product are used."""
     return np.int64((np.uint64(h) * GOLDEN) >> np.uint64(64 - bits))
 
 
 @compiled
-def index_bits(size: int) -> int:
+def index_bits(size):
     """log2 of a power of two."""
     bits = 0
     while (1 << bits) < size:
@@ -83,7 +84,7 @@ def probe_fixed(
             k = 0
         at = spread(h, bits)
         row = index[at]
-        while row >= 0 and not (hashes[row] == h and key[row] == k and null[row] == is_null):
+        while row >= 0 and not (key[row] == k and null[row] == is_null):
             at = (at + 1) & (size - 1)
             row = index[at]
         if row < 0:
@@ -151,9 +152,14 @@ def probe_bytes(
 
 @compiled
 def put_bytes(header, heap, off, length, slot, data, a, n):
-    """Replace one byte string in the heap; False when there is no room."""
+    """Replace one byte string in the heap; False when there is no room.
+
+    All that the heap holds beyond the padded lengths in use is counted as garbage, the tail of a string that shrank included.
+    """
     b = off[slot]
-    if n > ((length[slot] + 7) & ~7):
+    if n <= ((length[slot] + 7) & ~7):
+        header[HEAP_GARBAGE] += ((length[slot] + 7) & ~7) - ((n + 7) & ~7)
+    else:
         b = header[HEAP_USED]
         if b + n > header[HEAP_SIZE]:
             header[NEED] = SHORT_OF_HEAP
@@ -210,28 +216,41 @@ def move_heap(old, new, off, size, unit, rows, used):
 
 
 @compiled
+def ring_cap(n, k):
+    """The next size of a ring's block. At most 2k: then its window is slid back to the front once every k values."""
+    return min(2 * k, max(4, 2 * n))
+
+
+@compiled
 def ring_push(header, heap64, off, length, cap, at, fresh, slot, value, k):
-    """Append one value to a ring of at most `k`, which grows by doubling; False when the heap has no room."""
+    """Append one value to a ring of at most `k`; False when the heap has no room.
+
+    The window of a ring is contiguous and oldest first, at `off / 8 + at`, so statistics read it in place.
+    """
     n = cap[slot]
-    if length[slot] == n and n < k:
-        wider = min(k, max(4, 2 * n))
-        b = header[HEAP_USED]
-        if b + 8 * wider > header[HEAP_SIZE]:
-            header[NEED] = SHORT_OF_HEAP
-            return False
-        a = off[slot] >> 3
-        for j in range(n):  # a full ring starts at `at`
-            heap64[(b >> 3) + j] = heap64[a + (at[slot] + j) % n]
-        header[HEAP_GARBAGE] += 8 * n
-        header[HEAP_USED] = b + 8 * wider
-        off[slot] = b
-        cap[slot] = wider
-        at[slot] = n
-        n = wider
-    heap64[(off[slot] >> 3) + at[slot]] = value
-    at[slot] = at[slot] + 1 if at[slot] + 1 < n else 0
-    if length[slot] < n:
+    a = off[slot] >> 3
+    if at[slot] + length[slot] == n:
+        b = a
+        if n < 2 * k:
+            wider = ring_cap(n, k)
+            used = header[HEAP_USED]
+            if used + 8 * wider > header[HEAP_SIZE]:
+                header[NEED] = SHORT_OF_HEAP
+                return False
+            header[HEAP_GARBAGE] += 8 * n
+            header[HEAP_USED] = used + 8 * wider
+            off[slot] = used
+            cap[slot] = wider
+            b = used >> 3
+        for j in range(length[slot]):
+            heap64[b + j] = heap64[a + at[slot] + j]
+        at[slot] = 0
+        a = b
+    heap64[a + at[slot] + length[slot]] = value
+    if length[slot] < k:
         length[slot] += 1
+    else:
+        at[slot] += 1
     if fresh[slot] < k:
         fresh[slot] += 1
     return True
@@ -242,12 +261,10 @@ def ring_push_all(header, heap64, off, length, cap, at, fresh, slots, lo, in_off
     """Append `values[in_off[i]:in_off[i + 1]]` to the ring of `slots[i]`; all or nothing for one slot."""
     for i in range(lo, len(slots)):
         slot = slots[i]
-        count = in_off[i + 1] - in_off[i]
         room = 0
         n = cap[slot]
-        want = min(k, length[slot] + count)
-        while n < want:
-            n = min(k, max(4, 2 * n))
+        while n < min(2 * k, at[slot] + length[slot] + in_off[i + 1] - in_off[i]):
+            n = ring_cap(n, k)
             room += 8 * n
         if header[HEAP_USED] + room > header[HEAP_SIZE]:
             header[NEED] = SHORT_OF_HEAP
@@ -258,15 +275,14 @@ def ring_push_all(header, heap64, off, length, cap, at, fresh, slots, lo, in_off
 
 
 @compiled
-def ring_gather(heap64, off, length, cap, at, rows, out_off, out):
+def ring_gather(heap64, off, length, at, rows, out_off, out):
     """Copy the last `out_off[i + 1] - out_off[i]` values of each ring, oldest first."""
     for i in range(len(rows)):
         row = rows[i]
         count = out_off[i + 1] - out_off[i]
-        n = cap[row]
-        a = off[row] >> 3
+        a = (off[row] >> 3) + at[row] + length[row] - count
         for j in range(count):
-            out[out_off[i] + j] = heap64[a + (at[row] - count + j + 2 * n) % n]
+            out[out_off[i] + j] = heap64[a + j]
 
 
 @compiled

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
 """Keys as compiled code sees them: one int64, or one byte string, with the 64-bit hash that chose the bin.
 
 A single integer, date, timestamp or boolean column stays an int64 with a null flag. Any other key (strings, decimals,
@@ -8,6 +9,7 @@ the bytes. Equal keys have equal encodings and the reverse, so equality is exact
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +24,7 @@ class KeyColumn:
     """The keys of many rows. `offsets` is empty for fixed keys; `valid` is empty when no key is null."""
 
     hashes: NDArray[np.int64]
-    data: NDArray[np.generic]
+    data: NDArray[Any]
     valid: NDArray[np.uint8]
     offsets: NDArray[np.int64]
 
@@ -149,7 +151,7 @@ def _read_sizes(data, at, valid, offsets):
     for i in range(len(at)):
         p = at[i]
         valid[i] = data[p]
-        n = 0
+        n = np.int64(0)
         if valid[i]:
             for j in range(4):
                 n |= np.int64(data[p + 1 + j]) << (8 * j)

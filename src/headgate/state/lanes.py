@@ -14,9 +14,9 @@ A conversion there and back gives the same value, null included. This file knows
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -70,7 +70,7 @@ class LaneColumn:
     """
 
     lane: Lane
-    data: NDArray[np.generic]
+    data: NDArray[Any]
     valid: NDArray[np.uint8]
     offsets: NDArray[np.int64] = field(default_factory=lambda: NO_INTS)
 
@@ -80,16 +80,22 @@ class LaneColumn:
         return len(self.data) // (2 if self.lane is Lane.I128 else 1)
 
 
-def open_view(array: NDArray[np.generic]) -> NDArray[np.generic]:
+def open_view(array: NDArray[Any]) -> NDArray[Any]:
     """The same memory, seen as writable.
 
     Compiled code is specialised by writability, so without this every kernel would be compiled twice. Nobody writes to inputs.
     """
     if array.flags.writeable or array.nbytes == 0:
         return array if array.flags.writeable else array.copy()
-    raw = (ctypes.c_char * array.nbytes).from_address(array.ctypes.data)
-    raw.owner = array  # type: ignore[attr-defined]
-    return np.frombuffer(raw, array.dtype)
+    return np.asarray(_Writable(array))
+
+
+class _Writable:
+    """The memory of an array under numpy's array interface; whoever views it keeps it alive."""
+
+    def __init__(self, owner: NDArray[Any]) -> None:
+        self.owner = owner
+        self.__array_interface__ = {**owner.__array_interface__, "data": (owner.ctypes.data, False)}
 
 
 def _single(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -104,7 +110,7 @@ def to_lane(column: pa.Array | pa.ChunkedArray) -> LaneColumn:
     """Arrow to lane, without a copy where the layouts agree."""
     array = _single(column)
     lane = lane_of(array.type)
-    valid = NO_BYTES
+    valid: NDArray[np.uint8] = NO_BYTES
     if array.null_count:
         valid = open_view(pc.cast(array.is_valid(), pa.uint8()).to_numpy(zero_copy_only=False))
     if lane is Lane.BYTES:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,11 +102,11 @@ class StateLayout:
 
     def views(
         self, buffer: NDArray[np.uint8], capacity: int, heap_size: int
-    ) -> tuple[NDArray[np.int64], dict[str, NDArray[np.generic]], NDArray[np.uint8]]:
+    ) -> tuple[NDArray[np.int64], dict[str, NDArray[Any]], NDArray[np.uint8]]:
         """The header, the arrays by name and the heap, all views into `buffer`."""
         at = 8 * HEAD_SLOTS
         header = buffer[:at].view(np.int64)
-        arrays: dict[str, NDArray[np.generic]] = {}
+        arrays: dict[str, NDArray[Any]] = {}
         for name, (dtype, length) in self.parts(capacity).items():
             size = dtype.itemsize * length
             arrays[name] = buffer[at : at + size].view(dtype)

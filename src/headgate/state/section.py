@@ -7,7 +7,9 @@ append to its rings. A snapshot is applied to an empty table. So `table(snapshot
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +18,13 @@ from headgate.errors import CorruptState
 from headgate.state import kernels as k
 from headgate.state.keys import KeyColumn
 from headgate.state.lanes import NO_BYTES, NO_INTS
-from headgate.state.layout import Kind, StateLayout
+from headgate.state.layout import Kind, StateColumn, StateLayout
 from headgate.state.table import BinTable
 
 _DTYPES = {Kind.I64: np.int64, Kind.F64: np.float64, Kind.U8: np.uint8}
 Rows = NDArray[np.int32] | NDArray[np.int64]
-Varied = tuple[NDArray[np.int64], NDArray[np.generic]]
+Varied = tuple[NDArray[np.int64], NDArray[Any]]
+Column = NDArray[Any] | Varied
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Extract:
     """Some rows of a table, copied out. A column is one array, or (offsets, values) for byte strings and rings."""
 
     keys: KeyColumn
-    columns: dict[str, NDArray[np.generic] | Varied]
+    columns: dict[str, Column]
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -44,15 +47,15 @@ def extract(table: BinTable, rows: Rows, *, whole: bool) -> Extract:
     else:
         offsets, data = _gather(table, "key", rows)
         keys = KeyColumn(hashes, data, NO_BYTES, offsets)
-    columns: dict[str, NDArray[np.generic] | Varied] = {}
+    columns: dict[str, Column] = {}
     for column in table.layout.columns:
         if column.kind is Kind.BYTES:
             columns[column.name] = _gather(table, column.name, rows)
         elif column.kind is Kind.RING:
-            off, length, cap, at, fresh = table.ring_parts(column.name)
+            off, length, _, at, fresh = table.ring_parts(column.name)
             offsets = k.gather_offsets(length if whole else np.minimum(fresh, length), rows)
             values = np.empty(int(offsets[-1]), np.float64)
-            k.ring_gather(table.heap64, off, length, cap, at, rows, offsets, values)
+            k.ring_gather(table.heap64, off, length, at, rows, offsets, values)
             columns[column.name] = (offsets, values)
         else:
             columns[column.name] = a[column.name][rows]
@@ -73,12 +76,12 @@ def join_extracts(pieces: list[Extract]) -> Extract:
         offsets, data = _join([(p.keys.offsets, p.keys.data) for p in pieces])
     else:
         offsets, data = NO_INTS, np.concatenate([p.keys.data for p in pieces])
-    columns: dict[str, NDArray[np.generic] | Varied] = {}
+    columns: dict[str, Column] = {}
     for name, first in pieces[0].columns.items():
         if isinstance(first, tuple):
-            columns[name] = _join([p.columns[name] for p in pieces])  # type: ignore[misc]
+            columns[name] = _join([c for p in pieces if isinstance(c := p.columns[name], tuple)])
         else:
-            columns[name] = np.concatenate([p.columns[name] for p in pieces])  # type: ignore[arg-type]
+            columns[name] = np.concatenate([p.columns[name] for p in pieces])
     return Extract(KeyColumn(hashes, data, valid, offsets), columns)
 
 
@@ -91,7 +94,7 @@ def _join(parts: list[Varied]) -> Varied:
 
 
 def _valid(null: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    return (1 - null).astype(np.uint8) if null.any() else NO_BYTES
+    return (null == 0).astype(np.uint8) if null.any() else NO_BYTES
 
 
 def _gather(table: BinTable, name: str, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
@@ -119,7 +122,7 @@ def encode(piece: Extract, layout: StateLayout) -> list[NDArray[np.uint8]]:
     return parts
 
 
-def _bytes(array: NDArray[np.generic]) -> NDArray[np.uint8]:
+def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
     raw = np.ascontiguousarray(array).view(np.uint8)
     spare = -len(raw) % 8
     return np.concatenate([raw, np.zeros(spare, np.uint8)]) if spare else raw
@@ -129,28 +132,33 @@ def decode(payload: NDArray[np.uint8], rows: int, layout: StateLayout) -> Extrac
     """The reverse of `encode`; a payload that is too short or too long is corrupt."""
     at = 0
 
-    def take(dtype: type, count: int) -> NDArray[np.generic]:
+    def take(dtype: type, count: int) -> NDArray[Any]:
         nonlocal at
         size = np.dtype(dtype).itemsize * count
         if count < 0 or at + size > len(payload):
             raise CorruptState(f"a section of {rows} rows ends after {len(payload)} bytes, inside a column")
-        out = payload[at : at + size].view(dtype)
+        out: NDArray[Any] = payload[at : at + size].view(dtype)
         at += (size + 7) & ~7
         return out
 
     def varied(dtype: type) -> Varied:
+        sizes = take(np.int64, rows)
+        if rows and not 0 <= sizes.min() <= sizes.max() <= len(payload):
+            raise CorruptState(
+                f"a section of {rows} rows and {len(payload)} bytes holds a value of impossible size"
+            )
         offsets = np.zeros(rows + 1, np.int64)
-        np.cumsum(take(np.int64, rows), out=offsets[1:])
+        np.cumsum(sizes, out=offsets[1:])
         return offsets, take(dtype, int(offsets[-1]))
 
     hashes = take(np.int64, rows)
     if layout.fixed_key:
         data = take(np.int64, rows)
-        keys = KeyColumn(hashes, data, _valid(take(np.uint8, rows)), np.zeros(0, np.int64))  # type: ignore[arg-type]
+        keys = KeyColumn(hashes, data, _valid(take(np.uint8, rows)), NO_INTS)
     else:
         offsets, text = varied(np.uint8)
-        keys = KeyColumn(hashes, text, NO_BYTES, offsets)  # type: ignore[arg-type]
-    columns: dict[str, NDArray[np.generic] | Varied] = {}
+        keys = KeyColumn(hashes, text, NO_BYTES, offsets)
+    columns: dict[str, Column] = {}
     for column in layout.columns:
         if column.kind is Kind.BYTES:
             columns[column.name] = varied(np.uint8)
@@ -170,29 +178,26 @@ def apply(table: BinTable, piece: Extract) -> None:
     slots = table.probe(piece.keys, np.arange(len(piece)))
     for column in table.layout.columns:
         values = piece.columns[column.name]
-        name = column.name
-        if not isinstance(values, tuple):
-            table.arrays[name][slots] = values
-            continue
-        offsets, data = values
-        if column.kind is Kind.BYTES:
-            table.run(
-                lambda at, name=name, offsets=offsets, data=data: k.put_all_bytes(
-                    table.header,
-                    table.heap,
-                    table.arrays[f"{name}.off"],
-                    table.arrays[f"{name}.len"],
-                    slots,
-                    at,
-                    offsets,
-                    data,
-                ),
-                len(slots),
-            )
+        if isinstance(values, tuple):
+            table.run(_putter(table, column, slots, *values), len(slots))
         else:
-            table.run(
-                lambda at, name=name, offsets=offsets, data=data, n=column.length: k.ring_push_all(
-                    table.header, table.heap64, *table.ring_parts(name), slots, at, offsets, data, n
-                ),
-                len(slots),
-            )
+            table.arrays[column.name][slots] = values
+
+
+def _putter(
+    table: BinTable, column: StateColumn, slots: Rows, offsets: NDArray[np.int64], data: NDArray[Any]
+) -> Callable[[int], int]:
+    """The resumable kernel that stores byte strings or appends to rings. A growing table has new arrays, so it looks them up each time."""
+    name = column.name
+
+    def put(at: int) -> int:
+        off, length = table.arrays[f"{name}.off"], table.arrays[f"{name}.len"]
+        return int(k.put_all_bytes(table.header, table.heap, off, length, slots, at, offsets, data))
+
+    def push(at: int) -> int:
+        parts = table.ring_parts(name)
+        return int(
+            k.ring_push_all(table.header, table.heap64, *parts, slots, at, offsets, data, column.length)
+        )
+
+    return put if column.kind is Kind.BYTES else push

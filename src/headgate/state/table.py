@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from headgate.state import kernels as k
 from headgate.state.keys import KeyColumn
-from headgate.state.layout import Kind, StateLayout, head
+from headgate.state.layout import HEAD_SLOTS, Kind, StateLayout, head
 
 Allocator = Callable[[int], NDArray[np.uint8]]
 SMALLEST = 16
@@ -55,9 +55,9 @@ class BinTable:
         capacity = SMALLEST
         while capacity < rows:
             capacity *= 2
-        heap = max(heap, 8 * SMALLEST if layout.heap_refs else 0)
+        heap = max((heap + 7) & ~7, 8 * SMALLEST if layout.heap_refs else 0)
         buffer = allocate(layout.nbytes(capacity, heap))
-        header = buffer[: 8 * 32].view(np.int64)
+        header = buffer[: 8 * HEAD_SLOTS].view(np.int64)
         header[head.CAPACITY], header[head.INDEX], header[head.HEAP_SIZE] = capacity, 2 * capacity, heap
         header[head.EPOCH] = 1
         table = cls(layout, buffer, allocate)
@@ -65,7 +65,7 @@ class BinTable:
         return table
 
     def _attach(self, buffer: NDArray[np.uint8]) -> None:
-        header = buffer[: 8 * 32].view(np.int64)
+        header = buffer[: 8 * HEAD_SLOTS].view(np.int64)
         self.buffer = buffer
         self.header, self.arrays, self.heap = self.layout.views(
             buffer, int(header[head.CAPACITY]), int(header[head.HEAP_SIZE])
@@ -87,7 +87,7 @@ class BinTable:
     @property
     def touched(self) -> NDArray[np.int32]:
         """Rows changed since `begin`, in the order of their first change."""
-        return self.arrays["touched"][: int(self.header[head.TOUCHED])]  # type: ignore[return-value]
+        return self.arrays["touched"][: int(self.header[head.TOUCHED])]
 
     def begin(self) -> None:
         """A new batch: nothing is touched yet."""
@@ -157,11 +157,11 @@ class BinTable:
         used, garbage = int(self.header[head.HEAP_USED]), int(self.header[head.HEAP_GARBAGE])
         if int(self.header[head.NEED]) == k.SHORT_OF_ROWS:
             capacity *= 2
-        elif garbage * 2 < used or heap_size < 1024:
+        elif garbage * 2 <= used or heap_size < 1024:  # `<=`: an empty heap has to grow for its first string
             heap_size = max(2 * heap_size, 1024)
         old_header, old, old_heap = self.header, self.arrays, self.heap
         buffer = self._allocate(self.layout.nbytes(capacity, heap_size))
-        header = buffer[: 8 * 32].view(np.int64)
+        header = buffer[: 8 * HEAD_SLOTS].view(np.int64)
         header[: head.OWNER] = old_header[: head.OWNER]
         header[head.CAPACITY], header[head.INDEX], header[head.HEAP_SIZE] = capacity, 2 * capacity, heap_size
         self._attach(buffer)

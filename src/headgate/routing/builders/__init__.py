@@ -2,6 +2,7 @@
 pins together.
 """
 
+from headgate.routing.builders.level import level
 from headgate.routing.builders.placement import Bins, Hot, Placement, place
 from headgate.routing.builders.problem import Assignment, Objective, Problem
 from headgate.routing.builders.readj import readj
@@ -23,6 +24,7 @@ __all__ = [
     "builder",
     "busiest_bound",
     "imbalance_bound",
+    "level",
     "place",
     "readj",
     "rebuild",

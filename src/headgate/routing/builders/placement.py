@@ -3,10 +3,11 @@
 The paper balances the pinned keys among themselves and trusts the ring with the rest (PART-E24: rho ignores
 the tail). A stage measures the load of every bin, so it can do better. Three degrees, by ``tail``:
 
-* ``"ignore"``: the paper. Bins stay, or follow the caller's new map when channels come or go; only pins are placed.
+* ``"ignore"``: the paper. Bins stay (those of a vanished channel are spread); pins are placed among themselves.
 * ``"see"``: pins are placed on top of the measured load of the bins, which stay.
-* ``"move"`` (default): as "see", then bins and pins together are readjusted until every resource is within tolerance, with as
-  few steps as that takes. A table that is within tolerance already is left alone, so steady load means silence.
+* ``"move"`` (default): as "see", then bins and pins together are readjusted until every resource is within
+  tolerance (`level`), with as few steps as that takes. A table within tolerance already is left alone: steady load means
+  silence.
 
 Shares are of rows in the smoothed recent past. Not here: smoothing, when to act, and what a move costs in
 time.
@@ -23,14 +24,12 @@ import numpy.typing as npt
 from headgate.routing.balance import (
     Floats,
     Ints,
-    alphas,
     channel_loads,
     imbalance_ratios,
-    theta,
     tracking_threshold,
 )
+from headgate.routing.builders.level import level
 from headgate.routing.builders.problem import Objective, Problem
-from headgate.routing.builders.readj import readj
 from headgate.routing.builders.rebuild import Builder, builder
 from headgate.routing.builders.too_hot import HotKey, busiest_bound, too_hot
 
@@ -104,7 +103,7 @@ def place(
     >>> bins = Bins(np.array([45.0, 5.0, 20.0, 20.0]), np.array([0, 0, 1, 1]))
     >>> plan = place(hot, bins, 2)
     >>> plan.pins, plan.bin_channel.tolist(), round(plan.busiest_after, 2)
-    ({11: 0}, [0, 0, 1, 1], 1.11)
+    ({11: 0}, [1, 0, 1, 1], 1.0)
     """
     goal = Objective() if objective is None else objective
     build = builder(algorithm)
@@ -199,11 +198,11 @@ def _spread_orphans(view: _View, channels: int) -> Ints:
     channel = view.bin_old.copy()
     orphans = np.flatnonzero(channel >= channels)
     stay = channel < channels
-    level = np.bincount(channel[stay], weights=view.bin_share[stay], minlength=channels) / view.speeds
+    filled = np.bincount(channel[stay], weights=view.bin_share[stay], minlength=channels) / view.speeds
     for at in orphans[np.argsort(-view.bin_share[orphans], kind="stable")]:
-        target = int(np.argmin(level))
+        target = int(np.argmin(filled))
         channel[at] = target
-        level[target] += max(view.bin_share[at], 1e-12) / view.speeds[target]
+        filled[target] += max(view.bin_share[at], 1e-12) / view.speeds[target]
     return channel
 
 
@@ -244,29 +243,16 @@ def _together(
     assert first.start is not None
     if channels == 1 or first.worst(first.start) <= 1.0:
         return present, bin_channel
-    enough = 1.0 + _forced(volume, loads, channels, goal, view.speeds)
-    best = readj(first, enough=enough, max_steps=max_steps)
+    best = level(first, max_steps=max_steps)
     if size:
         base = channel_loads(view.bin_loads, bin_channel, channels)
         rebuilt = build(_pin_problem(view, channels, goal, present, base)).channel
-        other = readj(problem(rebuilt), enough=enough, max_steps=max_steps)
+        other = level(problem(rebuilt), max_steps=max_steps)
         if goal.utility(other.rho, other.gamma) < goal.utility(best.rho, best.gamma):
             best = other
     moved = bin_channel.copy()
     moved[some] = best.channel[size:]
     return best.channel[:size], moved
-
-
-def _forced(volume: Floats, loads: Floats, channels: int, goal: Objective, speeds: Floats) -> float:
-    """Return the rho that the largest items force on any placement: 0 unless one of them is too hot."""
-    forced = 0.0
-    for k in goal.resources.balanced:
-        fair = float(loads[k].sum()) / channels
-        busiest = float(loads[k].max()) / float(speeds.max())
-        if fair > 0 and busiest > fair:
-            rest = (fair * channels - float(loads[k].max())) / (channels - 1)
-            forced = max(forced, (busiest - rest) / (theta(alphas(goal.alpha)[k], channels) * fair))
-    return forced
 
 
 def _summary(view: _View, pins: Ints, bin_channel: Ints, channels: int, goal: Objective) -> Placement:
@@ -278,7 +264,7 @@ def _summary(view: _View, pins: Ints, bin_channel: Ints, channels: int, goal: Ob
     moved = float(goal.resources.state(view.pin_share)[pins != view.was].sum())
     moved += float(view.bin_loads[0][bin_channel != view.bin_old].sum())
     moved += float(view.released_state[bin_channel[view.released_bin] != view.released_from].sum())
-    level = after / view.speeds
+    now = after / view.speeds
     old_level = before / view.speeds if width == channels else before
     return Placement(
         pins=dict(zip(view.keys.tolist(), pins.tolist(), strict=True)),
@@ -286,11 +272,11 @@ def _summary(view: _View, pins: Ints, bin_channel: Ints, channels: int, goal: Ob
         unpinned=tuple(view.released.tolist()),
         too_hot=too_hot(view.keys, view.pin_share, channels=channels, objective=goal, speeds=view.speeds),
         busiest_before=float(old_level.max() / old_level.mean()) if old_level.any() else 1.0,
-        busiest_after=float(level.max() / level.mean()) if level.any() else 1.0,
+        busiest_after=float(now.max() / now.mean()) if now.any() else 1.0,
         busiest_bound=busiest_bound(view.pin_share, speeds=view.speeds),
-        ratio_after=float(imbalance_ratios(level[None, :])[0]),
+        ratio_after=float(imbalance_ratios(now[None, :])[0]),
         moved_state=moved,
         moved_bins=int((bin_channel != view.bin_old).sum()),
         moved_pins=int((pins != view.was).sum()),
-        channel_rows=after * view.total,
+        channel_rows=np.asarray(after * view.total, dtype=np.float64),
     )

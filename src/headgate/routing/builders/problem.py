@@ -137,21 +137,31 @@ class Problem:
 
     def levels(self, channel: Ints) -> Floats:
         """Return the load of each resource on each channel, divided by the channel's speed."""
-        assert self.loads is not None and self.base is not None and self.speeds is not None
+        assert self.loads is not None
+        assert self.base is not None
+        assert self.speeds is not None
         return (channel_loads(self.loads, channel, self.channels) + self.base) / self.speeds
+
+    def fair(self) -> Floats:
+        """Return the level of each resource when all channels are equally loaded for their speed."""
+        assert self.loads is not None
+        assert self.base is not None
+        fair: Floats = (self.loads.sum(axis=1) + self.base.sum(axis=1)) / self.channels
+        return fair
 
     def rho(self, channel: Ints) -> float:
         """Return the balance penalty of a placement, computed the slow way."""
         if self.channels == 1:
             return 0.0
-        return balance_penalty(self.levels(channel), self.objective.resources, self.objective.alpha)
+        goal = self.objective
+        return balance_penalty(self.levels(channel), goal.resources, goal.alpha, mean=self.fair())
 
     def worst(self, channel: Ints) -> float:
         """Return the largest rho of one resource: at most 1 means that every resource is within tolerance."""
-        levels = self.levels(channel)
+        levels, fair = self.levels(channel), self.fair()
         worst = 0.0
         for k in self.objective.resources.balanced:
-            allowed = theta(alphas(self.objective.alpha)[k], self.channels) * float(levels[k].mean())
+            allowed = theta(alphas(self.objective.alpha)[k], self.channels) * float(fair[k])
             if allowed > 0:
                 worst = max(worst, float(levels[k].max() - levels[k].min()) / allowed)
         return worst
@@ -167,7 +177,9 @@ class Problem:
 
     def pack(self) -> Packed:
         """Return the arrays that the kernels want: equal resources merged, constants left out."""
-        assert self.loads is not None and self.base is not None and self.speeds is not None
+        assert self.loads is not None
+        assert self.base is not None
+        assert self.speeds is not None
         wanted = alphas(self.objective.alpha)
         rows: list[int] = []
         counts: list[int] = []

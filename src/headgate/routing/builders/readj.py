@@ -91,7 +91,7 @@ def _look_around(levels, inverse_speed, top, top_at, low, low_at, i, j, high, bo
 
 @compiled
 def _best_of_pair(levels, inverse_speed, i, j, high, bottom, scale, counts, factors):
-    """Return a lower bound of rho after any exchange between channels i and j: as if they could be made equal."""
+    """Return a lower bound of rho after any exchange between channels i and j: as if made equal."""
     product = 1.0
     for k in range(levels.shape[1]):
         capacity_i, capacity_j = 1.0 / inverse_speed[i], 1.0 / inverse_speed[j]
@@ -118,9 +118,13 @@ def _readj(
     starts = np.empty(channels + 1, np.int64)
     members = np.empty(items, np.int64)
     returning = np.empty(items)  # state that a partner's own move costs, or saves when it goes home
-    ask = np.empty(items + 1)  # what a partner asks of d1 before the two can beat the best gain
-    least_ask = np.empty(items + 1)  # the least of it from here on
+    ask, steep_ask = (
+        np.empty(items + 1),
+        np.empty(items + 1),
+    )  # what a partner asks of d1 before the two can beat the best gain
+    least_ask, least_steep = np.empty(items + 1), np.empty(items + 1)  # the least of it from here on
     moves = np.zeros(items, np.int64)
+    edge = np.zeros(channels, np.bool_)  # holds some resource's highest or lowest level
     trace = np.empty(64)
     steps = 0
     utility = 0.0
@@ -143,13 +147,17 @@ def _readj(
         if not literal:
             utility = utility_of(code, rho, moved * per_ideal)
         _members(channel, channels, starts, members)
+        edge[:] = False
+        for k in range(resources):
+            edge[top_at[k, 0]] = True
+            edge[low_at[k, 0]] = True
         best_gain = -np.inf
         best_1, best_2, best_j = -1, -1, -1
         for i in range(channels):
             if starts[i] == starts[i + 1]:
                 continue
             for j in range(channels):
-                if i == j:
+                if i == j or not (edge[i] or edge[j]):
                     continue
                 some_out, some_back = _look_around(
                     levels, inverse_speed, top, top_at, low, low_at, i, j, high, bottom, out, back
@@ -166,7 +174,13 @@ def _readj(
                 # Below 0 this is sound only if d2 is always the smaller one.
                 bounded = best_gain > 0.0 or (best_gain > -np.inf and monotone and not literal)
                 bar = best_gain if bounded else 0.0
+                # With one resource rho also falls by at most `steep` for each unit of load that changes sides.
+                steep = 0.0
+                if resources == 1 and monotone and not literal:
+                    steep += scale[0] * inverse_speed[i] if levels[i, 0] == top[0, 0] else 0.0
+                    steep += scale[0] * inverse_speed[j] if levels[j, 0] == low[0, 0] else 0.0
                 least_ask[end] = 0.0  # a plain move
+                least_steep[end] = 0.0
                 for place in range(end - 1, begin - 1, -1):
                     item = members[place]
                     weight = 1.0 if old[item] == j else (-1.0 if old[item] == i else 0.0)
@@ -174,7 +188,9 @@ def _readj(
                     ask[place] = slope * returning[place] - bar * volume[item]
                     if not bounded:
                         ask[place] = -np.inf
+                    steep_ask[place] = ask[place] + steep * loads[item, 0]
                     least_ask[place] = min(least_ask[place + 1], ask[place])
+                    least_steep[place] = min(least_steep[place + 1], steep_ask[place])
                 smaller, first, last = begin, begin, begin if monotone else end
                 for place_1 in range(starts[i], starts[i + 1]):
                     d1 = members[place_1]
@@ -202,12 +218,27 @@ def _readj(
                     )
                     slack = STRICT * (1.0 + abs(bar) * volume[d1])  # rounding must not hide a winner
                     offer = utility - base - slope * moved_1 - bar * volume[d1] + slack
-                    if bounded and offer <= least_ask[first]:
-                        continue
-                    for place_2 in range(first - 1, last):
+                    steep_offer = np.inf
+                    if steep > 0.0 and bounded:
+                        steep_offer = offer + base - rho + steep * loads[d1, 0]
+                        if code == 3:
+                            steep_offer = np.inf  # rho multiplies the migration there
+                        if steep_offer <= least_steep[smaller]:
+                            continue
+                    final = last
+                    if bounded and offer <= least_ask[smaller if monotone else first]:
+                        if first >= smaller:
+                            continue
+                        final = smaller  # only larger partners may still win
+                    for place_2 in range(first - 1, final):
                         d2, away, moved_new = -1, volume[d1], moved_1
                         if place_2 >= first:
-                            if offer <= ask[place_2]:
+                            ask_2 = ask[place_2]
+                            if (
+                                place_2 < smaller
+                            ):  # a larger partner: the difference counts the other way round
+                                ask_2 += 2.0 * bar * (volume[members[place_2]] - volume[d1])
+                            if offer <= ask_2 or steep_offer <= steep_ask[place_2]:
                                 continue
                             d2 = members[place_2]
                             if moves[d2] >= move_limit:
@@ -254,7 +285,8 @@ def _readj(
 
 
 @compiled
-def _fill(channel, loads, inverse_speed, levels, totals):
+def add_up(channel, loads, inverse_speed, levels, totals):
+    """Add every item's loads to the level of its channel, and to the totals."""
     for item in range(channel.shape[0]):
         c = channel[item]
         for k in range(loads.shape[1]):
@@ -272,9 +304,10 @@ def readj(
 ) -> Assignment:
     """Improve the present placement of ``problem`` until no move or swap lowers rho.
 
-    Every step lowers rho by more than 1e-12, so it ends. ``enough`` ends it sooner: when each resource's
-    rho is at or below it (1 is the tolerated imbalance); ``moves_per_item`` is the paper's c; ``max_steps``
-    bounds the work.
+    Every step lowers rho by more than 1e-12, so it ends. It stands still on plateaus: with two channels
+    tied at the top and two at the bottom no single step lowers rho. Grow by one channel at a time as the
+    paper does, or use another builder. ``enough`` ends it sooner: when each resource's rho is at or below
+    it (1 is the tolerated imbalance); ``moves_per_item`` is the paper's c; ``max_steps`` bounds the work.
 
     >>> readj(Problem(np.array([0.5, 0.3, 0.2]), np.array([0, 0, 0]), 2)).channel.tolist()
     [1, 0, 0]
@@ -290,7 +323,7 @@ def readj(
     order = np.argsort(-problem.volume, kind="stable")
     channel, loads = problem.start[order], np.ascontiguousarray(packed.loads[order])
     levels, totals = packed.base.copy(), packed.totals.copy()
-    _fill(channel, loads, packed.inverse_speed, levels, totals)
+    add_up(channel, loads, packed.inverse_speed, levels, totals)
     limit = np.iinfo(np.int64).max
     moved, trace = _readj(
         channel,

@@ -1,0 +1,155 @@
+"""The command line. Thin: every command lives in a module of its own, imported when it is called.
+
+Results go to stdout, and with `--json` nothing else does. An error of ours is one message and exit code 1, without a traceback; a traceback
+is a bug. Ctrl-C ends with code 130.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from headgate.errors import HeadgateError
+
+
+class Commands(TyperGroup):
+    """Turns errors into a message and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Call the command."""
+        words = Console(stderr=True, highlight=False)
+        try:
+            return super().invoke(ctx)
+        except HeadgateError as error:
+            words.print(f"headgate: {error}", style="red", markup=False, soft_wrap=True)
+            raise typer.Exit(1) from error
+        except KeyboardInterrupt:
+            words.print("headgate: stopped", style="yellow")
+            raise typer.Exit(130) from None
+
+
+app = typer.Typer(
+    cls=Commands,
+    help="Keyed streams on Spark under routing that adapts.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Small sizes: to try it, not to measure.")]
+
+
+@app.command()
+def demo(
+    policy: Annotated[str, typer.Option(help="The policy to run beside hash routing.")] = "flux-load",
+    out: Annotated[Path, typer.Option(help="Folder for the output and the picture.")] = Path("headgate-demo"),
+    batches: Annotated[int, typer.Option(help="Length of the stream.")] = 24,
+    seconds: Annotated[
+        float, typer.Option(help="Time for all of it; the race is cut short if need be.")
+    ] = 110.0,
+    rows: Annotated[int, typer.Option(help="Rows in a batch.")] = 16_000,
+    channels: Annotated[int, typer.Option(help="Channels of each stage.")] = 8,
+    pace: Annotated[float, typer.Option(help="Modelled service time of a row, in microseconds.")] = 500.0,
+    shift_every: Annotated[int, typer.Option(help="Batches between changes of the hot keys.")] = 8,
+    seed: Annotated[int, typer.Option(help="Another seed is another stream.")] = 6,
+    as_json: AsJson = False,
+) -> None:
+    """Show a skewed stream whose hot keys move: hash routing beside a policy, live."""
+    from headgate.commands.console import Talk
+    from headgate.demo.command import demo as show
+    from headgate.demo.run import Settings
+    from headgate.demo.stream import Skew
+
+    skew = Skew(batches=batches, rows_per_batch=rows, shift_every=shift_every, seed=seed)
+    settings = Settings(out, policy=policy, seconds=seconds, channels=channels, pace_us=pace, skew=skew)
+    show(settings, Talk(as_json=as_json))
+
+
+@app.command()
+def bench(
+    name: Annotated[str | None, typer.Argument(help="Which; without it, the names are listed.")] = None,
+    quick: Quick = False,
+    repeat: Annotated[int, typer.Option(help="Rounds; the order of the systems alternates.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Measure headgate beside its native twin, in one run on this machine."""
+    from headgate import bench as benches
+    from headgate.commands.console import Talk
+
+    talk = Talk(as_json=as_json)
+    if name is None:
+        talk.result(benches.listing(), {"benches": list(benches.names())})
+        return
+    with talk.progress(f"bench {name}") as tick:
+        report = benches.run(name, quick=quick, repeat=repeat, progress=tick)
+    talk.result(report.as_table(), report.as_json())
+
+
+@app.command()
+def reproduce(
+    paper: Annotated[str | None, typer.Argument(help="Which; without it, the papers are listed.")] = None,
+    figure: Annotated[str | None, typer.Argument(help="One figure; without it, all of them.")] = None,
+    quick: Quick = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for pictures and data.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Rerun a paper's figures and set its claims beside what is measured."""
+    from headgate.commands import reproduce as papers
+    from headgate.commands.console import Talk
+
+    talk = Talk(as_json=as_json)
+    if paper is None:
+        known = {name: list(papers.figures(name)) for name in papers.papers()}
+        talk.result(
+            "\n".join(f"{n}: {', '.join(f)}" for n, f in known.items()) or "none yet", {"papers": known}
+        )
+        return
+    with talk.progress(f"reproduce {paper}") as tick:
+        claims = papers.run(paper, figure, quick=quick, out=out, progress=tick)
+    from headgate.papers.claims import as_json as claims_json
+    from headgate.papers.claims import as_table as claims_table
+
+    talk.result(claims_table(paper, claims), claims_json(paper, claims))
+
+
+@app.command()
+def journal(
+    checkpoint: Annotated[str, typer.Argument(help="The stage's checkpoint: a folder or any fsspec URL.")],
+    last: Annotated[int | None, typer.Option(help="Only the last so many batches.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON for each batch.")] = False,
+) -> None:
+    """Show what a stage decided, batch by batch."""
+    from headgate.commands import journal as journals
+    from headgate.commands.console import Talk
+
+    talk = Talk(as_json=as_json)
+    entries, torn = journals.read(checkpoint)
+    rows = [journals.row(entry) for entry in entries][-last if last else 0 :]
+    if as_json:
+        for row in rows:
+            typer.echo(json.dumps(row))
+    else:
+        talk.words.print(journals.as_table(rows, checkpoint))
+    if torn:
+        talk.say(torn, style="yellow")
+
+
+@app.command()
+def version(as_json: AsJson = False) -> None:
+    """Show the versions of headgate and of what it runs on."""
+    from headgate.commands.console import Talk
+    from headgate.commands.versions import versions
+
+    found = versions()
+    Talk(as_json=as_json).result("\n".join(f"{name} {value}" for name, value in found.items()), found)
+
+
+def main() -> None:
+    """The `headgate` command."""
+    app()

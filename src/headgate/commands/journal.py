@@ -1,0 +1,93 @@
+"""`headgate journal`: what a stage decided, read from its checkpoint. Needs no Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Table as Grid
+
+from headgate.control import journal
+from headgate.errors import ConfigError, CorruptState
+from headgate.spark.store import Store
+
+
+def read(checkpoint: str) -> tuple[list[journal.Entry], str]:
+    """The entries, oldest first, and a word on a torn last line (empty if there is none)."""
+    store = Store(checkpoint)
+    names = [name for name in store.names("journal") if name.endswith(".jsonl")]
+    if not names:
+        raise ConfigError(
+            f"{checkpoint} holds no journal: give the folder that the stage has as its checkpoint, after its first batch"
+        )
+    lines = [
+        line
+        for name in names
+        for line in store.read(f"journal/{name}").decode("utf-8", errors="replace").splitlines()
+        if line
+    ]
+    entries = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            entries.append(journal.decode(line))
+        except CorruptState as error:
+            if number == len(lines):
+                return entries, f"the last line is torn and was left out: {line[:60]!r}"
+            raise CorruptState(f"{checkpoint}, journal line {number}: {error}") from error
+    return entries, ""
+
+
+def row(entry: journal.Entry) -> dict[str, Any]:
+    """One decision as plain data."""
+    report, decision = entry.report, entry.decision
+    plan, refusal = decision.plan, decision.refusal
+    return {
+        "batch": report.batch,
+        "rows": report.rows,
+        "wall_ms": report.wall_ms,
+        "imbalance": round(report.imbalance, 4),
+        "table": report.table_version,
+        "channels": len(report.channels),
+        "mode": decision.mode.value,
+        "policy": plan.policy if plan else None,
+        "moves": len(plan.moves) if plan else 0,
+        "pins": len(plan.pins) if plan else 0,
+        "unpins": len(plan.unpins) if plan else 0,
+        "bytes_moved": int(plan.cost) if plan else 0,
+        "gain": round(plan.gain, 4) if plan else None,
+        "carried_out": decision.changed,
+        "refusal": refusal.name.value if refusal else None,
+        "why": _why(decision),
+    }
+
+
+def _why(decision: Any) -> str:
+    said = [decision.plan.reason] if decision.plan else []
+    if decision.refusal:
+        said.append(f"{decision.refusal.name.value}: {decision.refusal.detail}")
+    return "; ".join(said)
+
+
+def as_table(rows: list[dict[str, Any]], checkpoint: str) -> Grid:
+    """The decisions for a terminal."""
+    grid = Grid(title=f"journal of {checkpoint}", title_justify="left", expand=False)
+    heads = ("batch", "rows", "ms", "busiest/mean", "table", "channels", "moves", "MB", "gain", "done")
+    for head in heads:
+        grid.add_column(head, justify="right", no_wrap=True)
+    grid.add_column("why", overflow="fold")
+    for one in rows:
+        planned = one["policy"] is not None
+        grid.add_row(
+            str(one["batch"]),
+            f"{one['rows']:,}",
+            f"{one['wall_ms']:,.0f}",
+            f"{one['imbalance']:.2f}",
+            str(one["table"]),
+            str(one["channels"]),
+            str(one["moves"]) if planned else "",
+            f"{one['bytes_moved'] / 1e6:,.2f}" if planned else "",
+            f"{one['gain']:.0%}" if planned else "",
+            ("yes" if one["carried_out"] else "no") if planned else "",
+            one["why"],
+            style="bold" if one["carried_out"] else None,
+        )
+    return grid

@@ -1,0 +1,99 @@
+"""A Spark on this machine for demonstrations and benchmarks. What Spark itself has to say goes to a log file.
+
+Not for users' own jobs: they bring a session (`headgate.configure`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headgate.errors import ConfigError, HeadgateError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BASE = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "4g",
+    "spark.log.level": "ERROR",
+}
+
+
+@contextmanager
+def local_spark(
+    cores: int, log: Path, conf: Mapping[str, str] | None = None, *, ours: bool = True
+) -> Iterator[SparkSession]:
+    """A fresh session on `local[cores]`; `ours=False` leaves headgate's settings out, for a native twin.
+
+    One at a time in a process, since Spark allows one. The end of the block stops it.
+    """
+    try:
+        from pyspark import SparkConf, SparkContext
+        from pyspark.errors import PySparkRuntimeError
+        from pyspark.java_gateway import launch_gateway
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"this needs pyspark ({error.name} is missing): pip install 'headgate[spark]'"
+        ) from error
+    from headgate.spark.session import configure
+
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("headgate")
+    configured = configure(_Options()) if ours else _Options()
+    if ours:
+        configured.config("spark.python.daemon.module", "headgate.commands.worker_daemon")
+    settings = {**BASE, **configured.values, **(conf or {}), "spark.master": f"local[{cores}]"}
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)  # errors are told once, by us
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as sink:
+        try:
+            spark_conf = SparkConf().setAll(list(settings.items()))
+            # The JVM starts with its output turned to the log; the session below then finds it running.
+            gateway = launch_gateway(spark_conf, {"stdout": sink, "stderr": sink})
+            SparkContext._ensure_initialized(gateway=gateway)
+        except PySparkRuntimeError as error:
+            raise ConfigError(
+                f"Spark could not start: {_last_line(log) or error}. It needs Java 17 or newer on PATH or in JAVA_HOME; "
+                f"all it said is in {log}"
+            ) from error
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+class _Options:
+    """Takes what `configure` puts on a builder."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, str] = {}
+
+    def config(self, name: str, value: str) -> _Options:
+        self.values[name] = value
+        return self
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return lines[-1].strip() if lines else ""
+
+
+def failure_of(query: Any, doing: str, log: Path) -> HeadgateError | None:
+    """Why a streaming query stopped, as an error of ours in one line; None while nothing is wrong."""
+    error = query.exception()
+    if error is None:
+        return None
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    ours = [line for line in lines if line.startswith("headgate.errors.")]
+    told = ours[-1].split(": ", 1)[-1] if ours else (lines[0] if lines else repr(error))
+    return HeadgateError(f"{doing} failed: {told} (Spark's log is {log})")

@@ -1,0 +1,46 @@
+"""Versions of headgate and of what it runs on. Starts no Spark."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from importlib import metadata
+
+import headgate
+
+
+def versions() -> dict[str, str]:
+    """By name; what is not there is said to be missing."""
+    return {
+        "headgate": headgate.__version__,
+        "python": platform.python_version(),
+        "spark": spark(),
+        "java": java(),
+    }
+
+
+def spark() -> str:
+    """The version of pyspark, without importing it."""
+    try:
+        return metadata.version("pyspark")
+    except metadata.PackageNotFoundError:
+        return "missing (pip install 'headgate[spark]')"
+
+
+def java() -> str:
+    """The version of the Java that Spark would take."""
+    home = os.environ.get("JAVA_HOME")
+    path = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    if not path:
+        return "missing (Spark needs 17 or newer)"
+    try:
+        told = subprocess.run(
+            [path, "-version"], capture_output=True, text=True, timeout=30, check=False
+        ).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return f"does not run ({path})"
+    found = re.search(r'version "([^"]+)"', told)
+    return found.group(1) if found else f"unknown ({path})"

@@ -1,0 +1,123 @@
+"""The job of `test_cluster`: `python cluster_job.py MASTER FOLDER`. It kills executors and workers of its own, and checks the answer."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import headgate as hg
+from headgate import agg
+
+CHANNELS = 4
+ROWS, KEYS = 4000, 211
+
+
+def children(parent: int) -> list[int]:
+    """Direct children of a process."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if (
+                entry.name.isdigit()
+                and int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1]) == parent
+            ):
+                found.append(int(entry.name))
+        except (OSError, IndexError):
+            continue
+    return found
+
+
+def python_workers(executor: int) -> list[int]:
+    """Forked Python workers of an executor (the grandchildren: JVM, daemon, worker)."""
+    return [w for daemon in children(executor) for w in children(daemon)]
+
+
+def places(stage: Any) -> dict[int, str]:
+    return {c.channel: c.executor for c in stage.journal()[-1].report.channels}
+
+
+def main(master: str, folder: Path) -> None:
+    spark = (
+        hg.configure(SparkSession.builder.master(master))
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.executor.cores", "1")
+        .config("spark.executor.memory", "600m")
+        .config("spark.locality.wait", "10s")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    while spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos().__len__() < 3:
+        time.sleep(0.2)
+
+    sink = hg.sinks.Memory()
+    stage = hg.Stage(
+        key="k", operator=hg.Aggregate(n=agg.count(), total=agg.sum("v")), channels=CHANNELS, bins=32,
+        checkpoint=str(folder / "ckpt"), sink=sink, pace_us=500,
+    )  # fmt: skip
+    expected: Counter[int] = Counter()
+    totals: Counter[int] = Counter()
+
+    def batch(number: int) -> None:
+        ids = range(number * ROWS, (number + 1) * ROWS)
+        expected.update(i * i % KEYS for i in ids)
+        for i in ids:
+            totals[i * i % KEYS] += i
+        frame = spark.range(number * ROWS, (number + 1) * ROWS, 1, 2)
+        stage(frame.select((F.col("id") * F.col("id") % KEYS).alias("k"), F.col("id").alias("v")), number)
+
+    def soon(victim: Any) -> threading.Timer:
+        timer = threading.Timer(1.0, victim)
+        timer.start()
+        return timer
+
+    for number in range(5):
+        batch(number)
+    seen = [{c.channel: c.executor for c in e.report.channels} for e in stage.journal()]
+    assert len(set(seen[-1].values())) == 2, f"channels should live on both executors: {seen[-1]}"
+    assert sorted(Counter(seen[-1].values()).values()) == [2, 2], seen[-1]
+    settled = seen[1:]
+    assert all(s == settled[0] for s in settled), f"channels wandered: {seen}"
+    assert all(c.rebuilt_bins == 0 for e in stage.journal()[1:] for c in e.report.channels), (
+        "state was rebuilt without a need"
+    )
+    print("channels stayed on their executors", settled[0], flush=True)
+
+    victim = int(places(stage)[0].split("/")[1])
+    timer = soon(lambda: [os.kill(w, signal.SIGKILL) for w in python_workers(victim)])
+    batch(5)
+    timer.join()
+    print("a Python worker was killed in batch 5", flush=True)
+
+    victim = int(places(stage)[0].split("/")[1])
+    timer = soon(lambda: os.kill(victim, signal.SIGKILL))
+    batch(6)
+    timer.join()
+    assert not os.path.exists(f"/proc/{victim}")
+    print("an executor was killed in batch 6", places(stage), flush=True)
+
+    for number in range(7, 30):
+        batch(number)
+        spread = sorted(Counter(places(stage).values()).values())
+        if spread == [2, 2] and number >= 9:
+            break
+        time.sleep(0.5)
+    assert spread == [2, 2], f"channels did not spread again over the replacement: {places(stage)}"
+    print("channels spread again", places(stage), flush=True)
+
+    got = {k[0]: (r["n"], r["total"]) for k, r in sink.latest("k").items()}
+    assert got == {k: (expected[k], totals[k]) for k in expected}
+    print("exact answer", flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
