@@ -49,15 +49,15 @@ Quick = Annotated[bool, typer.Option("--quick", help="Small sizes: to try it, no
 def demo(
     policy: Annotated[str, typer.Option(help="The policy to run beside hash routing.")] = "flux-load",
     out: Annotated[Path, typer.Option(help="Folder for the output and the picture.")] = Path("headgate-demo"),
-    batches: Annotated[int, typer.Option(help="Length of the stream.")] = 24,
+    batches: Annotated[int, typer.Option(help="Length of the stream.")] = 21,
     seconds: Annotated[
         float, typer.Option(help="Time for all of it; the race is cut short if need be.")
     ] = 110.0,
     rows: Annotated[int, typer.Option(help="Rows in a batch.")] = 16_000,
     channels: Annotated[int, typer.Option(help="Channels of each stage.")] = 8,
     pace: Annotated[float, typer.Option(help="Modelled service time of a row, in microseconds.")] = 500.0,
-    shift_every: Annotated[int, typer.Option(help="Batches between changes of the hot keys.")] = 8,
-    seed: Annotated[int, typer.Option(help="Another seed is another stream.")] = 6,
+    shift_every: Annotated[int, typer.Option(help="Batches between changes of the hot keys.")] = 7,
+    seed: Annotated[int, typer.Option(help="Another seed is another stream.")] = 7,
     as_json: AsJson = False,
 ) -> None:
     """Show a skewed stream whose hot keys move: hash routing beside a policy, live."""

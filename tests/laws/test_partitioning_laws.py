@@ -12,8 +12,7 @@ from headgate.routing.key_hash import hash_ints
 from headgate.routing.partitioning import PartitioningFunction
 from headgate.routing.ring import HashRing
 
-settings.register_profile("laws", deadline=None, max_examples=60)
-settings.load_profile("laws")
+FEWER = settings(max_examples=60)
 
 channel_sets = st.sets(st.integers(0, 40), min_size=1, max_size=8).map(lambda s: tuple(sorted(s)))
 frequencies = st.lists(st.floats(1e-6, 1.0), min_size=0, max_size=25).map(np.array)
@@ -37,6 +36,7 @@ def problems(draw) -> Problem:
     )
 
 
+@FEWER
 @given(steps=st.lists(st.tuples(channel_sets, st.sampled_from(sorted(ALGORITHMS)), frequencies), max_size=4))
 def test_every_key_has_one_live_channel_through_any_sequence_of_rebuilds(steps) -> None:
     keys = np.arange(300)
@@ -59,6 +59,7 @@ def test_every_key_has_one_live_channel_through_any_sequence_of_rebuilds(steps) 
         current = after
 
 
+@FEWER
 @given(problem=problems(), algorithm=st.sampled_from(sorted(ALGORITHMS)))
 def test_counted_penalties_equal_recomputed_ones(problem: Problem, algorithm: str) -> None:
     got = ALGORITHMS[algorithm](problem)
@@ -68,6 +69,7 @@ def test_counted_penalties_equal_recomputed_ones(problem: Problem, algorithm: st
     assert got.gamma == pytest.approx(problem.gamma(got.channel), rel=1e-9, abs=1e-9)
 
 
+@FEWER
 @given(problem=problems(), variant=st.sampled_from(["clean", "literal"]))
 def test_readj_strictly_lowers_rho_and_ends_where_nothing_more_helps(problem: Problem, variant: str) -> None:
     got = readj(problem, variant=variant)
@@ -86,6 +88,7 @@ def test_readj_strictly_lowers_rho_and_ends_where_nothing_more_helps(problem: Pr
     assert readj(again, variant=variant).rho >= got.rho - 1e-9 * max(1.0, got.rho)
 
 
+@FEWER
 @given(problem=problems())
 def test_readj_ends_in_a_local_optimum_of_moves(problem: Problem) -> None:
     got = readj(problem)
@@ -96,6 +99,7 @@ def test_readj_ends_in_a_local_optimum_of_moves(problem: Problem) -> None:
             assert problem.rho(other) >= got.rho - 1e-9 * max(1.0, got.rho)
 
 
+@FEWER
 @given(
     rows=st.lists(st.floats(0, 1e6), min_size=1, max_size=40),
     hot=st.lists(st.floats(0, 1e6), max_size=10),
@@ -128,6 +132,7 @@ def test_placement_gives_every_bin_and_pin_one_channel_and_loses_no_row(
     assert plan.busiest_after >= plan.busiest_bound - 1e-9 or not plan.pins
 
 
+@FEWER
 @given(
     batches=st.lists(st.dictionaries(st.integers(0, 60), st.integers(1, 5000), max_size=40), max_size=6),
     capacity=st.integers(1, 20),

@@ -79,6 +79,16 @@ def test_rows_of_a_key_arrive_in_the_order_of_the_source(spark: Any, make_stage:
     assert seen == {k: [float(v) for v in range(3000) if v % 7 == k] for k in range(7)}
 
 
+@pytest.mark.parametrize("name", ["user", "current_date", "c0", "c1", "__headgate_channel"])
+def test_names_that_mean_something_to_spark_are_only_names(name: str, spark: Any, make_stage: Any) -> None:
+    stage = make_stage(hg.Aggregate(n=agg.count(), top=agg.max("v")), key=name)
+    stage(spark.createDataFrame([(1, "a", 2), (1, "b", 3)], f"v int, w string, `{name}` int").drop("w"), 0)
+    assert sorted(map(str, stage.sink.table().to_pylist())) == [
+        str({name: 2, "n": 1, "top": 1}),
+        str({name: 3, "n": 1, "top": 1}),
+    ]
+
+
 def test_column_names_may_hold_anything(spark: Any, make_stage: Any) -> None:
     stage = make_stage(hg.Aggregate(n=agg.count("v.w")), key="a.b `c`")
     stage(spark.createDataFrame([(1, 2)], "`a.b ``c``` int, `v.w` int"), 0)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SCHEMA = "seq long, user long, amount double"
-POLL_S = 0.1
+POLL_S = 0.25
 CLOSING_S, SHORTEST_S = 8.0, 10.0  # left for comparing and drawing; and some race there must be
 MARK = ".headgate-demo"
 
@@ -97,7 +97,10 @@ def run(settings: Settings, *, say: Callable[[str], None], watch: Watch) -> Outc
     cores = (
         2 * settings.channels + 4
     )  # every channel of both needs a slot to sleep in, and the exchange a few
-    conf = {"spark.sql.streaming.numRecentProgressUpdates": str(settings.skew.batches + 10)}
+    conf = {
+        "spark.sql.streaming.numRecentProgressUpdates": str(settings.skew.batches + 10),
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # a minute is too short for the slow compiler to pay
+    }
     with local_spark(cores, log, conf) as spark:
         say("warming up")
         _warm_up(spark, settings, out / "work", log)

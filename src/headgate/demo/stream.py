@@ -22,14 +22,14 @@ SPAN_S = 2  # between the files' times: the file source reads them in the order 
 class Skew:
     """How skewed, and how restless. `hot_share` of the rows go to `hot_keys` keys, the k-th with weight k**-`bend`."""
 
-    batches: int = 24
+    batches: int = 21
     rows_per_batch: int = 16_000
     keys: int = 20_000
     hot_keys: int = 24
     hot_share: float = 0.8
     bend: float = 0.6
-    shift_every: int = 8
-    seed: int = 6
+    shift_every: int = 7
+    seed: int = 7
 
     @property
     def shifts(self) -> tuple[int, ...]:

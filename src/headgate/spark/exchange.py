@@ -54,13 +54,12 @@ def hash_of(key: KeySpec) -> Column:
     return F.xxhash64(*columns)
 
 
-def channel_of(key: KeySpec, table: Table) -> Column:
-    """The channel of a row under a table, as a column expression.
+def channel_of(h: Column, table: Table) -> Column:
+    """The channel of a key hash under a table, as a column expression.
 
     The table goes in as one string literal that the optimizer folds to an array: one call across the bridge however many bins there are, and
     no new generated code when it changes. Pins are looked up among the few pins of the row's hash bin.
     """
-    h = hash_of(key)
     hash_bin = F.pmod(h, F.lit(table.hash_bins)).cast("int")
     channels = _folded(",".join(str(table.channel_of[b]) for b in range(table.hash_bins)), "array<int>")
     channel = F.get(channels, hash_bin)
@@ -97,7 +96,10 @@ class Exchange:
         columns = [normal(n, t) for n, t in zip(key.names, key.types, strict=True)]
         columns += [quoted(n) for n in operator.inputs if n not in key.names]
         if ships_hash(key):
+            self._hash = F.col(f"c{len(columns)}")
             columns.append(hash_of(key))
+        else:
+            self._hash = F.xxhash64(F.col("c0").cast("long"))
         if operator.ordered:
             columns.append(F.monotonically_increasing_id())
         # Plain names on the way: `mapInArrow` looks columns up by name, and cannot take dots. `routed_schema` has the real ones.
@@ -106,7 +108,7 @@ class Exchange:
 
     def _channel(self, table: Table) -> Column:
         if self._made is None or self._made[0] != table.version:
-            self._made = (table.version, channel_of(self.operator.key, table))
+            self._made = (table.version, channel_of(self._hash, table))
         return self._made[1]
 
     def routed(self, df: DataFrame, table: Table, anchor: DataFrame | None = None) -> DataFrame:
@@ -114,10 +116,10 @@ class Exchange:
 
         Bound to an `anchor`, every partition prefers the executor that holds its anchor block; that adds no shuffle.
         """
+        sent = df.select(*self._columns)
         if anchor is None:
-            return df.select(*self._columns).repartitionById(table.channels, self._channel(table))
-        sent = df.select(*self._columns, self._channel(table).alias(CHANNEL))
-        sent = sent.repartitionById(table.channels, F.col(CHANNEL))
+            return sent.repartitionById(table.channels, self._channel(table))
+        sent = sent.withColumn(CHANNEL, self._channel(table)).repartitionById(table.channels, F.col(CHANNEL))
         names = [n for n in sent.columns if n != CHANNEL]
         return sent.join(anchor.hint("shuffle_hash"), CHANNEL).select(*names)
 

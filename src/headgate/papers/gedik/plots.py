@@ -1,4 +1,4 @@
-"""The figures redrawn as PNG: our curves, and the paper's values as hollow marks where its text gives
+"""The figures redrawn as PNG: our curves, and the paper's values as white discs where its text gives
 them.
 """
 
@@ -26,10 +26,11 @@ MARKS = {"consistent": "s", "uniform": "D", "scan": "v", "redist": "o", "readj":
 
 
 def new(columns: int, title: str, *, height: float = 3.4) -> tuple[Figure, Sequence[Any]]:
-    """Return a figure with a row of axes in the house style."""
-    figure = Figure(figsize=(4.4 * columns, height), layout="constrained")
+    """Return a figure with that many axes, in the house style."""
+    rows = 2 if columns > 3 else 1
+    figure = Figure(figsize=(4.4 * columns / rows, height * rows), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(1, columns, squeeze=False)[0]
+    axes = list(figure.subplots(rows, columns // rows, squeeze=False).ravel())
     for axis in axes:
         axis.grid(visible=True, alpha=0.25, linewidth=0.6)
         axis.spines[["top", "right"]].set_visible(False)
@@ -49,14 +50,16 @@ def curves(
 
 
 def paper_mark(axis: Any, x: float, y: float, name: str) -> None:
-    """Draw a value that the paper's text gives, hollow, in the colour of its algorithm."""
-    axis.plot([x], [y], marker="o", markersize=11, markerfacecolor="none", markeredgewidth=1.6,
-              color=COLOURS[name], linestyle="none")  # fmt: skip
+    """Draw a value that the paper's text gives: a white disc with a ring in the colour of its algorithm."""
+    axis.plot([x], [y], marker="o", markersize=7, markerfacecolor="white", markeredgewidth=2.0,
+              markeredgecolor=COLOURS[name], linestyle="none", zorder=5)  # fmt: skip
+    axis.plot([x], [y], marker="o", markersize=9.5, markerfacecolor="none", markeredgewidth=0.8,
+              markeredgecolor="black", linestyle="none", zorder=6)  # fmt: skip
 
 
 def figure_3(lab: Lab) -> Figure:
     """Bars of b and m for the four combinations."""
-    figure, axes = new(2, "Figure 3: resource functions (hollow circles: the paper, LLL)")
+    figure, axes = new(2, "Figure 3: resource functions (white discs: the paper, LLL)")
     for axis, what in zip(axes, ("b", "m"), strict=True):
         for i, a in enumerate(ALL):
             y = [getattr(lab.mean(a, r), what) for r in COMBINATIONS]
@@ -107,7 +110,7 @@ def figure_5(lab: Lab) -> Figure:
 
 def figure_6(lab: Lab) -> Figure:
     """Balance and migration against channels."""
-    figure, axes = new(2, "Figure 6: channels (hollow circles: the paper)")
+    figure, axes = new(2, "Figure 6: channels (white discs: the paper)")
     runs = 3 if lab.quick else 10
     for axis, what in zip(axes, ("m", "b"), strict=True):
         lines = {a: [getattr(lab.mean(a, channels=n, runs=runs), what) for n in lab.channels] for a in ALL}

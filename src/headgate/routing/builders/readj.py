@@ -118,11 +118,8 @@ def _readj(
     starts = np.empty(channels + 1, np.int64)
     members = np.empty(items, np.int64)
     returning = np.empty(items)  # state that a partner's own move costs, or saves when it goes home
-    ask, steep_ask = (
-        np.empty(items + 1),
-        np.empty(items + 1),
-    )  # what a partner asks of d1 before the two can beat the best gain
-    least_ask, least_steep = np.empty(items + 1), np.empty(items + 1)  # the least of it from here on
+    ask = np.empty(items + 1)  # what a partner asks of d1 before the two can beat the best gain
+    least_ask = np.empty(items + 1)  # the least of it from here on
     moves = np.zeros(items, np.int64)
     edge = np.zeros(channels, np.bool_)  # holds some resource's highest or lowest level
     trace = np.empty(64)
@@ -174,13 +171,7 @@ def _readj(
                 # Below 0 this is sound only if d2 is always the smaller one.
                 bounded = best_gain > 0.0 or (best_gain > -np.inf and monotone and not literal)
                 bar = best_gain if bounded else 0.0
-                # With one resource rho also falls by at most `steep` for each unit of load that changes sides.
-                steep = 0.0
-                if resources == 1 and monotone and not literal:
-                    steep += scale[0] * inverse_speed[i] if levels[i, 0] == top[0, 0] else 0.0
-                    steep += scale[0] * inverse_speed[j] if levels[j, 0] == low[0, 0] else 0.0
                 least_ask[end] = 0.0  # a plain move
-                least_steep[end] = 0.0
                 for place in range(end - 1, begin - 1, -1):
                     item = members[place]
                     weight = 1.0 if old[item] == j else (-1.0 if old[item] == i else 0.0)
@@ -188,9 +179,7 @@ def _readj(
                     ask[place] = slope * returning[place] - bar * volume[item]
                     if not bounded:
                         ask[place] = -np.inf
-                    steep_ask[place] = ask[place] + steep * loads[item, 0]
                     least_ask[place] = min(least_ask[place + 1], ask[place])
-                    least_steep[place] = min(least_steep[place + 1], steep_ask[place])
                 smaller, first, last = begin, begin, begin if monotone else end
                 for place_1 in range(starts[i], starts[i + 1]):
                     d1 = members[place_1]
@@ -218,13 +207,6 @@ def _readj(
                     )
                     slack = STRICT * (1.0 + abs(bar) * volume[d1])  # rounding must not hide a winner
                     offer = utility - base - slope * moved_1 - bar * volume[d1] + slack
-                    steep_offer = np.inf
-                    if steep > 0.0 and bounded:
-                        steep_offer = offer + base - rho + steep * loads[d1, 0]
-                        if code == 3:
-                            steep_offer = np.inf  # rho multiplies the migration there
-                        if steep_offer <= least_steep[smaller]:
-                            continue
                     final = last
                     if bounded and offer <= least_ask[smaller if monotone else first]:
                         if first >= smaller:
@@ -238,7 +220,7 @@ def _readj(
                                 place_2 < smaller
                             ):  # a larger partner: the difference counts the other way round
                                 ask_2 += 2.0 * bar * (volume[members[place_2]] - volume[d1])
-                            if offer <= ask_2 or steep_offer <= steep_ask[place_2]:
+                            if offer <= ask_2:
                                 continue
                             d2 = members[place_2]
                             if moves[d2] >= move_limit:
