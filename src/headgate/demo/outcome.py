@@ -147,12 +147,12 @@ class Outcome:
         grid.add_row(
             "rows/s", f"{a.rows_per_s:,.0f}", f"{b.rows_per_s:,.0f}", f"{self.speedup:.2f}x", style="bold"
         )
-        for name, q in (("median batch", 0.5), ("p95 batch", 0.95)):
+        for name, q in (("median batch (whole trigger)", 0.5), ("p95 batch", 0.95)):
             x, y = a.batch_ms(q), b.batch_ms(q)
             grid.add_row(name, f"{x:,.0f} ms", f"{y:,.0f} ms", f"{y / x:.2f}x")
         grid.add_row("busiest / mean channel", f"{a.imbalance:.2f}", f"{b.imbalance:.2f}", "")
         grid.add_row("bins moved", f"{a.moves}", f"{b.moves}", "")
-        grid.add_row("state moved", f"{a.bytes_moved / 1e6:,.2f} MB", f"{b.bytes_moved / 1e6:,.2f} MB", "")
+        grid.add_row("state moved", f"{a.bytes_moved / 1e3:,.0f} kB", f"{b.bytes_moved / 1e3:,.0f} kB", "")
         grid.add_row("answers equal", "", self.answer, "", style="green" if self.equal else "bold red")
         return grid
 

@@ -119,9 +119,9 @@ def panel(runner: Runner, colour: str, settings: Settings, scale: tuple[float, f
         lines.append(line)
     lines.append(Text("time of each batch", style="dim"))
     lines.append(Text(sparks([s.ms for s in runner.steps][-width:], scale[1]), style=colour))
-    lines.append(Text("decisions", style="dim"))
+    lines.append(Text("decisions (after which batch)", style="dim"))
     acted = [s for s in runner.steps if s.decision.changed][-DECISIONS:]
-    said = [f"after batch {s.report.batch + 1}: {decided(s)}" for s in acted]
+    said = [f"after {s.report.batch + 1}: {decided(s)}" for s in acted]
     if not said:
         said = ["none: hash routing never changes" if runner.policy == "static" else "none yet"]
     for text in said + [""] * (DECISIONS - len(said)):
@@ -136,7 +136,7 @@ def decided(step: Step) -> str:
         return ""
     if not step.decision.changed:
         return f"plan refused ({step.decision.refusal.name.value})" if step.decision.refusal else ""
-    return f"moved {step.moves} bins, {step.bytes_moved / 1e6:.2f} MB; {plan.reason}"
+    return f"{step.moves} bins moved, {step.bytes_moved / 1e3:,.0f} kB; {plan.reason}"
 
 
 def bar(share: float, width: int) -> str:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from headgate.operators.base import BoundOperator, Chunk
 from headgate.state.kernels import sort_by_bin
-from headgate.state.section import Extract, extract, join_extracts
+from headgate.state.lanes import NO_INTS
+from headgate.state.section import Extract, extract, extract_keys, join_extracts
 from headgate.state.table import BinTable
 
 
@@ -52,6 +53,27 @@ class ChannelRun:
             table = self.tables[b] = self._open(b)
             table.begin()
         return table
+
+    def hot_keys(self, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
+        """Hashes, row counts and names of the `most` frequent keys of the batch, exact; call it after `feed`."""
+        tables = [t for t in self.tables.values() if len(t.touched)]
+        if not tables:
+            return NO_INTS, NO_INTS, []
+        counts = [t.touches for t in tables]
+        flat = np.concatenate(counts)
+        chosen = np.argpartition(flat, -most)[-most:] if len(flat) > most else np.arange(len(flat))
+        chosen = chosen[np.argsort(-flat[chosen], kind="stable")]
+        ends = np.cumsum([0, *map(len, counts)])
+        pieces = []
+        for at in chosen.tolist():
+            which = int(np.searchsorted(ends, at, side="right")) - 1
+            pieces.append((tables[which], tables[which].touched[at - ends[which]]))
+        hashes = np.array([t.arrays["hash"][row] for t, row in pieces], np.int64)
+        return hashes, flat[chosen], [self._name(t, row) for t, row in pieces]
+
+    def _name(self, table: BinTable, row: int) -> str:
+        columns = self.operator.key.decode(extract_keys(table, np.array([row], np.int32)))
+        return ", ".join(str(column[0].as_py())[:40] for column in columns)
 
     def finish(self) -> dict[int, Extract]:
         """What the batch changed, by bin; `output` is then complete."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from headgate.errors import HeadgateError
 from headgate.operators.base import BoundOperator
 from headgate.operators.channel_run import ChannelRun
+from headgate.routing.reshape import Source
 from headgate.routing.table import Table
 from headgate.spark import state_file
 from headgate.spark.bin_cache import BinCache, executor_identity
@@ -28,10 +29,12 @@ from headgate.spark.exchange import ORDER, hashes_of
 from headgate.spark.manifest import Manifest
 from headgate.spark.store import Store
 from headgate.spark.types import conform
-from headgate.state.section import apply, extract
+from headgate.state.section import Extract, apply, extract, take
 from headgate.state.table import BinTable
 
 REPORT = "report string"
+HOT_KEYS = 64
+"""How many of its most frequent keys a channel reports."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class ChannelTask:
     snapshots: frozenset[int]
     state: Store
     output: Store
+    reshaped: Mapping[int, tuple[Source, ...]]
     pace_us: float = 0.0
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -124,27 +128,33 @@ class _Attempt:
             )
         committed = self.task.committed
         expected = committed.heads.get(b, "") if committed else ""
+        if b in self.task.reshaped:
+            expected = f"reshaped in {self.name}"  # no cached table can stand for it
         table, rebuilt = self.cache.open(b, expected, lambda empty: self._rebuild(b, empty))
         self.rebuilt += rebuilt
         return table
 
     def _rebuild(self, b: int, table: BinTable) -> None:
-        """Read a bin back from its chain of files."""
+        """Read a bin back from its chain of files, or from those of the bins that it is made of."""
+        for source in self.task.reshaped.get(b, (Source(b, frozenset(), True),)):
+            for piece in self._chain(source.bin):
+                apply(table, piece if not source.hashes else _part(piece, source))
+
+    def _chain(self, b: int) -> Iterator[Extract]:
         committed = self.task.committed
         for file in committed.chain(b) if committed else []:
-            for _, _, piece in state_file.read(self.task.state, file.name, table.layout, {b}):
-                apply(table, piece)
+            for _, _, piece in state_file.read(self.task.state, file.name, self.task.operator.layout, {b}):
+                yield piece
 
     def _write(self, run: ChannelRun) -> dict[str, Any]:
         """Write what changed and what is emitted, and settle the cache on it."""
         task, layout = self.task, self.task.operator.layout
-        snapshots = sorted(task.snapshots & self.mine)
+        snapshots = sorted((task.snapshots | task.reshaped.keys()) & self.mine)
         for b in snapshots:
             run.table(b)
+        hot = run.hot_keys(HOT_KEYS)
         touched = run.finish()
-        pieces = [
-            state_file.Piece(b, False, piece) for b, piece in touched.items() if b not in task.snapshots
-        ]
+        pieces = [state_file.Piece(b, False, piece) for b, piece in touched.items() if b not in snapshots]
         delta_rows = sum(len(p) for p in touched.values())
         for b in snapshots:
             table = run.table(b)
@@ -160,7 +170,8 @@ class _Attempt:
         if out_rows:
             output = f"{task.batch:012d}/part-{self.name}.parquet"
             _write_parquet(task.output, output, pa.Table.from_batches(run.output))
-        self.cache.settle(run.tables, name) if pieces else None
+        if pieces:
+            self.cache.settle(run.tables, name)
         bins = sorted(run.tables)
         return {
             "file": name,
@@ -170,6 +181,7 @@ class _Attempt:
             "delta_rows": delta_rows,
             "output": output,
             "out_rows": out_rows,
+            "hot": [hot[0].tolist(), hot[1].tolist(), hot[2]],
             "touched": {
                 "bin": bins,
                 "rows": run.rows_of_bin[bins].tolist(),
@@ -177,6 +189,12 @@ class _Attempt:
                 "keys": [run.tables[b].rows for b in bins],
             },
         }
+
+
+def _part(piece: Extract, source: Source) -> Extract:
+    """The rows of a piece that a reshaped bin takes."""
+    chosen = np.isin(piece.keys.hashes, np.fromiter(source.hashes, np.int64))
+    return take(piece, np.flatnonzero(chosen != source.without))
 
 
 def _write_parquet(store: Store, name: str, table: pa.Table) -> None:

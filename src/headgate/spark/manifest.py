@@ -17,6 +17,8 @@ import xxhash
 from headgate.errors import CorruptState, NewerFormat
 
 FORMAT = 1
+NEVER = 1 << 62
+"""The base of a bin that is no more (an unpinned one): no file is needed for it."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Manifest:
     @cached_property
     def heads(self) -> dict[int, str]:
         """Bin to the name of the last live file that holds it."""
-        return {b: f.name for f in self.files for b in f.bins if f.batch >= self.bases[b]}
+        return {b: f.name for f in self.files for b in f.bins if f.batch >= self.bases.get(b, NEVER)}
 
     def chain(self, b: int) -> list[StateFile]:
         """The files that make up bin b, oldest first."""
@@ -118,4 +120,4 @@ def _columns(mapping: Mapping[int, int]) -> list[list[int]]:
 
 def live_files(files: tuple[StateFile, ...], bases: Mapping[int, int]) -> tuple[StateFile, ...]:
     """The files that some bin's chain still needs."""
-    return tuple(f for f in files if any(f.batch >= bases[b] for b in f.bins))
+    return tuple(f for f in files if any(f.batch >= bases.get(b, NEVER) for b in f.bins))

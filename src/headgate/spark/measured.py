@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from headgate.reports.batch_report import BatchReport, BinReport, ChannelReport
+import numpy as np
+
+from headgate.reports.batch_report import BatchReport, BinReport, ChannelReport, HotKey
 from headgate.routing.table import Table
 from headgate.spark.manifest import Manifest
+
+HOT_SHARE = 0.01
 
 
 def batch_report(
@@ -51,4 +55,19 @@ def batch_report(
         wall_ms=round(wall_ms, 3),
         channels=channels,
         bins=tuple(bins[b] for b in sorted(bins)),
+        hot_keys=_hot_keys(table, answers, rows),
+    )
+
+
+def _hot_keys(table: Table, answers: list[dict[str, Any]], rows: int) -> tuple[HotKey, ...]:
+    """Keys that matter for balance: those with at least a hundredth of a channel's fair share of the rows.
+
+    A key is on one channel, so the channels' exact counts need no merging.
+    """
+    found = [(n, h, label) for a in answers for h, n, label in zip(*a["hot"], strict=True)]
+    least = max(2.0, HOT_SHARE * rows / table.channels)
+    found = sorted((f for f in found if f[0] >= least), key=lambda f: (-f[0], f[1]))
+    bins = table.bin_of_hash(np.array([h for _, h, _ in found], np.int64)).tolist()
+    return tuple(
+        HotKey(hash=h, bin=b, label=label, rows=n) for (n, h, label), b in zip(found, bins, strict=True)
     )

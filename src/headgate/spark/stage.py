@@ -35,6 +35,7 @@ from headgate.operators.base import BoundOperator, Operator, column_type
 from headgate.policies import Guard, Policy
 from headgate.policies import get as get_policy
 from headgate.reports.batch_report import BatchReport
+from headgate.routing.reshape import reshaped
 from headgate.routing.table import Table
 from headgate.spark import sinks
 from headgate.spark.anchor import Anchor
@@ -189,6 +190,7 @@ class Stage:
             rows=bound.rows,
             committed=last,
             snapshots=frozenset(snapshots),
+            reshaped=reshaped(Table.from_json(last.table), table) if last else {},
             state=self.store.child("state"),
             output=self._staged,
             pace_us=self.pace_us,
@@ -268,6 +270,9 @@ class Stage:
                 bases.setdefault(b, batch)
             bases.update(dict.fromkeys(answer["snapshots"], batch))
             sizes.update(zip(answer["touched"]["bin"], answer["touched"]["state_bytes"], strict=True))
+        for gone in bases.keys() - set(table.bins):
+            del bases[gone]
+            sizes.pop(gone, None)
         return Manifest(
             batch=batch,
             run=self._run,

@@ -46,12 +46,14 @@ def index_bits(size):
 
 
 @compiled
-def touch(header, epoch, touched, row):
-    """Note that `row` changed in this batch, once."""
-    if epoch[row] != header[EPOCH]:
-        epoch[row] = np.int32(header[EPOCH])
+def touch(header, stamp, touched, row):
+    """Note that `row` changed in this batch, and count its changes: a stamp is (epoch, count) in one word, so this costs one load."""
+    if (stamp[row] >> 32) != header[EPOCH]:
+        stamp[row] = (header[EPOCH] << 32) | 1
         touched[header[TOUCHED]] = row
         header[TOUCHED] += 1
+    else:
+        stamp[row] += 1
 
 
 @compiled
@@ -69,7 +71,7 @@ def reindex(header, index, hashes):
 
 @compiled
 def probe_fixed(
-    header, index, hashes, epoch, touched, key, null, order, lo, hi, in_hash, in_key, in_valid, slots
+    header, index, hashes, stamp, touched, key, null, order, lo, hi, in_hash, in_key, in_valid, slots
 ):
     """Find or insert the state row of each input row; `slots[i]` is the row of `order[i]`."""
     size = len(index)
@@ -97,14 +99,14 @@ def probe_fixed(
             key[row] = k
             null[row] = is_null
             header[ROWS] = row + 1
-        touch(header, epoch, touched, row)
+        touch(header, stamp, touched, row)
         slots[i] = row
     return hi
 
 
 @compiled
 def probe_bytes(
-    header, index, hashes, epoch, touched, off, length, heap, order, lo, hi, in_hash, in_off, in_data, slots
+    header, index, hashes, stamp, touched, off, length, heap, order, lo, hi, in_hash, in_off, in_data, slots
 ):
     """`probe_fixed` for keys that are byte strings."""
     size = len(index)
@@ -145,7 +147,7 @@ def probe_bytes(
             off[row] = b
             length[row] = n
             header[ROWS] = row + 1
-        touch(header, epoch, touched, row)
+        touch(header, stamp, touched, row)
         slots[i] = row
     return hi
 

@@ -74,7 +74,7 @@ class StateLayout:
 
     >>> layout = StateLayout(True, (StateColumn("n", Kind.I64),))
     >>> sorted(layout.parts(16))
-    ['epoch', 'hash', 'index', 'key', 'key.null', 'n', 'touched']
+    ['hash', 'index', 'key', 'key.null', 'n', 'stamp', 'touched']
     """
 
     fixed_key: bool
@@ -85,7 +85,7 @@ class StateLayout:
         out: dict[str, tuple[np.dtype[np.generic], int]] = {
             "index": (np.dtype(np.int32), 2 * capacity),
             "hash": (np.dtype(np.int64), capacity),
-            "epoch": (np.dtype(np.int32), capacity),
+            "stamp": (np.dtype(np.int64), capacity),
             "touched": (np.dtype(np.int32), capacity),
         }
         for name, dtype in _KEY_PARTS[self.fixed_key]:

@@ -41,12 +41,7 @@ class Extract:
 def extract(table: BinTable, rows: Rows, *, whole: bool) -> Extract:
     """Copy rows out of a table; of rings, the values new in this batch, or (`whole`) all of them."""
     a = table.arrays
-    hashes = a["hash"][rows]
-    if table.layout.fixed_key:
-        keys = KeyColumn.fixed(a["key"][rows], hashes=hashes, valid=_valid(a["key.null"][rows]))
-    else:
-        offsets, data = _gather(table, "key", rows)
-        keys = KeyColumn(hashes, data, NO_BYTES, offsets)
+    keys = extract_keys(table, rows)
     columns: dict[str, Column] = {}
     for column in table.layout.columns:
         if column.kind is Kind.BYTES:
@@ -60,6 +55,16 @@ def extract(table: BinTable, rows: Rows, *, whole: bool) -> Extract:
         else:
             columns[column.name] = a[column.name][rows]
     return Extract(keys, columns)
+
+
+def extract_keys(table: BinTable, rows: Rows) -> KeyColumn:
+    """Copy the keys of some rows out of a table."""
+    a = table.arrays
+    hashes = a["hash"][rows]
+    if table.layout.fixed_key:
+        return KeyColumn.fixed(a["key"][rows], hashes=hashes, valid=_valid(a["key.null"][rows]))
+    offsets, data = _gather(table, "key", rows)
+    return KeyColumn(hashes, data, NO_BYTES, offsets)
 
 
 def join_extracts(pieces: list[Extract]) -> Extract:
@@ -91,6 +96,30 @@ def _join(parts: list[Varied]) -> Varied:
         [np.zeros(1, np.int64), *[o[1:] + end for (o, _), end in zip(parts, ends[:-1], strict=True)]]
     )
     return offsets, np.concatenate([data for _, data in parts])
+
+
+def take(piece: Extract, rows: NDArray[np.int64]) -> Extract:
+    """Some rows of a piece."""
+    keys = piece.keys
+    if len(keys.offsets):
+        offsets, data = _take((keys.offsets, keys.data), rows)
+    else:
+        offsets, data = NO_INTS, keys.data[rows]
+    valid = keys.valid[rows] if len(keys.valid) else NO_BYTES
+    columns: dict[str, NDArray[np.generic] | Varied] = {
+        name: _take(values, rows) if isinstance(values, tuple) else values[rows]
+        for name, values in piece.columns.items()
+    }
+    return Extract(KeyColumn(keys.hashes[rows], data, valid, offsets), columns)
+
+
+def _take(varied: Varied, rows: NDArray[np.int64]) -> Varied:
+    offsets, data = varied
+    sizes = np.diff(offsets)[rows]
+    ends = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(sizes, out=ends[1:])
+    places = np.repeat(offsets[rows] - ends[:-1], sizes) + np.arange(int(ends[-1]))
+    return ends, data[places]
 
 
 def _valid(null: NDArray[np.uint8]) -> NDArray[np.uint8]:

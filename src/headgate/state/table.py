@@ -89,6 +89,11 @@ class BinTable:
         """Rows changed since `begin`, in the order of their first change."""
         return self.arrays["touched"][: int(self.header[head.TOUCHED])]
 
+    @property
+    def touches(self) -> NDArray[np.int64]:
+        """How many rows of the batch each touched row has had: the exact frequency of its key."""
+        return self.arrays["stamp"][self.touched] & 0xFFFFFFFF  # type: ignore[no-any-return, operator]
+
     def begin(self) -> None:
         """A new batch: nothing is touched yet."""
         rows = self.touched
@@ -98,7 +103,7 @@ class BinTable:
         self.header[head.TOUCHED] = 0
         self.header[head.EPOCH] += 1
         if self.header[head.EPOCH] >= 2**31 - 1:
-            self.arrays["epoch"][:] = 0
+            self.arrays["stamp"][:] = 0
             self.header[head.EPOCH] = 1
 
     def probe(self, keys: KeyColumn, order: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -107,7 +112,7 @@ class BinTable:
         at, end = 0, len(order)
         while at < end:
             a = self.arrays
-            common = (self.header, a["index"], a["hash"], a["epoch"], a["touched"])
+            common = (self.header, a["index"], a["hash"], a["stamp"], a["touched"])
             if self.layout.fixed_key:
                 at = k.probe_fixed(
                     *common,

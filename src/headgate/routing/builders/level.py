@@ -51,7 +51,7 @@ def _level(channel, loads, levels, totals, inverse_speed, thetas, enough, step_l
                 worst, spread = k, this
         if worst < 0:
             break
-        order = np.argsort(levels[:, worst])
+        order = np.argsort(levels[:, worst], kind="mergesort")  # stable: ties go to the lowest channel
         best_drop, best_1, best_2, target = 1e-12, -1, -1, -1
         for swaps in range(2):
             for high in range(channels - 1, 0, -1):
@@ -104,7 +104,7 @@ def level(problem: Problem, *, enough: float = 1.0, max_steps: int = 10_000) -> 
     """Even out ``problem`` from its start until every resource is within ``enough`` times its tolerance.
 
     >>> level(Problem(np.full(8, 0.125), np.zeros(8, dtype=np.int64), 4)).channel.tolist()
-    [1, 1, 2, 2, 3, 3, 0, 0]
+    [1, 2, 3, 1, 2, 3, 0, 0]
     """
     items = problem.volume.shape[0]
     if problem.channels == 1 or items == 0:
