@@ -29,7 +29,10 @@ def _left_of():
     drivers = pure | {"hosting", "simulator", "spark"}
     allowed |= {name: set(drivers) for name in ("service", "papers")}
     above = drivers | {"service", "papers"}
-    allowed |= {"bench": set(above), "cli": above | {"bench"}, "__main__": {"cli"}}
+    tools = {"bench", "demo"}
+    allowed["commands"] = set(above)
+    allowed |= {name: above | {"commands"} for name in tools}
+    allowed |= {"cli": above | {"commands"} | tools, "__main__": {"cli"}}
     return allowed
 
 

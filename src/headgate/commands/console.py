@@ -42,7 +42,10 @@ class Talk:
 
     @contextmanager
     def progress(self, title: str) -> Iterator[Tick]:
-        """A bar with the present step beside it; where there is no terminal, one line for each new step."""
+        """A bar with the present step beside it; where there is no terminal, one line for each new step.
+
+        A step's name ends at the first ": "; what follows it may change often.
+        """
         if not self.words.is_terminal:
             yield self._lines(title)
             return
@@ -61,8 +64,9 @@ class Talk:
         said: list[str] = []
 
         def tick(what: str, part: float) -> None:
-            if not said or said[-1] != what:
-                said.append(what)
+            step = what.split(": ")[0]
+            if said[-1:] != [step]:
+                said.append(step)
                 self.say(f"{title}: {100 * part:3.0f}% {what}")
 
         return tick

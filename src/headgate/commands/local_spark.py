@@ -6,6 +6,8 @@ Not for users' own jobs: they bring a session (`headgate.configure`).
 from __future__ import annotations
 
 import logging
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,9 +48,8 @@ def local_spark(
     from headgate.spark.session import configure
 
     builder = SparkSession.builder.master(f"local[{cores}]").appName("headgate")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     configured = configure(_Options()) if ours else _Options()
-    if ours:
-        configured.config("spark.python.daemon.module", "headgate.commands.worker_daemon")
     settings = {**BASE, **configured.values, **(conf or {}), "spark.master": f"local[{cores}]"}
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)  # errors are told once, by us
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -88,7 +89,7 @@ def _last_line(log: Path) -> str:
     return lines[-1].strip() if lines else ""
 
 
-def failure_of(query: Any, doing: str, log: Path) -> HeadgateError | None:
+def failure_of(query: Any, doing: str, log: Path | None = None) -> HeadgateError | None:
     """Why a streaming query stopped, as an error of ours in one line; None while nothing is wrong."""
     error = query.exception()
     if error is None:
@@ -96,4 +97,5 @@ def failure_of(query: Any, doing: str, log: Path) -> HeadgateError | None:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     ours = [line for line in lines if line.startswith("headgate.errors.")]
     told = ours[-1].split(": ", 1)[-1] if ours else (lines[0] if lines else repr(error))
-    return HeadgateError(f"{doing} failed: {told} (Spark's log is {log})")
+    where = f" (Spark's log is {log})" if log is not None else ""
+    return HeadgateError(f"{doing} failed: {told}{where}")

@@ -203,7 +203,7 @@ def figure_6(lab: Lab) -> list[Claim]:
               {"scan": scan_m, "readj": readj_m}, "order; value with noisy f",
               scan_m > 3 and scan_m >= readj_m and min(grow.values()) > 1,
               f"exact f: scan {exact['scan', 32].m:.2f}, readj {exact['readj', 32].m:.2f}; noise in f does not "
-              "bring scan to 3 either, so PART-E12's guess does not explain the figure"),
+              "bring scan to 3 either, so noise of a window of |D| rows is not the cause (PART-E12)"),
         Claim("PX-44", "LCL, N=32, b of consistent", "> 2, growing", exact["consistent", 32].b, "> 2",
               exact["consistent", 32].b > 2 and exact["consistent", 32].b > exact["consistent", 8].b),
         Claim("PX-45", "LCL, uniform above readj for N <= 20, %", 36.0, above, "order",

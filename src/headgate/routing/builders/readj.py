@@ -183,6 +183,15 @@ def _readj(
                 smaller, first, last = begin, begin, begin if monotone else end
                 for place_1 in range(starts[i], starts[i + 1]):
                     d1 = members[place_1]
+                    if moves[d1] >= move_limit:
+                        continue
+                    moved_1 = moved + state[d1] * (
+                        (1.0 if old[d1] == i else 0.0) - (1.0 if old[d1] == j else 0.0)
+                    )
+                    slack = STRICT * (1.0 + abs(bar) * volume[d1])  # rounding must not hide a winner
+                    offer = utility - base - slope * moved_1 - bar * volume[d1] + slack
+                    if bounded and offer <= least_ask[begin]:
+                        continue
                     if monotone:  # partners within reach slide along as d1 gets smaller
                         while smaller < end and members[smaller] < d1:
                             smaller += 1
@@ -200,13 +209,6 @@ def _readj(
                             for k in range(resources):
                                 near = near or loads[d1, k] - loads[members[last], k] < out[k]
                             last += near
-                    if moves[d1] >= move_limit:
-                        continue
-                    moved_1 = moved + state[d1] * (
-                        (1.0 if old[d1] == i else 0.0) - (1.0 if old[d1] == j else 0.0)
-                    )
-                    slack = STRICT * (1.0 + abs(bar) * volume[d1])  # rounding must not hide a winner
-                    offer = utility - base - slope * moved_1 - bar * volume[d1] + slack
                     final = last
                     if bounded and offer <= least_ask[smaller if monotone else first]:
                         if first >= smaller:

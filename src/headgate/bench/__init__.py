@@ -1,0 +1,47 @@
+"""Benchmarks by name, each beside its native twin: `run("aggregate")`. How to read them: `benchmarks/README.md`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+from headgate.commands.console import Tick, unknown
+from headgate.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rich.table import Table as Grid
+
+    from headgate.bench.result import Report
+
+BENCHES = {
+    "aggregate": "count, sum and max per key against native groupBy().agg(); untouched state; the fixed cost of a batch",
+    "history": "the last 100 rows per key, mean and std for every row, against native transformWithState in Python",
+    "partitioning": "the routing builders of the Gedik paper",
+}
+
+
+def names() -> tuple[str, ...]:
+    """The benchmarks that there are."""
+    return tuple(name for name in BENCHES if importlib.util.find_spec(f"headgate.bench.{name}"))
+
+
+def listing() -> Grid:
+    """Names and what they measure."""
+    from rich.table import Table
+
+    grid = Table("bench", "what it measures", title="headgate bench NAME", title_justify="left")
+    for name in names():
+        grid.add_row(name, BENCHES[name])
+    return grid
+
+
+def run(name: str, *, quick: bool = False, repeat: int = 1, progress: Tick | None = None) -> Report:
+    """Run a benchmark. `quick` takes small sizes, to see that it works; `repeat` rounds alternate the order of the systems."""
+    if name not in names():
+        raise unknown("bench", name, names())
+    if repeat < 1:
+        raise ConfigError(f"repeat={repeat}: at least one round")
+    module: Any = importlib.import_module(f"headgate.bench.{name}")
+    report: Report = module.run(quick=quick, repeat=repeat, progress=progress or (lambda what, part: None))
+    return report

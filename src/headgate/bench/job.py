@@ -1,0 +1,160 @@
+"""One system over one input, in a process of its own, so that no JVM disturbs another.
+
+The parent sends jobs as JSON (`run_jobs`), the child (`python -m headgate.bench.job`) answers with one line a batch and one at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headgate.bench import data
+from headgate.commands.local_spark import failure_of, local_spark
+from headgate.errors import HeadgateError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CORES = 2
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to run: `system` is headgate or native, `operator` aggregate or history.
+
+    `store` (hdfs or rocksdb) and `sink` (parquet or noop) are the native twin's; headgate always writes Parquet and is always durable.
+    """
+
+    name: str
+    system: str
+    operator: str
+    source: str
+    batches: int
+    work: str
+    store: str = ""
+    sink: str = "parquet"
+
+
+def run_jobs(jobs: Sequence[Job], tick: Callable[[Job, int], None]) -> dict[str, list[float]]:
+    """Run jobs one after the other in one fresh process and session; trigger times in ms by job name."""
+    spec = json.dumps([asdict(job) for job in jobs])
+    by_name = {job.name: job for job in jobs}
+    times: dict[str, list[float]] = {}
+    with tempfile.TemporaryFile("w+") as errors:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "headgate.bench.job"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+        try:
+            assert child.stdin is not None
+            assert child.stdout is not None
+            child.stdin.write(spec)
+            child.stdin.close()
+            for line in child.stdout:
+                said = json.loads(line)
+                if "times" in said:
+                    times[said["job"]] = said["times"]
+                else:
+                    tick(by_name[said["job"]], said["batch"])
+            code = child.wait()
+        finally:
+            if child.poll() is None:
+                child.kill()
+                child.wait()
+            if child.stdout is not None:
+                child.stdout.close()
+        if code or len(times) < len(jobs):
+            errors.seek(0)
+            lines = errors.read().strip().splitlines()
+            raise HeadgateError(
+                (lines[-1] if lines else f"{jobs[0].name} ended with code {code}") + _kept(jobs[0])
+            )
+    return times
+
+
+def _log(job: Job) -> Path:
+    return Path(job.work).with_suffix(".log")
+
+
+def _kept(job: Job) -> str:
+    """Saves Spark's log from the folder that is about to go, and says where."""
+    if not _log(job).exists():
+        return ""
+    kept = Path(tempfile.mkdtemp(prefix="headgate-bench-log-")) / "spark.log"
+    shutil.copy(_log(job), kept)
+    return f" (Spark's log is {kept})"
+
+
+def _measure(query: Any, job: Job, say: Callable[[dict[str, Any]], None]) -> list[float]:
+    last = -1
+    while query.isActive:
+        progress = query.lastProgress
+        if progress is not None and progress["batchId"] > last:
+            last = progress["batchId"]
+            say({"job": job.name, "batch": last + 1})
+        time.sleep(0.5)
+    error = failure_of(query, job.name)
+    if error is not None:
+        raise error
+    times = {
+        p["batchId"]: float(p["durationMs"]["triggerExecution"])
+        for p in query.recentProgress
+        if p["numInputRows"]
+    }
+    if sorted(times) != list(range(job.batches)):
+        raise HeadgateError(f"{job.name}: {job.batches} batches were to run, and {sorted(times)} did")
+    return [times[b] for b in sorted(times)]
+
+
+def _start(spark: SparkSession, job: Job) -> Any:
+    from headgate.bench import native, ours
+
+    rows = spark.readStream.schema(data.SCHEMA).option("maxFilesPerTrigger", data.FILES_PER_BATCH)
+    build = {"headgate": ours.start, "native": native.start}[job.system]
+    return build(rows.parquet(job.source), job)
+
+
+def _child(jobs: list[Job], say: Callable[[dict[str, Any]], None]) -> None:
+    ours = jobs[0].system == "headgate"
+    conf = {"spark.sql.streaming.numRecentProgressUpdates": str(10 + max(job.batches for job in jobs))}
+    if not ours:
+        conf["spark.sql.shuffle.partitions"] = str(CORES)  # the native twin at its best
+    log = _log(jobs[0])
+    with local_spark(CORES, log, conf, ours=ours) as spark:
+        for job in jobs:
+            say({"job": job.name, "batch": 0})
+            say({"job": job.name, "times": _measure(_start(spark, job), job, say)})
+
+
+@contextlib.contextmanager
+def workspace() -> Iterator[Path]:
+    """A folder for inputs, checkpoints and outputs, gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="headgate-bench-") as folder:
+        yield Path(folder)
+
+
+def main() -> None:
+    """The child's side."""
+    jobs = [Job(**spec) for spec in json.loads(sys.stdin.read())]
+    out = sys.stdout
+    sys.stdout = sys.stderr  # nothing but answers on the pipe
+    try:
+        _child(jobs, lambda said: print(json.dumps(said), file=out, flush=True))
+    except HeadgateError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()
