@@ -3,10 +3,11 @@
     import headgate as hg
     from headgate import agg
 
-    stage = hg.Stage(key="user", operator=hg.Aggregate(n=agg.count()), checkpoint="...", sink=hg.sinks.Parquet("..."))
-    events.writeStream.foreachBatch(stage).start()
+    stage = hg.Stage(key="user", operator=hg.Aggregate(n=agg.count()), checkpoint="...",
+    sink=hg.sinks.Parquet("...")) events.writeStream.foreachBatch(stage).start()
 
-What needs Spark (`Stage`, `configure`, `sinks`) is loaded when it is first named, so everything else works without pyspark.
+What needs Spark (`Stage`, `configure`, `sinks`) is loaded when it is first named, so everything else works
+without pyspark.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The job of `test_cluster`: `python cluster_job.py MASTER FOLDER`. It kills executors and workers of its own, and checks the answer."""
+"""The job of `test_cluster`: `python cluster_job.py MASTER FOLDER`. It kills executors and workers of its
+own, and checks the answer.
+"""
 
 import os
 import signal

@@ -1,4 +1,6 @@
-"""A driver that kills itself: run as `python kill_points.py FOLDER STEP BATCH`. STEP `never` runs to the end."""
+"""A driver that kills itself: run as `python kill_points.py FOLDER STEP BATCH`. STEP `never` runs to the
+end.
+"""
 
 import os
 import signal

@@ -1,4 +1,6 @@
-"""A real standalone cluster: a master and two workers on loopback. Channels stay put; dead executors and Python workers cost time, not rows."""
+"""A real standalone cluster: a master and two workers on loopback. Channels stay put; dead executors and
+Python workers cost time, not rows.
+"""
 
 import os
 import signal

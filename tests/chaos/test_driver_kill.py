@@ -1,4 +1,6 @@
-"""SIGKILL to the driver at every step of the commit, one after the other on one checkpoint: the answer is exact."""
+"""SIGKILL to the driver at every step of the commit, one after the other on one checkpoint: the answer is
+exact.
+"""
 
 import json
 import os

@@ -15,7 +15,9 @@ def pinned(draw: st.DrawFn) -> Table:
     hashes = draw(st.lists(st.sampled_from(HASHES), unique=True))
     bins = sorted(draw(st.lists(st.integers(4, 30), min_size=len(hashes), max_size=len(hashes), unique=True)))
     pins = tuple(Pin(h, b) for h, b in zip(hashes, bins, strict=True))
-    return Table(version=0, from_batch=0, channels=1, hash_bins=4, assignment=(0,) * (4 + len(pins)), pins=pins)
+    return Table(
+        version=0, from_batch=0, channels=1, hash_bins=4, assignment=(0,) * (4 + len(pins)), pins=pins
+    )
 
 
 @given(pinned(), pinned())
@@ -26,7 +28,9 @@ def test_each_key_is_taken_once_from_where_it_was(old: Table, new: Table) -> Non
     changes = reshaped(old, new)
     for bin in {*after.values(), *changes}:
         if bin in changes:
-            held = [h for s in changes[bin] for h in HASHES if before[h] == s.bin and (h in s.hashes) != s.without]
+            held = [
+                h for s in changes[bin] for h in HASHES if before[h] == s.bin and (h in s.hashes) != s.without
+            ]
         else:
             held = [h for h in HASHES if before[h] == bin]
         assert sorted(held) == [h for h in HASHES if after[h] == bin]

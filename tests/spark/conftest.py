@@ -11,7 +11,9 @@ import headgate as hg
 
 @pytest.fixture
 def make_stage(tmp_path: Path) -> Callable[..., Any]:
-    """A stage on a checkpoint of this test, with a memory sink unless told otherwise. Call it again for a restart."""
+    """A stage on a checkpoint of this test, with a memory sink unless told otherwise. Call it again for a
+    restart.
+    """
 
     def make(operator: Any, **options: Any) -> Any:
         settings = {

@@ -1,4 +1,6 @@
-"""The exchange: where the JVM sends a row is where the table says, nothing is lost, and order within a key is kept."""
+"""The exchange: where the JVM sends a row is where the table says, nothing is lost, and order within a key is
+kept.
+"""
 
 import random
 from typing import Any

@@ -1,4 +1,6 @@
-"""Aggregates and histories equal native Spark's on the same rows: every key type, every value type, nulls included."""
+"""Aggregates and histories equal native Spark's on the same rows: every key type, every value type, nulls
+included.
+"""
 
 import datetime as dt
 import math

@@ -1,4 +1,6 @@
-"""Pinning and unpinning a key on a live stage: its state leaves its hash bin and comes back, at a batch boundary, exactly once."""
+"""Pinning and unpinning a key on a live stage: its state leaves its hash bin and comes back, at a batch
+boundary, exactly once.
+"""
 
 import math
 import os
@@ -17,7 +19,9 @@ OPEN = Guard(min_gain=0, cool_down_batches=0)
 
 
 class Pinner:
-    """After batch b, makes the pins those of `wanted[b]` (ranks among the hot keys), each on another channel than its home."""
+    """After batch b, makes the pins those of `wanted[b]` (ranks among the hot keys), each on another channel
+    than its home.
+    """
 
     name = "pinner"
 
@@ -38,7 +42,9 @@ class Pinner:
         free = table.free_bins(len(new))
         pins = tuple(Pin(h, b, wanted[h]) for h, b in zip(new, free, strict=True))
         unpins = tuple(b for h, b in have.items() if h not in wanted)
-        return Plan(policy=self.name, from_version=table.version, pins=pins, unpins=unpins, gain=1.0, reason="as told")
+        return Plan(
+            policy=self.name, from_version=table.version, pins=pins, unpins=unpins, gain=1.0, reason="as told"
+        )
 
 
 STEPS = [[0, 1], [0, 1, 2], [2], [2, 3], [], [0], [0]]
@@ -57,20 +63,30 @@ def test_pins_change_no_answer(kind: str, operator: str, make_stage: Any, feed: 
     for policy, folder in (("static", "plain"), (Pinner(STEPS), "pinned")):
         stage = make_stage(operators[operator], policy=policy, guard=OPEN, checkpoint=str(tmp_path / folder))
         feed(stage, named[:5], f"k {kind}, v double")
-        stage = make_stage(operators[operator], policy=policy, guard=OPEN, checkpoint=stage.store.path(), sink=stage.sink)
+        stage = make_stage(
+            operators[operator], policy=policy, guard=OPEN, checkpoint=stage.store.path(), sink=stage.sink
+        )
         feed(stage, named[5:], f"k {kind}, v double", start=5)
         answers.append([sorted(map(str, t.to_pylist())) for _, t in sorted(stage.sink.batches.items())])
     assert answers[0] == answers[1]
     entries = stage.journal()
     assert [len(e.decision.base.pins) for e in entries] == [0, 2, 3, 1, 2, 0, 1, 1, 1]
     assert not [e.decision.refusal for e in entries[:4] if e.decision.refusal]
-    names = os.listdir(tmp_path / "pinned/ckpt/state") if (tmp_path / "pinned/ckpt").exists() else os.listdir(tmp_path / "pinned/state")
+    names = (
+        os.listdir(tmp_path / "pinned/ckpt/state")
+        if (tmp_path / "pinned/ckpt").exists()
+        else os.listdir(tmp_path / "pinned/state")
+    )
     assert names
 
 
 def test_reports_name_the_hot_keys_with_exact_counts(make_stage: Any, feed: Any) -> None:
     stage = make_stage(hg.Aggregate(n=agg.count()), key=["a", "b"])
-    feed(stage, [[("x", None, 1)] * 70 + [("y", 2, 1)] * 30 + [(str(i), i, 1) for i in range(9)]], "a string, b int, v int")
+    feed(
+        stage,
+        [[("x", None, 1)] * 70 + [("y", 2, 1)] * 30 + [(str(i), i, 1) for i in range(9)]],
+        "a string, b int, v int",
+    )
     hot = stage.journal()[0].report.hot_keys
     assert [(k.label, k.rows) for k in hot[:2]] == [("x, None", 70), ("y, 2", 30)]
     assert math.isclose(sum(b.rows for b in stage.journal()[0].report.bins), 109)

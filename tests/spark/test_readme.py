@@ -17,7 +17,9 @@ def test_the_example_of_the_readme_runs(java_home: str, tmp_path: Path) -> None:
     rows = pa.table({"user": pa.array([1, 1, 2], pa.int64()), "amount": [2.0, 3.0, 5.0]})
     pq.write_table(rows, tmp_path / "in/events/one.parquet")
     (tmp_path / "job.py").write_text(code)
-    done = subprocess.run([sys.executable, "job.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "job.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "batch 0, 3 rows" in done.stdout
     out = sorted(pq.read_table(tmp_path / "out/users").to_pylist(), key=lambda r: r["user"])

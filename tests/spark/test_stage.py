@@ -13,8 +13,8 @@ import pytest
 import headgate as hg
 from headgate import agg, errors
 from headgate.control import journal
-from headgate.policies import Guard
 from headgate.plans.plan import Plan
+from headgate.policies import Guard
 from headgate.routing.table import Move, Table
 
 COUNT = {"n": agg.count(), "total": agg.sum("v")}
@@ -303,11 +303,9 @@ def test_a_full_disk_stops_the_batch_and_a_larger_one_goes_on(
     folder, enlarge = small_disk
     data = [[(i, b) for i in range(3000)] for b in range(8)]
     stage = make_stage(hg.Aggregate(**COUNT), checkpoint=str(folder / "ckpt"))
-    done = 0
     with pytest.raises(errors.StorageFull, match="no room left while writing"):
-        for rows in data:
-            feed(stage, [rows], start=done)
-            done += 1
+        feed(stage, data)
+    done = len(stage.sink.batches)
     assert 0 < done < len(data)
     enlarge()
     feed(stage, data[done:], start=done)

@@ -24,19 +24,19 @@ Samples = Mapping[str, Sequence[float]]
 
 @dataclass(frozen=True)
 class Result:
-    """One measurement beside its rival's. `ratio` is value over rival_value, whichever way is better."""
+    """One measurement beside its rival's, if it has one. `ratio` is value over rival_value, whichever way is better."""
 
     name: str
     unit: str
     value: float
-    rival: str
-    rival_value: float
+    rival: str | None
+    rival_value: float | None
     samples: Samples
 
     @property
-    def ratio(self) -> float:
+    def ratio(self) -> float | None:
         """Value over the rival's."""
-        return self.value / self.rival_value
+        return self.value / self.rival_value if self.rival_value else None
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -45,8 +45,8 @@ class Result:
             "unit": self.unit,
             "value": round(self.value, 3),
             "rival": self.rival,
-            "rival_value": round(self.rival_value, 3),
-            "ratio": round(self.ratio, 4),
+            "rival_value": None if self.rival_value is None else round(self.rival_value, 3),
+            "ratio": None if self.ratio is None else round(self.ratio, 4),
             "samples": {name: [round(x, 3) for x in values] for name, values in self.samples.items()},
         }
 
@@ -110,9 +110,9 @@ class Report:
                 one.name,
                 one.unit,
                 _number(one.value),
-                _number(one.rival_value),
-                f"{one.ratio:.2f}x",
-                one.rival,
+                "" if one.rival_value is None else _number(one.rival_value),
+                "" if one.ratio is None else f"{one.ratio:.2f}x",
+                one.rival or "",
             )
         goals = Grid(title="goals", title_justify="left")
         goals.add_column("goal", overflow="fold")

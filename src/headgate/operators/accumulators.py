@@ -1,8 +1,9 @@
 """One accumulator per aggregate function: its state columns, its step, and its answer.
 
-Types and null rules are Spark's, with ANSI on: `sum` of integers is a bigint that refuses to overflow, `sum` and `mean` of decimals
-widen as Spark widens them, `var` and `std` are the sample forms and null below two values, `min` and `max` take any ordered type with NaN
-above all numbers, an aggregate over nothing is null and a count 0.
+Types and null rules are Spark's, with ANSI on: `sum` of integers is a bigint that refuses to overflow, `sum`
+and `mean` of decimals widen as Spark widens them, `var` and `std` are the sample forms and null below two
+values, `min` and `max` take any ordered type with NaN above all numbers, an aggregate over nothing is null
+and a count 0.
 """
 
 from __future__ import annotations

@@ -1,14 +1,17 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Compiled accumulators. `slots[i]` is the state row of input row `order[i]`; an empty `valid` means that nothing is null.
+"""Compiled accumulators. `slots[i]` is the state row of input row `order[i]`; an empty `valid` means that
+nothing is null.
 
-Sums return 1 on overflow, and the caller raises; the state is then thrown away, so a half-applied sum does no harm.
+Sums return 1 on overflow, and the caller raises; the state is then thrown away, so a half-applied sum does no
+harm.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from headgate.state.kernels import compiled, put_bytes
+from headgate.compiled import compiled
+from headgate.state.kernels import put_bytes
 
 
 @compiled
@@ -169,7 +172,9 @@ def extreme_bytes(slots, order, lo, in_off, data, valid, header, heap, off, leng
 
 @compiled
 def pick(slots, order, valid, seen, last, ignore_nulls, chosen):
-    """For first/last: `chosen[i]` is 1 where row `order[i]` replaces what its slot holds, and marks the slot (1 null, 2 value)."""
+    """For first/last: `chosen[i]` is 1 where row `order[i]` replaces what its slot holds, and marks the slot
+    (1 null, 2 value).
+    """
     for i in range(len(slots)):
         s = slots[i]
         null = is_null(valid, order[i])

@@ -1,9 +1,9 @@
 """What an operator is.
 
-An `Operator` is configuration that a user writes. `bind` checks it against the key and the schema and gives a `BoundOperator`: the
-layout of its state and the compiled steps over one bin's rows. The law for an implementer: what `update` does to a key depends on that
-key's state and its rows in order, and on nothing else (not on the bin, the channel, or other keys). Then every routing gives
-the same answer.
+An `Operator` is configuration that a user writes. `bind` checks it against the key and the schema and gives a
+`BoundOperator`: the layout of its state and the compiled steps over one bin's rows. The law for an
+implementer: what `update` does to a key depends on that key's state and its rows in order, and on nothing
+else (not on the bin, the channel, or other keys). Then every routing gives the same answer.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class BoundOperator(ABC):
     layout: StateLayout
     inputs: tuple[str, ...]
     ordered: bool
-    """Whether the order of a key's rows matters; if so the stage processes them in the order of the source."""
+    """Whether the order of a key's rows matters; if so the stage processes them in the order of the
+    source."""
     output: pa.Schema
 
     @abstractmethod

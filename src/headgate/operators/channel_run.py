@@ -1,7 +1,8 @@
 """One channel's work in one batch, without Spark: rows in, touched state and output out.
 
-Rows are sorted by bin (stably, so the order within a key is kept) and each bin's table is brought up to date by compiled code. The
-caller says where tables come from (`open_bin`) and what becomes of the pieces; tests give it plain memory.
+Rows are sorted by bin (stably, so the order within a key is kept) and each bin's table is brought up to date
+by compiled code. The caller says where tables come from (`open_bin`) and what becomes of the pieces; tests
+give it plain memory.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ class ChannelRun:
         return table
 
     def hot_keys(self, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
-        """Hashes, row counts and names of the `most` frequent keys of the batch, exact; call it after `feed`."""
+        """Hashes, row counts and names of the `most` frequent keys of the batch, exact; call it after
+        `feed`.
+        """
         tables = [t for t in self.tables.values() if len(t.touched)]
         if not tables:
             return NO_INTS, NO_INTS, []

@@ -1,9 +1,10 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Flux's windowed group-by (FLUX-46): per key the last k rows, and for every row a statistic over that history.
+"""Flux's windowed group-by (FLUX-46): per key the last k rows, and for every row a statistic over that
+history.
 
 It cannot combine rows before the exchange, so it is the operator on which skew shows. The answer equals SQL's
-`stat(x) OVER (PARTITION BY key ORDER BY arrival ROWS BETWEEN k-1 PRECEDING AND CURRENT ROW)`: a null takes a place in the window and
-is left out of the statistic.
+`stat(x) OVER (PARTITION BY key ORDER BY arrival ROWS BETWEEN k-1 PRECEDING AND CURRENT ROW)`: a null takes a
+place in the window and is left out of the statistic.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headgate.compiled import compiled
 from headgate.errors import ConfigError
 from headgate.operators import accumulators as acc
 from headgate.operators.base import BoundOperator, Chunk, column_type
+from headgate.state.kernels import ring_push
 from headgate.state.keys import KeySpec
-from headgate.state.kernels import compiled, ring_push
 from headgate.state.lanes import LaneColumn, to_lane
 from headgate.state.layout import Kind, StateColumn, StateLayout
 from headgate.state.table import BinTable
@@ -27,13 +29,15 @@ from headgate.state.table import BinTable
 STATS = ("mean", "std", "min", "max", "median")
 NULL_BITS = 0x7FF8DEADBEEF0000
 NULL = np.array([NULL_BITS], np.int64).view(np.float64)[0]
-"""A NaN with a payload of our own stands for null in a ring; ordinary NaNs are written with another payload."""
+"""A NaN with a payload of our own stands for null in a ring; ordinary NaNs are written with another
+payload."""
 
 
 class HistoryWindow:
     """The last `k` values of column `of` per key, and for every row one or more statistics over them.
 
-    Emits one row per input row: the key columns, the columns to `keep` (by default `of`), and each statistic under its own name.
+    Emits one row per input row: the key columns, the columns to `keep` (by default `of`), and each statistic
+    under its own name.
 
     >>> HistoryWindow(100, ["mean", "std"], of="amount")
     HistoryWindow(100, ['mean', 'std'], of='amount')

@@ -27,8 +27,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from headgate.compiled import compiled
 from headgate.routing.balance import Floats
-from headgate.routing.compiled import compiled
 from headgate.routing.key_hash import int_keys
 
 _HISTOGRAM = 1024

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from headgate.routing.compiled import compiled, inlined
+from headgate.compiled import compiled, inlined
 
 SPARK_SEED = 42
 

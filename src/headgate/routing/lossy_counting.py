@@ -23,8 +23,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from headgate.compiled import compiled
 from headgate.routing.balance import Floats
-from headgate.routing.compiled import compiled
 from headgate.routing.key_hash import int_keys, mix_int64
 
 _SEED = np.uint64(0)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from headgate.routing.compiled import compiled, inlined
+from headgate.compiled import compiled, inlined
 from headgate.routing.key_hash import SPARK_SEED, hash_key, int_keys, mix_int64
 from headgate.routing.ring import HashRing, find_channel
 

@@ -1,8 +1,8 @@
 """What a change of pins does to bins: which keys' state goes where.
 
-Pinning a key takes its state out of its hash bin into a bin of its own; unpinning puts it back. Moves need nothing of this: they change a
-bin's reader, not its content. Law: every key is in exactly one bin before and after, and the rows of a reshaped bin are those of its sources,
-each taken once.
+Pinning a key takes its state out of its hash bin into a bin of its own; unpinning puts it back. Moves need
+nothing of this: they change a bin's reader, not its content. Law: every key is in exactly one bin before and
+after, and the rows of a reshaped bin are those of its sources, each taken once.
 """
 
 from __future__ import annotations

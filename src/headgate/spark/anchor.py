@@ -1,8 +1,9 @@
 """Sticky channels: the same channel on the same executor, batch after batch, without any code in the JVM.
 
-An *anchor* is a cached DataFrame of one row per channel, partitioned as the exchange partitions. Joining the routed batch to it on the
-channel adds no shuffle, and gives every task the executor that holds its anchor block as preferred location. With one executor there is nothing
-to stick to, and no anchor. The anchor's own tasks hold their slot for a moment, so that no executor takes two waves while another takes none; when the
+An *anchor* is a cached DataFrame of one row per channel, partitioned as the exchange partitions. Joining the
+routed batch to it on the channel adds no shuffle, and gives every task the executor that holds its anchor
+block as preferred location. With one executor there is nothing to stick to, and no anchor. The anchor's own
+tasks hold their slot for a moment, so that no executor takes two waves while another takes none; when the
 executors change, or channels lie unevenly, the stage anchors again.
 """
 

@@ -1,13 +1,14 @@
 """Bin tables kept on an executor between batches, shared by its Python workers.
 
-Spark hands a task to any idle Python worker, so a cache in one process would miss whenever two channels swap workers. A table
-here lives in a file mapped into memory (on `/dev/shm` where that has room): every worker of the machine sees the same bytes and
-updates them in place. Rules:
+Spark hands a task to any idle Python worker, so a cache in one process would miss whenever two channels swap
+workers. A table here lives in a file mapped into memory (on `/dev/shm` where that has room): every worker of
+the machine sees the same bytes and updates them in place. Rules:
 
-1. A table is looked at and used only under an exclusive lock on its file, and only if its *tag* is the one that the commit expects: the
-   name of the last state file that holds this bin. Otherwise it is rebuilt from the checkpoint.
-2. The tag is struck out before the first change and set after the batch's state file was written. A task that dies in between, or whose
-   batch is never committed, leaves a tag that nobody expects.
+1. A table is looked at and used only under an exclusive lock on its file, and only if its *tag* is the one
+   that the commit expects: the name of the last state file that holds this bin. Otherwise it is rebuilt from
+   the checkpoint.
+2. The tag is struck out before the first change and set after the batch's state file was written. A task that
+   dies in between, or whose batch is never committed, leaves a tag that nobody expects.
 3. Whoever cannot get the lock (a zombie attempt still holds it) works in private memory instead.
 """
 
@@ -42,7 +43,9 @@ def tag_of(name: str) -> tuple[int, int]:
 
 
 def executor_identity() -> tuple[str, int]:
-    """(host, process id of the executor's JVM) as seen from a Python worker: its parent, or its daemon's parent."""
+    """(host, process id of the executor's JVM) as seen from a Python worker: its parent, or its daemon's
+    parent.
+    """
     parent = os.getppid()
     try:
         with open(f"/proc/{parent}/cmdline", "rb") as file:
@@ -89,7 +92,9 @@ class BinCache:
         return cache
 
     def open(self, b: int, expected: str, rebuild: Callable[[BinTable], None]) -> tuple[BinTable, bool]:
-        """The table of bin b as of state file `expected`, tag struck out, and whether it had to be rebuilt."""
+        """The table of bin b as of state file `expected`, tag struck out, and whether it had to be
+        rebuilt.
+        """
         file = self._files.get(b)
         if file is None:
             file = self._files[b] = _File(os.path.join(self._base, self._folder, f"bin-{b}"))
@@ -118,7 +123,9 @@ class BinCache:
             file.unlock()
 
     def _current(self, b: int, file: _File) -> BinTable | None:
-        """The table that is mapped under bin b's name, if one is; call it under the lock, or its arrays may change their places."""
+        """The table that is mapped under bin b's name, if one is; call it under the lock, or its arrays may
+        change their places.
+        """
         table = self._tables.get(b)
         if table is None or table.header[DEAD]:
             self._tables.pop(b, None)
@@ -129,7 +136,9 @@ class BinCache:
         return table
 
     def _fits(self, buffer: NDArray[np.uint8]) -> bool:
-        """Whether a mapping has the size that its header asks for; a process may have died while it was made."""
+        """Whether a mapping has the size that its header asks for; a process may have died while it was
+        made.
+        """
         if buffer.nbytes < 8 * HEAD_SLOTS:
             return False
         header = buffer[: 8 * HEAD_SLOTS].view(np.int64)
@@ -176,7 +185,9 @@ class _File:
         return self._current
 
     def allocate(self, nbytes: int) -> NDArray[np.uint8]:
-        """A new, zeroed mapping that takes the place of the old one, which is marked dead for other holders."""
+        """A new, zeroed mapping that takes the place of the old one, which is marked dead for other
+        holders.
+        """
         temporary = f"{self.path}.new"
         try:
             with open(temporary, "w+b") as file:

@@ -1,8 +1,9 @@
 """What runs in a Python worker: one channel's rows of one batch.
 
-The task is a value sent by the driver (what is committed, under which table) and a function over Arrow batches. It writes one state file and at
-most one output file under names that no other attempt uses, and answers with one row: its report. It commits nothing: until the driver
-names these files in a manifest they are rubbish, so a retried, speculative or zombie attempt does no harm.
+The task is a value sent by the driver (what is committed, under which table) and a function over Arrow
+batches. It writes one state file and at most one output file under names that no other attempt uses, and
+answers with one row: its report. It commits nothing: until the driver names these files in a manifest they
+are rubbish, so a retried, speculative or zombie attempt does no harm.
 """
 
 from __future__ import annotations
@@ -155,7 +156,6 @@ class _Attempt:
         hot = run.hot_keys(HOT_KEYS)
         touched = run.finish()
         pieces = [state_file.Piece(b, False, piece) for b, piece in touched.items() if b not in snapshots]
-        delta_rows = sum(len(p) for p in touched.values())
         for b in snapshots:
             table = run.table(b)
             pieces.append(
@@ -178,7 +178,7 @@ class _Attempt:
             "bins": [p.bin for p in pieces],
             "snapshots": snapshots,
             "written": written,
-            "delta_rows": delta_rows,
+            "delta_bytes": sum(p.nbytes for p in touched.values()),
             "output": output,
             "out_rows": out_rows,
             "hot": [hot[0].tolist(), hot[1].tolist(), hot[2]],

@@ -6,9 +6,10 @@
     output/<batch>/        output waiting to be published (function and memory sinks)
     journal/<n>.jsonl      reports and decisions, one line a batch
 
-Only the driver writes here, except that tasks add files to `state` and `output` under names of their own. Whatever no manifest names is
-rubbish; it is swept after this run's first commit and not before. Until then a run that was thought dead may still commit the batch under
-way, and would find its files gone; afterwards its commit fails, because the batch is there already.
+Only the driver writes here, except that tasks add files to `state` and `output` under names of their own.
+Whatever no manifest names is rubbish; it is swept after this run's first commit and not before. Until then a
+run that was thought dead may still commit the batch under way, and would find its files gone; afterwards its
+commit fails, because the batch is there already.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The exchange: each row to the partition of its channel, in the JVM.
 
-key -> hash -> bin -> channel are plain column expressions, evaluated on the map side inside the shuffle; no Python runs there. Where a row
-goes depends on the row and the table alone, so a retried map task sends every row to the same place (Law 4).
+key -> hash -> bin -> channel are plain column expressions, evaluated on the map side inside the shuffle; no
+Python runs there. Where a row goes depends on the row and the table alone, so a retried map task sends every
+row to the same place (Law 4).
 """
 
 from __future__ import annotations
@@ -28,12 +29,16 @@ def quoted(name: str) -> Column:
 
 
 def ships_hash(key: KeySpec) -> bool:
-    """Whether rows carry their hash. A single integer is hashed again on the other side, which is cheaper than eight bytes more a row."""
+    """Whether rows carry their hash. A single integer is hashed again on the other side, which is cheaper
+    than eight bytes more a row.
+    """
     return not (len(key.names) == 1 and pa.types.is_signed_integer(key.types[0]))
 
 
 def normal(name: str, kind: pa.DataType) -> Column:
-    """A key column in the form in which equal keys are identical: one zero, one NaN (as Spark's own grouping has it)."""
+    """A key column in the form in which equal keys are identical: one zero, one NaN (as Spark's own grouping
+    has it).
+    """
     column = quoted(name)
     if not pa.types.is_floating(kind):
         return column
@@ -57,8 +62,9 @@ def hash_of(key: KeySpec) -> Column:
 def channel_of(h: Column, table: Table) -> Column:
     """The channel of a key hash under a table, as a column expression.
 
-    The table goes in as one string literal that the optimizer folds to an array: one call across the bridge however many bins there are, and
-    no new generated code when it changes. Pins are looked up among the few pins of the row's hash bin.
+    The table goes in as one string literal that the optimizer folds to an array: one call across the bridge
+    however many bins there are, and no new generated code when it changes. Pins are looked up among the few
+    pins of the row's hash bin.
     """
     hash_bin = F.pmod(h, F.lit(table.hash_bins)).cast("int")
     channels = _folded(",".join(str(table.channel_of[b]) for b in range(table.hash_bins)), "array<int>")
@@ -88,7 +94,9 @@ def _nested(lists: list[list[str]], kind: str) -> Column:
 
 
 class Exchange:
-    """The routing of one operator's rows. Column expressions are built once per table: building them crosses the bridge many times."""
+    """The routing of one operator's rows. Column expressions are built once per table: building them crosses
+    the bridge many times.
+    """
 
     def __init__(self, operator: BoundOperator) -> None:
         self.operator = operator
@@ -102,7 +110,8 @@ class Exchange:
             self._hash = F.xxhash64(F.col("c0").cast("long"))
         if operator.ordered:
             columns.append(F.monotonically_increasing_id())
-        # Plain names on the way: `mapInArrow` looks columns up by name, and cannot take dots. `routed_schema` has the real ones.
+        # Plain names on the way: `mapInArrow` looks columns up by name, and cannot take dots. `routed_schema`
+        # has the real ones.
         self._columns = [column.alias(f"c{i}") for i, column in enumerate(columns)]
         self._made: tuple[int, Column] | None = None
 
@@ -114,7 +123,8 @@ class Exchange:
     def routed(self, df: DataFrame, table: Table, anchor: DataFrame | None = None) -> DataFrame:
         """The batch with only the columns that the operator needs, each row in the partition of its channel.
 
-        Bound to an `anchor`, every partition prefers the executor that holds its anchor block; that adds no shuffle.
+        Bound to an `anchor`, every partition prefers the executor that holds its anchor block; that adds no
+        shuffle.
         """
         sent = df.select(*self._columns)
         if anchor is None:

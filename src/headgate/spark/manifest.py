@@ -1,7 +1,9 @@
-"""The commit record of a batch: which state files are live, under which table, with which output. A value; no I/O.
+"""The commit record of a batch: which state files are live, under which table, with which output. A value; no
+I/O.
 
-The state of bin b is the sections of b in the live files of batch `bases[b]` and later, applied in order. `head(b)` is the last of them:
-its name is the version of the bin. Moving a bin changes nothing here: it is a change of reader.
+The state of bin b is the sections of b in the live files of batch `bases[b]` and later, applied in order.
+`head(b)` is the last of them: its name is the version of the bin. Moving a bin changes nothing here: it is a
+change of reader.
 """
 
 from __future__ import annotations
@@ -47,11 +49,14 @@ class Manifest:
     batch: int
     run: str
     channels: int
-    """Channels that the user's code asked for when this batch ran (the table may have others after a rescale)."""
+    """Channels that the user's code asked for when this batch ran (the table may have others after a
+    rescale)."""
     files: tuple[StateFile, ...] = ()
     bases: Mapping[int, int] = field(default_factory=dict)
     state_bytes: Mapping[int, int] = field(default_factory=dict)
     credit: int = 0
+    earned: int = 0
+    """Bytes of deltas that this batch wrote: what it added to the credit for snapshots."""
     table: Mapping[str, Any] = field(default_factory=dict)
     loop: Mapping[str, Any] = field(default_factory=dict)
     output: tuple[str, ...] = ()
@@ -77,6 +82,7 @@ class Manifest:
             "bases": _columns(self.bases),
             "state_bytes": _columns(self.state_bytes),
             "credit": self.credit,
+            "earned": self.earned,
             "table": self.table,
             "loop": self.loop,
             "output": list(self.output),

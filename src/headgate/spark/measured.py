@@ -16,7 +16,9 @@ HOT_SHARE = 0.01
 def batch_report(
     batch: int, table: Table, answers: list[dict[str, Any]], last: Manifest | None, wall_ms: float
 ) -> BatchReport:
-    """Per channel and per bin, with the state of bins that the batch did not touch taken from the last commit."""
+    """Per channel and per bin, with the state of bins that the batch did not touch taken from the last
+    commit.
+    """
     sizes = dict(last.state_bytes) if last else {}
     bins: dict[int, BinReport] = {}
     for a in answers:

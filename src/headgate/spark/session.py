@@ -9,21 +9,26 @@ from typing import Any, TypeVar
 Builder = TypeVar("Builder")
 
 SETTINGS: dict[str, str] = {
-    # A channel follows its anchor, not the largest shuffle block (SPARK-2774's preference would pull it away).
+    # A channel follows its anchor, not the largest shuffle block (SPARK-2774's preference would pull it
+    # away).
     "spark.shuffle.reduceLocality.enabled": "false",
     # Without this a small task waits 40 ms for TCP's delayed acknowledgement.
     "spark.python.unix.domain.socket.enabled": "true",
-    # Columnar code wants larger batches than 10,000 rows; small enough that Python works while the JVM fills the next.
+    # Columnar code wants larger batches than 10,000 rows; small enough that Python works while the JVM fills
+    # the next.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    # Python workers fork from a daemon that has headgate loaded and compiled: milliseconds instead of seconds for each.
+    # Python workers fork from a daemon that has headgate loaded and compiled: milliseconds instead of seconds
+    # for each.
     "spark.python.daemon.module": "headgate.spark.worker_daemon",
-    # Below this maximum Spark measures the whole Arrow batch again after every row, which was half of the exchange's time.
+    # Below this maximum Spark measures the whole Arrow batch again after every row, which was half of the
+    # exchange's time.
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
 }
 
 
 def configure(builder: Any) -> Any:
-    """Put headgate's settings on a `SparkSession.builder`, which is returned. Settings that you make afterwards win.
+    """Put headgate's settings on a `SparkSession.builder`, which is returned. Settings that you make
+    afterwards win.
 
     Workers run this interpreter unless `PYSPARK_PYTHON` says otherwise.
     """

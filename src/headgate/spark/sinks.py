@@ -1,6 +1,8 @@
-"""Where a stage's output goes. Tasks stage output files, the commit names them, and then the sink publishes them.
+"""Where a stage's output goes. Tasks stage output files, the commit names them, and then the sink publishes
+them.
 
-Publishing may happen again after a crash, with the same files: every sink here makes the second time harmless.
+Publishing may happen again after a crash, with the same files: every sink here makes the second time
+harmless.
 """
 
 from __future__ import annotations
@@ -27,14 +29,17 @@ class Sink(ABC):
     def publish(
         self, staged: Store, files: tuple[str, ...], batch: int, schema: pa.Schema, spark: Any
     ) -> None:
-        """Show the committed `files` (names in `staged`) of a batch. Called again with the same after a crash."""
+        """Show the committed `files` (names in `staged`) of a batch. Called again with the same after a
+        crash.
+        """
 
 
 class Parquet(Sink):
     """A Parquet folder, exactly once: batch N appears as `batch=N/`, whole, in one rename, and never again.
 
-    Readers see the column `batch`; the newest row of a key is the one with the largest `batch`. On file systems that cannot rename a folder in
-    one step (object stores), a reader may see part of the newest batch while it is being moved.
+    Readers see the column `batch`; the newest row of a key is the one with the largest `batch`. On file
+    systems that cannot rename a folder in one step (object stores), a reader may see part of the newest batch
+    while it is being moved.
     """
 
     def __init__(self, path: str) -> None:
@@ -65,7 +70,9 @@ class Parquet(Sink):
 
 
 class Function(Sink):
-    """Calls `function(DataFrame, batch_id)`, as `foreachBatch` would: at least once, always with the same rows for an id."""
+    """Calls `function(DataFrame, batch_id)`, as `foreachBatch` would: at least once, always with the same
+    rows for an id.
+    """
 
     def __init__(self, function: Callable[[Any, int], None]) -> None:
         self.function = function
@@ -89,7 +96,9 @@ class Function(Sink):
 
 
 class Memory(Sink):
-    """Keeps the output in this process, by batch: for tests and notebooks. It forgets with the process, while the state does not."""
+    """Keeps the output in this process, by batch: for tests and notebooks. It forgets with the process, while
+    the state does not.
+    """
 
     def __init__(self) -> None:
         self.batches: dict[int, pa.Table] = {}

@@ -57,10 +57,11 @@ DEFAULT_BINS = 256
 class Stage:
     """A stateful operator whose keys are placed by policy. Pass it to `foreachBatch`.
 
-    `key` is a column or several; `checkpoint` is a folder on any fsspec file system, for this stage alone. `channels` is the degree of
-    parallelism at the start (`rescale` changes it online), `bins` the number of movable pieces of state, fixed for the checkpoint's life.
-    `mode` is "act", "advise" (plans are journaled, not carried out) or "observe". `pace_us` models a service time per row, slept and not
-    burnt, for demonstrations. `durable=False` leaves flushing to the operating system.
+    `key` is a column or several; `checkpoint` is a folder on any fsspec file system, for this stage alone.
+    `channels` is the degree of parallelism at the start (`rescale` changes it online), `bins` the number of
+    movable pieces of state, fixed for the checkpoint's life. `mode` is "act", "advise" (plans are journaled,
+    not carried out) or "observe". `pace_us` models a service time per row, slept and not burnt, for
+    demonstrations. `durable=False` leaves flushing to the operating system.
     """
 
     def __init__(
@@ -116,12 +117,15 @@ class Stage:
             try:
                 self._batch(df, batch_id, bound, last)
             except BaseException:
-                # What is in memory may be ahead of what is committed: the next call starts from the checkpoint.
+                # What is in memory may be ahead of what is committed: the next call starts from the
+                # checkpoint.
                 self._bound, self._asked = None, bound.loop.snapshot()["asked"]
                 raise
 
     def rescale(self, channels: int) -> None:
-        """Change the number of channels, online: the next batch to finish decides it, the one after runs on it."""
+        """Change the number of channels, online: the next batch to finish decides it, the one after runs on
+        it.
+        """
         if self._bound is not None:
             self._bound.loop.request_channels(channels)
         elif not 1 <= channels <= self.bins:
@@ -143,7 +147,8 @@ class Stage:
             [journal.decode(line) for line in self._bound.checkpoint.journal_lines()] if self._bound else []
         )
 
-    # -- one batch ----------------------------------------------------------------------------------------------------
+    # -- one batch
+    # ----------------------------------------------------------------------------------------------------
 
     def _reached(self, step: str) -> None:
         """A step of the batch is done. Does nothing; a place for tests to stop the process."""
@@ -178,9 +183,12 @@ class Stage:
         started = time.perf_counter()
         loop, operator = bound.loop, bound.operator
         table = loop.table
-        snapshots, credit = bins_to_snapshot(
-            batch, last.bases if last else {}, last.state_bytes if last else {}, last.credit if last else 0
-        )
+        snapshots: list[int] = []
+        credit = 0
+        if last is not None:
+            snapshots, credit = bins_to_snapshot(
+                batch, last.bases, last.state_bytes, last.credit, limit=2 * last.earned
+            )
         task = ChannelTask(
             batch=batch,
             stage=bound.checkpoint.stage,
@@ -270,6 +278,7 @@ class Stage:
                 bases.setdefault(b, batch)
             bases.update(dict.fromkeys(answer["snapshots"], batch))
             sizes.update(zip(answer["touched"]["bin"], answer["touched"]["state_bytes"], strict=True))
+        earned = sum(a["delta_bytes"] for a in answers)
         for gone in bases.keys() - set(table.bins):
             del bases[gone]
             sizes.pop(gone, None)
@@ -280,7 +289,8 @@ class Stage:
             files=live_files((*(last.files if last else ()), *written), bases),
             bases=bases,
             state_bytes=sizes,
-            credit=credit + sum(c.delta_bytes for c in report.channels),
+            credit=credit + earned,
+            earned=earned,
             table=table.to_json(),
             loop=loop.snapshot(),
             output=tuple(a["output"] for a in answers if a["output"]),

@@ -2,8 +2,9 @@
 
     magic, format | section of bin b1 | section of bin b2 | ... | footer (JSON) | footer size, checksum, magic
 
-A section is a delta or a snapshot of one bin (`headgate.state.section`), contiguous, so that the new channel of a moved bin reads
-that bin's bytes and no others. The footer says where each section lies. A file is never changed after it was written.
+A section is a delta or a snapshot of one bin (`headgate.state.section`), contiguous, so that the new channel
+of a moved bin reads that bin's bytes and no others. The footer says where each section lies. A file is never
+changed after it was written.
 """
 
 from __future__ import annotations

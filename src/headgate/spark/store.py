@@ -1,7 +1,7 @@
 """Files of a checkpoint, through fsspec: a folder and an object store look the same from here.
 
-The one promise that the commit rests on: `create` makes a file appear whole or not at all, and only once. Errors of the file system
-leave here as headgate's own, naming the path.
+The one promise that the commit rests on: `create` makes a file appear whole or not at all, and only once.
+Errors of the file system leave here as headgate's own, naming the path.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ class Store:
                 self.fs.makedirs(self.path(name), exist_ok=True)
 
     def write(self, name: str, parts: list[Any]) -> int:
-        """Write a file whose name nobody else uses; returns its size. Durable before it returns, if asked for."""
+        """Write a file whose name nobody else uses; returns its size. Durable before it returns, if asked
+        for.
+        """
         path, size = self.path(name), 0
         with translated(path, "writing"):
             if self.local:
@@ -148,7 +150,9 @@ class Store:
         return data
 
     def exists(self, name: str) -> bool:
-        """Whether a file is there. A file system that cannot tell is an error: a checkpoint must not look empty because of it."""
+        """Whether a file is there. A file system that cannot tell is an error: a checkpoint must not look
+        empty because of it.
+        """
         try:
             with translated(self.path(name), "looking for", passing=FileNotFoundError):
                 self.fs.info(self.path(name))

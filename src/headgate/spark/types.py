@@ -44,7 +44,9 @@ def arrow_type(kind: T.DataType, what: str) -> pa.DataType:
 
 
 def arrow_schema(schema: T.StructType, *, key: tuple[str, ...]) -> pa.Schema:
-    """The columns that headgate can carry. A missing or unsupported key is an error; other unsupported columns are left out."""
+    """The columns that headgate can carry. A missing or unsupported key is an error; other unsupported
+    columns are left out.
+    """
     for name in key:
         if name not in schema.names:
             raise MissingColumn(
@@ -64,6 +66,8 @@ def arrow_schema(schema: T.StructType, *, key: tuple[str, ...]) -> pa.Schema:
 
 
 def conform(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The same columns under the given names and in exactly the given types (Spark labels timestamps with the session's zone)."""
+    """The same columns under the given names and in exactly the given types (Spark labels timestamps with the
+    session's zone).
+    """
     arrays = [c if c.type == f.type else c.cast(f.type) for c, f in zip(rows.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,8 +1,9 @@
-"""Spark's Python daemon, with headgate loaded and its kernels compiled before it forks: workers then start in milliseconds.
+"""Spark's Python daemon, with headgate loaded and its kernels compiled before it forks: workers then start in
+milliseconds.
 
-Set as `spark.python.daemon.module`. Each worker would otherwise import numpy, pyarrow, numba and headgate and load the compiled code for
-itself: 3.6 s of a core each, a minute for sixteen channels on two cores, and several when nothing is compiled yet. A forked worker
-inherits all of it.
+Set as `spark.python.daemon.module`. Each worker would otherwise import numpy, pyarrow, numba and headgate and
+load the compiled code for itself: 3.6 s of a core each, a minute for sixteen channels on two cores, and
+several when nothing is compiled yet. A forked worker inherits all of it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ _OPERATORS: tuple[Operator, ...] = (
 
 
 def preload(rows: int = 512, bins: int = 2) -> None:
-    """Run the common operators once on a few rows, in plain memory: what they need is loaded and compiled then."""
+    """Run the common operators once on a few rows, in plain memory: what they need is loaded and compiled
+    then.
+    """
     users = np.arange(rows, dtype=np.int64) % (rows // 4)
     batch = pa.RecordBatch.from_pydict({"user": users, "x": users.astype(np.float64)})
     key = KeySpec(("user",), (pa.int64(),))

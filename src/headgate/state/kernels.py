@@ -1,8 +1,9 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Compiled loops of the state table. Rules for this file:
 
-1. A loop that may run out of room returns the position at which it stopped, having changed nothing for that position;
-   `header[NEED]` says what is short (1 rows, 2 heap). The caller grows the table and calls again from there.
+1. A loop that may run out of room returns the position at which it stopped, having changed nothing for that
+   position; `header[NEED]` says what is short (1 rows, 2 heap). The caller grows the table and calls again
+   from there.
 2. Rows beyond `header[ROWS]` are zero in every array.
 3. Nothing here allocates memory that outlives the call.
 
@@ -11,11 +12,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import njit
 
+from headgate.compiled import compiled
 from headgate.state.layout import head
 
 ROWS, CAPACITY, INDEX, HEAP_USED = head.ROWS, head.CAPACITY, head.INDEX, head.HEAP_USED
@@ -23,11 +22,6 @@ HEAP_SIZE, HEAP_GARBAGE, TOUCHED, NEED = head.HEAP_SIZE, head.HEAP_GARBAGE, head
 EPOCH = head.EPOCH
 SHORT_OF_ROWS, SHORT_OF_HEAP = 1, 2
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-
-
-def compiled(function: Any) -> Any:
-    """numba, without the interpreter lock, kept on disk between processes."""
-    return njit(cache=True, nogil=True, boundscheck=False)(function)
 
 
 @compiled
@@ -47,7 +41,9 @@ def index_bits(size):
 
 @compiled
 def touch(header, stamp, touched, row):
-    """Note that `row` changed in this batch, and count its changes: a stamp is (epoch, count) in one word, so this costs one load."""
+    """Note that `row` changed in this batch, and count its changes: a stamp is (epoch, count) in one word, so
+    this costs one load.
+    """
     if (stamp[row] >> 32) != header[EPOCH]:
         stamp[row] = (header[EPOCH] << 32) | 1
         touched[header[TOUCHED]] = row
@@ -156,7 +152,8 @@ def probe_bytes(
 def put_bytes(header, heap, off, length, slot, data, a, n):
     """Replace one byte string in the heap; False when there is no room.
 
-    All that the heap holds beyond the padded lengths in use is counted as garbage, the tail of a string that shrank included.
+    All that the heap holds beyond the padded lengths in use is counted as garbage, the tail of a string that
+    shrank included.
     """
     b = off[slot]
     if n <= ((length[slot] + 7) & ~7):
@@ -219,7 +216,9 @@ def move_heap(old, new, off, size, unit, rows, used):
 
 @compiled
 def ring_cap(n, k):
-    """The next size of a ring's block. At most 2k: then its window is slid back to the front once every k values."""
+    """The next size of a ring's block. At most 2k: then its window is slid back to the front once every k
+    values.
+    """
     return min(2 * k, max(4, 2 * n))
 
 

@@ -1,9 +1,10 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Keys as compiled code sees them: one int64, or one byte string, with the 64-bit hash that chose the bin.
 
-A single integer, date, timestamp or boolean column stays an int64 with a null flag. Any other key (strings, decimals,
-several columns) is written as one byte string, column after column: a flag (0 null, 1 value), then 8 or 16 bytes, or a length and
-the bytes. Equal keys have equal encodings and the reverse, so equality is exact and never rests on the hash.
+A single integer, date, timestamp or boolean column stays an int64 with a null flag. Any other key (strings,
+decimals, several columns) is written as one byte string, column after column: a flag (0 null, 1 value), then
+8 or 16 bytes, or a length and the bytes. Equal keys have equal encodings and the reverse, so equality is
+exact and never rests on the hash.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headgate.state.kernels import compiled
+from headgate.compiled import compiled
 from headgate.state.lanes import NO_BYTES, NO_INTS, Lane, LaneColumn, from_lane, lane_of, to_lane
 
 

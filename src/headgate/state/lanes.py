@@ -9,7 +9,8 @@ Every Arrow type that can be a key or a state value is carried in one *lane*:
 | `I128` | two int64 (low, high) | decimal128 |
 | `BYTES` | offsets into bytes | string, binary |
 
-A conversion there and back gives the same value, null included. This file knows nothing of keys, bins or operators.
+A conversion there and back gives the same value, null included. This file knows nothing of keys, bins or
+operators.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ def lane_of(kind: pa.DataType, what: str = "value") -> Lane:
 class LaneColumn:
     """One column as compiled code sees it.
 
-    `valid` is empty when no value is null. For `I128`, `data` holds (low, high) pairs; for `BYTES`, value `i` is
-    `data[offsets[i]:offsets[i + 1]]`.
+    `valid` is empty when no value is null. For `I128`, `data` holds (low, high) pairs; for `BYTES`, value `i`
+    is `data[offsets[i]:offsets[i + 1]]`.
     """
 
     lane: Lane
@@ -83,7 +84,8 @@ class LaneColumn:
 def open_view(array: NDArray[Any]) -> NDArray[Any]:
     """The same memory, seen as writable.
 
-    Compiled code is specialised by writability, so without this every kernel would be compiled twice. Nobody writes to inputs.
+    Compiled code is specialised by writability, so without this every kernel would be compiled twice. Nobody
+    writes to inputs.
     """
     if array.flags.writeable or array.nbytes == 0:
         return array if array.flags.writeable else array.copy()

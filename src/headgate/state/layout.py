@@ -1,7 +1,8 @@
 """What one bin's table is made of: the key, and named state columns.
 
-A layout is a value: it says which arrays a table of a given capacity has and where each lies in one flat buffer, so that the
-same table can live in private memory or in a shared mapping. It does not hold any data itself.
+A layout is a value: it says which arrays a table of a given capacity has and where each lies in one flat
+buffer, so that the same table can live in private memory or in a shared mapping. It does not hold any data
+itself.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 HEAD_SLOTS = 32
-"""int64 slots at the start of every table's buffer: counters first (see `head`), the rest for whoever owns the buffer."""
+"""int64 slots at the start of every table's buffer: counters first (see `head`), the rest for whoever owns
+the buffer."""
 
 
 class head:  # a namespace of slot numbers, read by compiled code as constants
@@ -36,7 +38,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class StateColumn:
-    """One named column of state; zero (or empty) in a new row, so an operator must read zero as 'nothing yet'."""
+    """One named column of state; zero (or empty) in a new row, so an operator must read zero as 'nothing
+    yet'.
+    """
 
     name: str
     kind: Kind

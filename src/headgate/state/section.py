@@ -1,8 +1,9 @@
 """A piece of one bin's state as bytes: what a batch changed (a delta), or all of it (a snapshot).
 
-Both have one form, rows of (hash, key, columns), and are applied in the same way: find or insert the key, replace its columns,
-append to its rings. A snapshot is applied to an empty table. So `table(snapshot, delta, delta ...)` equals the table that wrote them
-(a law, tested), and the cost of a delta is what the batch touched.
+Both have one form, rows of (hash, key, columns), and are applied in the same way: find or insert the key,
+replace its columns, append to its rings. A snapshot is applied to an empty table. So `table(snapshot, delta,
+delta ...)` equals the table that wrote them (a law, tested), and the cost of a delta is what the batch
+touched.
 """
 
 from __future__ import annotations
@@ -29,13 +30,23 @@ Column = NDArray[Any] | Varied
 
 @dataclass(frozen=True)
 class Extract:
-    """Some rows of a table, copied out. A column is one array, or (offsets, values) for byte strings and rings."""
+    """Some rows of a table, copied out. A column is one array, or (offsets, values) for byte strings and
+    rings.
+    """
 
     keys: KeyColumn
     columns: dict[str, Column]
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its arrays: about what it takes in a file."""
+        flat = [self.keys.hashes, self.keys.data, self.keys.valid, self.keys.offsets]
+        for values in self.columns.values():
+            flat += values if isinstance(values, tuple) else (values,)
+        return sum(a.nbytes for a in flat)
 
 
 def extract(table: BinTable, rows: Rows, *, whole: bool) -> Extract:
@@ -216,7 +227,9 @@ def apply(table: BinTable, piece: Extract) -> None:
 def _putter(
     table: BinTable, column: StateColumn, slots: Rows, offsets: NDArray[np.int64], data: NDArray[Any]
 ) -> Callable[[int], int]:
-    """The resumable kernel that stores byte strings or appends to rings. A growing table has new arrays, so it looks them up each time."""
+    """The resumable kernel that stores byte strings or appends to rings. A growing table has new arrays, so
+    it looks them up each time.
+    """
     name = column.name
 
     def put(at: int) -> int:

@@ -1,8 +1,9 @@
 """One bin's table: keys with their state, in flat arrays that compiled code updates in place.
 
-A table lives in one buffer given by an *allocator* (private memory by default, a shared mapping in a Spark task), so that it can
-be handed from process to process without being copied. It remembers which rows a batch touched; that is what the delta is made
-of. Cost of every call: the rows given, never the rows kept; growing is amortised by doubling.
+A table lives in one buffer given by an *allocator* (private memory by default, a shared mapping in a Spark
+task), so that it can be handed from process to process without being copied. It remembers which rows a batch
+touched; that is what the delta is made of. Cost of every call: the rows given, never the rows kept; growing
+is amortised by doubling.
 
 Not here: files, versions, and who may write (see `headgate.spark.bin_cache`).
 """
@@ -92,7 +93,7 @@ class BinTable:
     @property
     def touches(self) -> NDArray[np.int64]:
         """How many rows of the batch each touched row has had: the exact frequency of its key."""
-        return self.arrays["stamp"][self.touched] & 0xFFFFFFFF  # type: ignore[no-any-return, operator]
+        return self.arrays["stamp"][self.touched] & 0xFFFFFFFF
 
     def begin(self) -> None:
         """A new batch: nothing is touched yet."""
@@ -107,7 +108,9 @@ class BinTable:
             self.header[head.EPOCH] = 1
 
     def probe(self, keys: KeyColumn, order: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Find or insert the rows of `keys` in the given order; returns their slots and marks them touched."""
+        """Find or insert the rows of `keys` in the given order; returns their slots and marks them
+        touched.
+        """
         slots = np.empty(len(order), np.int64)
         at, end = 0, len(order)
         while at < end:
@@ -145,7 +148,9 @@ class BinTable:
         return slots
 
     def run(self, step: Callable[[int], int], end: int) -> None:
-        """Drive a resumable kernel `step(from) -> stopped at` to the end, growing the table whenever it stops."""
+        """Drive a resumable kernel `step(from) -> stopped at` to the end, growing the table whenever it
+        stops.
+        """
         at = step(0)
         while at < end:
             self.grow()

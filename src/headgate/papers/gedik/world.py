@@ -15,8 +15,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from headgate.compiled import compiled
 from headgate.routing.balance import Floats, Ints
-from headgate.routing.compiled import compiled
 from headgate.routing.key_hash import hash_ints
 from headgate.routing.lossy_counting import LossyCounter
 from headgate.routing.partitioning import uniform_lookup

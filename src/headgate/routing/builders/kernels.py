@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from headgate.compiled import compiled, inlined
 from headgate.routing.balance import RHO_FLOOR
-from headgate.routing.compiled import compiled, inlined
 
 STRICT = 1e-12
 """A readjustment must lower rho by more than this (PART-E10)."""

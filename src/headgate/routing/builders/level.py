@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from headgate.compiled import compiled
 from headgate.routing.builders.problem import Assignment, Problem, settle
 from headgate.routing.builders.readj import add_up
-from headgate.routing.compiled import compiled
 
 
 @compiled

@@ -23,6 +23,7 @@ from typing import Literal
 
 import numpy as np
 
+from headgate.compiled import compiled, inlined
 from headgate.routing.builders.kernels import (
     STRICT,
     find_extremes,
@@ -32,7 +33,6 @@ from headgate.routing.builders.kernels import (
     utility_of,
 )
 from headgate.routing.builders.problem import Assignment, Problem, settle
-from headgate.routing.compiled import compiled, inlined
 
 Variant = Literal["clean", "literal"]
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from headgate.compiled import compiled
 from headgate.routing.builders.kernels import find_extremes, penalty_term, power, root, utility_of
 from headgate.routing.builders.problem import Assignment, Problem, settle
-from headgate.routing.compiled import compiled
 
 
 @compiled
