@@ -117,7 +117,7 @@ def test_names():
 
 
 def test_an_unknown_name_lists_the_names_and_the_closest():
-    with pytest.raises(ConfigError, match=r"flux-load, static; did you mean 'flux-load'\?"):
+    with pytest.raises(ConfigError, match=r"flux-load, rebuild, static; did you mean 'flux-load'\?"):
         policies.get("flux_laod")
     with pytest.raises(ConfigError, match="is no policy"):
         policies.get(3)

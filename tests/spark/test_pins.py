@@ -90,3 +90,17 @@ def test_reports_name_the_hot_keys_with_exact_counts(make_stage: Any, feed: Any)
     hot = stage.journal()[0].report.hot_keys
     assert [(k.label, k.rows) for k in hot[:2]] == [("x, None", 70), ("y, 2", 30)]
     assert math.isclose(sum(b.rows for b in stage.journal()[0].report.bins), 109)
+
+
+def test_rebuild_pins_the_hot_keys_of_a_live_stage(make_stage: Any, feed: Any) -> None:
+    def batch(b: int, hot: list[int]) -> list[tuple[int, float]]:
+        return [(hot[i % len(hot)], 1.0) if i % 5 < 4 else (1000 + i * 7 + b, 1.0) for i in range(2000)]
+
+    stage = make_stage(hg.HistoryWindow(5, "mean", of="v"), policy="rebuild", channels=4, bins=32, guard=OPEN)
+    feed(stage, [batch(b, [1, 2, 3, 4, 5, 6, 7]) for b in range(3)], "k long, v double")
+    feed(stage, [batch(b, [11, 12, 13, 14, 15, 16, 17]) for b in range(3, 7)], "k long, v double", start=3)
+    imbalance = [e.report.row_imbalance for e in stage.journal()]
+    assert imbalance[0] > 1.3
+    assert imbalance[2] <= 1.1, "two batches after the start"
+    assert min(imbalance[4:7]) <= 1.1, "within three batches after the hot set shifted"
+    assert {pin.label for pin in stage.status().table.pins} >= {"11", "12"}

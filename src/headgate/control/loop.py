@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headgate.control.modes import Mode
@@ -137,18 +137,41 @@ class Loop:
         )
 
     def _rescale(self, channels: int, batch: BatchId) -> tuple[Plan, Refusal | None, Table | None]:
-        moves = rescale(self.table, channels, self.view.bin_loads(self.table))
-        plan = Plan(
-            policy=RESCALE,
-            from_version=self.table.version,
-            moves=moves,
-            channels=None if channels == self.table.channels else channels,
-            cost=float(bytes_moved(self.view, moves)),
-            reason=f"asked for {channels} channels, had {self.table.channels}",
-        )
+        asked = f"asked for {channels} channels, had {self.table.channels}"
+        plan, failed = self._resized(channels, asked)
+        if plan is None:
+            moves = rescale(self.table, channels, self.view.bin_loads(self.table))
+            plan = Plan(
+                policy=RESCALE,
+                from_version=self.table.version,
+                moves=moves,
+                channels=None if channels == self.table.channels else channels,
+                cost=float(bytes_moved(self.view, moves)),
+                reason=asked + failed,
+            )
         if plan.is_empty:
             return plan, Refusal(Reason.nothing_to_do, f"there are {channels} channels already"), None
         return plan, None, apply(plan, self.table, batch + 1)
+
+    def _resized(self, channels: int, asked: str) -> tuple[Plan | None, str]:
+        """The policy's own plan for a number of channels, or None and why it was left out.
+
+        The user asked for channels, not for the policy: it is consulted only where it may act, and whatever
+        it does wrong the plain way is taken instead.
+        """
+        resize = getattr(self.policy, "resize", None)
+        if self.mode is not Mode.act or not callable(resize):
+            return None, ""
+        try:
+            plan = resize(self.view, self.table, channels)
+            if not isinstance(plan, Plan):
+                raise ConfigError(f"it returned a {type(plan).__name__}, not a Plan")
+            got = apply(plan, self.table, self.table.from_batch).channels
+            if got != channels:
+                raise ConfigError(f"it planned {got} channels")
+        except Exception as error:
+            return None, f"; resize of {self.policy.name} was left out: {type(error).__name__}: {error}"
+        return replace(plan, policy=RESCALE, reason=f"{asked}; {plan.reason}"), ""
 
     def _consult(self) -> tuple[Plan | None, Refusal | None]:
         if self.mode is Mode.observe:

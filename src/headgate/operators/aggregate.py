@@ -57,6 +57,8 @@ class Aggregate:
 class BoundAggregate(BoundOperator):
     """An aggregate that knows its types."""
 
+    resources = "CLL"  # a few accumulators per key, one step of each per row
+
     def __init__(self, config: Aggregate, key: KeySpec, schema: pa.Schema) -> None:
         self.config, self.key = config, key
         self.parts = [a.bind(name, schema) for name, a in config.aggregates.items()]

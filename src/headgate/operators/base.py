@@ -47,6 +47,13 @@ class BoundOperator(ABC):
     """Whether the order of a key's rows matters; if so the stage processes them in the order of the
     source."""
     output: pa.Schema
+    resources: str = "CLL"
+    """How a key's state, computation and communication grow with its frequency, one letter each: C constant, L linear, Q quadratic.
+
+    As the paper derives them (section 3.1): a time window keeps linear state, a bounded one constant; comparing each row with a window
+    of linear size costs quadratic computation, an update of bounded cost per row linear; each row is sent once, so communication
+    is linear. Computation is per unit of time, not per row (PART-E1). Policies such as `rebuild` balance what is not constant.
+    """
 
     @abstractmethod
     def fingerprint(self) -> dict[str, Any]:

@@ -79,6 +79,7 @@ class BoundHistory(BoundOperator):
     """A history window that knows its types."""
 
     ordered = True
+    resources = "CLL"  # at most k rows are kept; a row costs at most O(k), whatever the key's frequency
 
     def __init__(self, config: HistoryWindow, key: KeySpec, schema: pa.Schema) -> None:
         self.config, self.key = config, key

@@ -9,11 +9,12 @@ from headgate.errors import ConfigError
 from headgate.policies.base import Policy
 from headgate.policies.flux_load import FluxLoad
 from headgate.policies.guard import Guard
+from headgate.policies.rebuild import Rebuild
 from headgate.policies.static import Static
 
-__all__ = ["FluxLoad", "Guard", "Policy", "Static", "get", "names"]
+__all__ = ["FluxLoad", "Guard", "Policy", "Rebuild", "Static", "get", "names"]
 
-_MAKERS: dict[str, Callable[[], Policy]] = {"static": Static, "flux-load": FluxLoad}
+_MAKERS: dict[str, Callable[[], Policy]] = {"static": Static, "flux-load": FluxLoad, "rebuild": Rebuild}
 
 
 def names() -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from headgate.control.loop import Decision, Loop
 from headgate.control.modes import Mode
 from headgate.errors import BatchOrder, ConfigError, TaskFailed
 from headgate.operators.base import BoundOperator, Operator, column_type
-from headgate.policies import Guard, Policy
+from headgate.policies import Guard, Policy, Rebuild
 from headgate.policies import get as get_policy
 from headgate.reports.batch_report import BatchReport
 from headgate.routing.reshape import reshaped
@@ -160,6 +160,8 @@ class Stage:
             return self._bound
         spec = KeySpec(self.key, tuple(source.field(n).type for n in self.key))
         operator = self.operator.bind(spec, source)
+        if isinstance(self.policy, Rebuild):
+            self.policy = self.policy.fitted(operator.resources)
         identity = {
             "key": [[n, str(t)] for n, t in zip(spec.names, spec.types, strict=True)],
             "bins": self.bins,
