@@ -43,11 +43,11 @@ class Result:
         return {
             "name": self.name,
             "unit": self.unit,
-            "value": round(self.value, 3),
+            "value": round(self.value, 6),
             "rival": self.rival,
             "rival_value": None if self.rival_value is None else round(self.rival_value, 3),
             "ratio": None if self.ratio is None else round(self.ratio, 4),
-            "samples": {name: [round(x, 3) for x in values] for name, values in self.samples.items()},
+            "samples": {name: [round(x, 6) for x in values] for name, values in self.samples.items()},
         }
 
 
@@ -59,6 +59,7 @@ class Goal:
     bound: float
     measured: float
     at_most: bool = False
+    unit: str = "x"
 
     @property
     def ok(self) -> bool:
@@ -72,11 +73,11 @@ class Goal:
         >>> Goal("g", 3, 3.2).goal, Goal("g", 1.3, 1.2, at_most=True).goal
         ('>= 3x', '<= 1.3x')
         """
-        return f"{'<=' if self.at_most else '>='} {self.bound:g}x"
+        return f"{'<=' if self.at_most else '>='} {self.bound:g}{self.unit}"
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {"name": self.name, "goal": self.goal, "measured": round(self.measured, 4), "ok": self.ok}
+        return {"name": self.name, "goal": self.goal, "measured": round(self.measured, 6), "ok": self.ok}
 
 
 @dataclass(frozen=True)
@@ -120,8 +121,10 @@ class Report:
             goals.add_column(head, justify="right", no_wrap=True)
         for goal in self.goals:
             met = Text("yes", style="green") if goal.ok else Text("no", style="bold red")
-            goals.add_row(goal.name, goal.goal, f"{goal.measured:.2f}x", met)
-        samples = Grid(title="samples (ms a batch, steady state)", title_justify="left", show_lines=False)
+            goals.add_row(goal.name, goal.goal, f"{goal.measured:.4g}{goal.unit}", met)
+        samples = Grid(
+            title="samples (ms a batch in steady state, if not said otherwise)", title_justify="left"
+        )
         samples.add_column("of")
         samples.add_column("median", justify="right")
         samples.add_column("all", overflow="fold", style="dim")
@@ -129,14 +132,14 @@ class Report:
         for one in self.results:
             seen.update(one.samples)
         for name, values in seen.items():
-            samples.add_row(name, f"{statistics.median(values):,.0f}", " ".join(f"{x:.0f}" for x in values))
+            samples.add_row(name, _number(statistics.median(values)), " ".join(f"{x:.4g}" for x in values))
         where = ", ".join(f"{name} {value}" for name, value in self.machine.items())
         small = "small sizes: these figures say that it runs, not how fast" if self.quick else ""
         return Group(*(x for x in (results, goals, samples, Text(where, style="dim"), Text(small)) if x))
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.2f}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def machine() -> dict[str, Any]:

@@ -129,6 +129,7 @@ def fresh(out: Path) -> Path:
         raise ConfigError(f"{out} exists and holds other things; give another folder with --out")
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
+    (out / ".gitignore").write_text("*\n")
     (out / MARK).write_text("made by `headgate demo`, which empties this folder when it runs again\n")
     return out
 

@@ -8,18 +8,18 @@ neighbours disturb them less.
 
 from __future__ import annotations
 
-import os
-import platform
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from headgate.bench.result import Goal, Report, Result, machine
+from headgate.commands.console import Tick
+from headgate.compiled import compiled
 from headgate.papers.gedik.trial import tracked
 from headgate.papers.gedik.world import World
 from headgate.routing.builders import ALGORITHMS, Assignment, Objective, Problem
-from headgate.routing.compiled import compiled
 from headgate.routing.heavy_keys import HeavyKeys
 from headgate.routing.key_hash import hash_ints, mix_int64
 from headgate.routing.partitioning import PartitioningFunction
@@ -28,35 +28,38 @@ from headgate.routing.ring import HashRing
 _ONE = np.uint64(1)
 
 
-def run(*, quick: bool = False) -> dict[str, Any]:
-    """Measure everything and return the result in the common shape of a bench."""
+def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
+    """Measure everything. All is in this process, so `repeat` multiplies the samples."""
     world = World()
-    repeats = 3 if quick else 7
-    results: list[dict[str, Any]] = []
-    goals: list[dict[str, Any]] = []
+    repeats = repeat * (3 if quick else 7)
+    where = machine()
+    results: list[Result] = []
+    goals: list[Goal] = []
 
-    def note(name: str, unit: str, samples: list[float], **rival: Any) -> float:
+    def note(
+        name: str, unit: str, samples: list[float], rival: str | None = None, other: float | None = None
+    ) -> float:
         best = max(samples) if unit.endswith("/s") else min(samples)
-        row = {"name": name, "unit": unit, "value": best, "rival": None, "rival_value": None, "ratio": None}
-        results.append(row | rival | {"samples": samples})
+        results.append(Result(name, unit, best, rival, other, {name: samples}))
         return best
 
-    def goal(name: str, wanted: str, measured: float, ok: bool) -> None:
-        goals.append({"name": name, "goal": wanted, "measured": measured, "ok": ok})
-
-    for name, algorithm, channels, sigma, limit, wanted in (
-        ("scan, N=32", "scan", 32, 0.1, 0.010, "10 ms"),
-        ("redist, 500 keys, N=32", "redist", 32, 0.0256, 0.100, "100 ms"),
-        ("readj, sigma=0.008", "readj", 10, 0.008, 1.0, "1 s"),
-        ("readj as printed, sigma=0.008", "readj-literal", 10, 0.008, 1.0, "1 s"),
+    for step, (name, algorithm, channels, sigma, limit) in enumerate(
+        (
+            ("scan, N=32", "scan", 32, 0.1, 0.010),
+            ("redist, 500 keys, N=32", "redist", 32, 0.0256, 0.100),
+            ("readj, sigma=0.008", "readj", 10, 0.008, 1.0),
+            ("readj as printed, sigma=0.008", "readj-literal", 10, 0.008, 1.0),
+        )
     ):
+        progress(name, step / 6)
         problem = grown(world, channels, sigma, "scan" if quick else algorithm)
-        few = 2 if algorithm.startswith("readj") else repeats
+        few = 2 * repeat if algorithm.startswith("readj") else repeats
         seconds, last = timed(lambda: ALGORITHMS[algorithm](problem), few)  # noqa: B023
         assert isinstance(last, Assignment)
         best = note(f"{name} ({problem.volume.shape[0]} keys, {last.steps} steps)", "s", seconds)
-        goal(name, wanted, best, best <= limit)
+        goals.append(Goal(name, limit, best, at_most=True, unit=" s"))
 
+    progress("lookups", 4 / 6)
     seconds, _ = timed(lambda: HashRing.of(32), repeats)
     note("ring of 32 channels, 1000 points each", "s", seconds)
 
@@ -66,16 +69,15 @@ def run(*, quick: bool = False) -> dict[str, Any]:
     seconds, _ = timed(lambda: function.lookup_ints(keys), repeats)
     plain, _ = timed(lambda: keys % 32, repeats)
     rate = [keys.shape[0] / s for s in seconds]
-    native = keys.shape[0] / min(plain)
-    best = note("lookup, 500 pins, N=32", "keys/s", rate, rival="numpy modulo", rival_value=native,
-                ratio=max(rate) / native)  # fmt: skip
-    goal("lookups", "20M keys/s", best, best >= 20e6)
+    best = note("lookup, 500 pins, N=32", "keys/s", rate, "numpy modulo", keys.shape[0] / min(plain))
+    goals.append(Goal("lookups", 20e6, best, unit=" keys/s"))
 
+    progress("tracker", 5 / 6)
     share, tracker, rest = tracker_share(world, repeats)
     note("tracker, one batch of 1M rows", "s", tracker)
     note("grouping the same rows and adding them to state", "s", rest)
-    goal("tracker's part of a batch", "at most 3%", share, share <= 0.03)
-    return {"bench": "partitioning", "machine": machine(), "results": results, "goals": goals}
+    goals.append(Goal("tracker's part of a batch", 0.03, share, at_most=True, unit=""))
+    return Report("partitioning", tuple(results), tuple(goals), machine=where, quick=quick)
 
 
 def grown(world: World, channels: int, sigma: float, algorithm: str) -> Problem:
@@ -166,16 +168,3 @@ def timed(act: Callable[[], Any], repeats: int) -> tuple[list[float], Any]:
         result = act()
         samples.append(time.process_time() - begin)
     return samples, result
-
-
-def machine() -> dict[str, Any]:
-    """Return what the numbers were measured on."""
-    return {"cpus": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
-
-
-if __name__ == "__main__":
-    import json
-    import sys
-
-    json.dump(run(quick="--quick" in sys.argv), sys.stdout, indent=2)
-    sys.stdout.write("\n")
