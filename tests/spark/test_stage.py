@@ -258,6 +258,16 @@ def test_a_changed_stage_is_refused_and_the_old_one_goes_on(
     assert latest(mended) == answer(data)
 
 
+def test_other_channels_on_restart_rescale_and_keep_the_bins(make_stage: Any, feed: Any) -> None:
+    data = batches(4)
+    feed(make_stage(hg.Aggregate(**COUNT), bins=None, channels=2), data[:2])
+    again = make_stage(hg.Aggregate(**COUNT), bins=None, channels=9)
+    feed(again, data[2:], start=2)
+    assert latest(again) == answer(data)
+    assert again.bins == 128
+    assert [e.decision.table.channels for e in again.journal()] == [2, 2, 9, 9]
+
+
 def test_a_schema_that_changes_while_running_is_refused(make_stage: Any, feed: Any) -> None:
     stage = make_stage(hg.Aggregate(**COUNT))
     feed(stage, batches(1))

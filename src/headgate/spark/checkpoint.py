@@ -35,16 +35,20 @@ _REMEDY = "restore it from a backup of the checkpoint"
 class Checkpoint:
     """The driver's view of a stage's checkpoint."""
 
-    def __init__(self, store: Store, identity: dict[str, Any]) -> None:
+    def __init__(
+        self, store: Store, identity: dict[str, Any], *, adopt: frozenset[str] = frozenset()
+    ) -> None:
+        """Open or make a checkpoint; what is in `adopt` is taken from an old one as it is, not compared."""
         self.store = store
-        self.stage = self._claim(identity)
+        self.identity = self._claim(identity, adopt)
+        self.stage = str(self.identity["stage"])
         store.make("commits", "state", "output", "journal")
         self.last = self._latest()
         self._swept = False
         if self.last is not None:
             self._mend_journal(self.last)
 
-    def _claim(self, identity: dict[str, Any]) -> str:
+    def _claim(self, identity: dict[str, Any], adopt: frozenset[str]) -> dict[str, Any]:
         where = self.store.path(IDENTITY)
         if not self.store.exists(IDENTITY):
             if self.store.names("commits"):
@@ -57,7 +61,7 @@ class Checkpoint:
                 )
         try:
             found = json.loads(self.store.read(IDENTITY))
-            version, stage, checksum = int(found["format"]), str(found["stage"]), found.pop("checksum", None)
+            version, _, checksum = int(found["format"]), str(found["stage"]), found.pop("checksum", None)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptState(f"{where} cannot be read ({error}); {_REMEDY}") from error
         if version > FORMAT:
@@ -67,12 +71,12 @@ class Checkpoint:
         if checksum != _checksum(found):
             raise CorruptState(f"{where} is damaged: its checksum does not match; {_REMEDY}")
         for name, value in identity.items():
-            if found.get(name) != value:
+            if name not in adopt and found.get(name) != value:
                 raise CheckpointMismatch(
                     f"checkpoint {self.store.path()} was made with {name} = {json.dumps(found.get(name))}, and the stage now has "
                     f"{json.dumps(value)}; put it back as it was, or give the changed stage a checkpoint of its own"
                 )
-        return stage
+        return dict(found)
 
     def _latest(self) -> Manifest | None:
         names = [n for n in self.store.names("commits") if n.endswith(".json")]

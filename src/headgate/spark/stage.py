@@ -51,7 +51,8 @@ from headgate.state.compaction import bins_to_snapshot
 from headgate.state.keys import KeySpec
 
 log = logging.getLogger("headgate.stage")
-DEFAULT_BINS = 256
+FEWEST_BINS, BINS_PER_CHANNEL = 128, 32
+"""Default number of bins: fine enough to balance within a few percent, few enough that small batches stay cheap."""
 
 
 class Stage:
@@ -73,7 +74,7 @@ class Stage:
         sink: sinks.Sink | Callable[[DataFrame, int], None],
         policy: str | Policy = "static",
         channels: int = 8,
-        bins: int = DEFAULT_BINS,
+        bins: int | None = None,
         mode: str | Mode = Mode.act,
         guard: Guard | None = None,
         pace_us: float = 0.0,
@@ -86,6 +87,8 @@ class Stage:
             raise ConfigError(
                 f"operator={operator!r} is not an operator; use hg.Aggregate(...) or hg.HistoryWindow(...)"
             )
+        self._adopt = frozenset(["bins"]) if bins is None else frozenset[str]()
+        bins = bins if bins is not None else max(FEWEST_BINS, BINS_PER_CHANNEL * channels)
         if not 1 <= channels <= bins:
             raise ConfigError(
                 f"channels={channels} and bins={bins}: there must be at least one channel and a bin for each"
@@ -167,7 +170,8 @@ class Stage:
             "bins": self.bins,
             **operator.fingerprint(),
         }
-        checkpoint = Checkpoint(self.store, identity)
+        checkpoint = Checkpoint(self.store, identity, adopt=self._adopt)
+        self.bins = int(checkpoint.identity["bins"])
         last = checkpoint.last
         if last is None:
             loop = Loop(self.policy, self.guard, self.mode, self.policy.initial(self.bins, self.channels))

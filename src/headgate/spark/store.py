@@ -84,13 +84,11 @@ class Store:
 
     def _write_local(self, path: str, parts: list[Any]) -> int:
         size = 0
-        with open(path, "wb", buffering=0) as file:
+        with open(path, "wb", buffering=1 << 20) as file:  # a state file has thousands of small parts
             try:
                 for part in parts:
-                    view = memoryview(part).cast("B")
-                    size += len(view)
-                    while len(view):
-                        view = view[file.write(view) :]
+                    size += file.write(memoryview(part).cast("B"))
+                file.flush()
                 if self.durable:
                     os.fdatasync(file.fileno())
             except OSError:

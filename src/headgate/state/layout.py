@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,12 @@ class StateLayout:
     fixed_key: bool
     columns: tuple[StateColumn, ...]
 
+    @cached_property
+    def row_bytes(self) -> int:
+        """Bytes that one key takes in the arrays, heap apart."""
+        return sum(dtype.itemsize for dtype, _ in self.parts(1).values()) + 4
+
+    @lru_cache(maxsize=64)  # noqa: B019 (layouts are few and live as long as the process)
     def parts(self, capacity: int) -> dict[str, tuple[np.dtype[np.generic], int]]:
         """Array name to (dtype, length), in buffer order."""
         out: dict[str, tuple[np.dtype[np.generic], int]] = {

@@ -81,9 +81,8 @@ class BinTable:
     @property
     def state_bytes(self) -> int:
         """Bytes of live state (keys, columns, heap), without spare room."""
-        per_row = sum(dtype.itemsize for dtype, _ in self.layout.parts(1).values()) + 4
         live = int(self.header[head.HEAP_USED] - self.header[head.HEAP_GARBAGE])
-        return self.rows * per_row + live
+        return self.rows * self.layout.row_bytes + live
 
     @property
     def touched(self) -> NDArray[np.int32]:
