@@ -16,6 +16,7 @@ from headgate.control import journal
 from headgate.plans.plan import Plan
 from headgate.policies import Guard
 from headgate.routing.table import Move, Table
+from headgate.spark.bin_cache import cache_root
 
 COUNT = {"n": agg.count(), "total": agg.sum("v")}
 
@@ -36,6 +37,11 @@ def answer(rows: list[list[tuple[int, int]]]) -> dict[tuple[int], tuple[int, int
 
 def latest(stage: Any) -> dict[tuple[int], tuple[int, int]]:
     return {k: (r["n"], r["total"]) for k, r in stage.sink.latest("k").items()}
+
+
+def forget_cached_bins() -> None:
+    """No cache: all state must come from the files."""
+    shutil.rmtree(f"{cache_root()}/headgate-{os.getuid()}", ignore_errors=True)
 
 
 def test_a_restart_goes_on_where_the_last_run_stopped(make_stage: Any, feed: Any) -> None:
@@ -151,7 +157,7 @@ def test_old_state_files_go_and_the_answer_stays(make_stage: Any, feed: Any, tmp
     names = os.listdir(tmp_path / "ckpt/state")
     assert len(names) < 3 * 30 / 2, "snapshots let old files go"
     assert len(os.listdir(tmp_path / "ckpt/commits")) <= 3
-    shutil.rmtree("/dev/shm/headgate-0", ignore_errors=True)  # no cache: all must come from the files
+    forget_cached_bins()
     again = make_stage(hg.Aggregate(**COUNT))
     feed(again, [[(k, 0) for k in range(23)]], start=30)
     assert latest(again) == {k: (n + 1, t) for k, (n, t) in answer(data).items()}
@@ -280,7 +286,7 @@ def test_a_schema_that_changes_while_running_is_refused(make_stage: Any, feed: A
 def test_damaged_state_is_named_and_nothing_is_committed(make_stage: Any, feed: Any, tmp_path: Path) -> None:
     data = batches(2)
     feed(make_stage(hg.Aggregate(**COUNT)), data[:1])
-    shutil.rmtree("/dev/shm/headgate-0", ignore_errors=True)
+    forget_cached_bins()
     victim = sorted((tmp_path / "ckpt/state").iterdir())[0]
     whole = victim.read_bytes()
     victim.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
