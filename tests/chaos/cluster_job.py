@@ -93,14 +93,23 @@ def main(master: str, folder: Path) -> None:
     print("channels stayed on their executors", settled[0], flush=True)
 
     victim = int(places(stage)[0].split("/")[1])
-    timer = soon(lambda: [os.kill(w, signal.SIGKILL) for w in python_workers(victim)])
+    killed: list[int] = []
+
+    def kill_workers() -> None:
+        killed.extend(python_workers(victim))
+        for worker in killed:
+            os.kill(worker, signal.SIGKILL)
+
+    timer = soon(kill_workers)
     batch(8)
+    assert killed, "the batch was over before its workers could be killed"
     timer.join()
     print("a Python worker was killed in batch 8", flush=True)
 
     victim = int(places(stage)[0].split("/")[1])
     timer = soon(lambda: os.kill(victim, signal.SIGKILL))
     batch(9)
+    assert not timer.is_alive(), "the batch was over before its executor could be killed"
     timer.join()
     assert not os.path.exists(f"/proc/{victim}")
     print("an executor was killed in batch 9", places(stage), flush=True)
