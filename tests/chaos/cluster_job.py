@@ -107,6 +107,9 @@ def main(master: str, folder: Path) -> None:
     print("a Python worker was killed in batch 8", flush=True)
 
     victim = int(places(stage)[0].split("/")[1])
+    assert b"CoarseGrainedExecutorBackend" in Path(f"/proc/{victim}/cmdline").read_bytes(), (
+        "an executor is a JVM"
+    )
     timer = soon(lambda: os.kill(victim, signal.SIGKILL))
     batch(9)
     assert not timer.is_alive(), "the batch was over before its executor could be killed"

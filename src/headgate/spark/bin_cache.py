@@ -49,7 +49,7 @@ def executor_identity() -> tuple[str, int]:
     parent = os.getppid()
     try:
         with open(f"/proc/{parent}/cmdline", "rb") as file:
-            daemon = b"pyspark.daemon" in file.read()
+            daemon = b"pyspark.worker" in file.read().split(b"\0")  # the argument of every daemon, ours too
         if daemon:
             with open(f"/proc/{parent}/stat", encoding="ascii", errors="replace") as file:
                 parent = int(file.read().rsplit(")", 1)[1].split()[1])
