@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import headgate as hg
@@ -16,7 +17,8 @@ from headgate.control import journal
 from headgate.plans.plan import Plan
 from headgate.policies import Guard
 from headgate.routing.table import Move, Table
-from headgate.spark.bin_cache import cache_root
+from headgate.spark.bin_cache import TAG, cache_root
+from headgate.state.layout import HEAD_SLOTS
 
 COUNT = {"n": agg.count(), "total": agg.sum("v")}
 
@@ -40,8 +42,14 @@ def latest(stage: Any) -> dict[tuple[int], tuple[int, int]]:
 
 
 def forget_cached_bins() -> None:
-    """No cache: all state must come from the files."""
-    shutil.rmtree(f"{cache_root()}/headgate-{os.getuid()}", ignore_errors=True)
+    """No cache: all state must come from the files. Workers hold on to what they have mapped, so the tables' tags are
+    struck out and not only their names removed.
+    """
+    root = Path(cache_root()) / f"headgate-{os.getuid()}"
+    for path in root.glob("*/*/bin-*"):
+        if path.stat().st_size >= 8 * HEAD_SLOTS:
+            np.memmap(path, np.int64, "r+", shape=HEAD_SLOTS)[TAG] = 0
+    shutil.rmtree(root, ignore_errors=True)
 
 
 def test_a_restart_goes_on_where_the_last_run_stopped(make_stage: Any, feed: Any) -> None:
