@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate.plans import apply
+from headgate.plans import Plan, apply
 from headgate.policies import Rebuild
 from headgate.reports import HotKey, LoadView, fold
 from headgate.testing import builders
@@ -38,12 +38,12 @@ def assert_one_channel_each(table):
     assert sorted(channels) == list(table.bins)
 
 
-@given(loads(equal_speed=True), ALGORITHMS, TAILS)
+@given(loads(equal_speed=True), ALGORITHMS, TAILS, st.booleans())
 @settings(deadline=None)
-def test_a_plan_applies_and_the_busiest_channel_gets_no_busier(load, algorithm, tail):
+def test_a_plan_applies_and_the_busiest_channel_gets_no_busier(load, algorithm, tail, split):
     table, view = load
-    plan = Rebuild(algorithm=algorithm, tail=tail).propose(view, table)
-    if plan is None:
+    plan = Rebuild(algorithm=algorithm, tail=tail, split=split).propose(view, table)
+    if not isinstance(plan, Plan):
         return
     after = apply(plan, table, 1)
     assert_one_channel_each(after)
@@ -57,31 +57,32 @@ def test_a_plan_applies_and_the_busiest_channel_gets_no_busier(load, algorithm, 
 def test_with_speeds_the_busiest_channel_gets_no_busier_where_channels_differ(load, tail):
     table, view = load
     plan = Rebuild(speeds=True, tail=tail).propose(view, table)
-    if plan is not None:
+    if isinstance(plan, Plan):
         after = view.under(apply(plan, table, 1))
         assert max(after.channel_load) <= max(view.channel_load) * (1 + 1e-9)
 
 
-@given(loads(equal_speed=True), ALGORITHMS, st.sampled_from(["CLL", "LLL", "LCL", "LQL"]))
+@given(loads(equal_speed=True), ALGORITHMS, st.sampled_from(["CLL", "LLL", "LCL", "LQL"]), st.booleans())
 @settings(deadline=None)
-def test_on_steady_load_it_is_silent_after_at_most_two_rounds(load, algorithm, resources):
+def test_on_steady_load_it_is_silent_after_at_most_two_rounds(load, algorithm, resources, split):
     table, view = load
-    policy = Rebuild(algorithm=algorithm, resources=resources)
+    policy = Rebuild(algorithm=algorithm, resources=resources, split=split)
     for _ in range(2):
         plan = policy.propose(view, table)
-        if plan is None:
+        if not isinstance(plan, Plan):
             return
         table = apply(plan, table, table.from_batch + 1)
         view = view.under(table)
-    assert policy.propose(view, table) is None
+    assert not isinstance(policy.propose(view, table), Plan)
 
 
-@given(loads(equal_speed=False), ALGORITHMS, TAILS, st.integers(1, 8), st.booleans())
+@given(loads(equal_speed=False), ALGORITHMS, TAILS, st.integers(1, 8), st.booleans(), st.booleans())
 @settings(deadline=None)
-def test_every_resize_applies_and_has_the_channels_asked_for(load, algorithm, tail, channels, speeds):
+def test_every_resize_applies_and_has_the_channels_asked_for(load, algorithm, tail, channels, speeds, split):
     table, view = load
     channels = min(channels, table.hash_bins)
-    plan = Rebuild(algorithm=algorithm, tail=tail, speeds=speeds).resize(view, table, channels)
+    policy = Rebuild(algorithm=algorithm, tail=tail, speeds=speeds, split=split)
+    plan = policy.resize(view, table, channels)
     after = apply(plan, table, 1)
     assert_one_channel_each(after)
     assert after.channels == channels

@@ -12,25 +12,46 @@ HASHES = list(range(-9, 30, 3))
 
 @st.composite
 def pinned(draw: st.DrawFn) -> Table:
-    hashes = draw(st.lists(st.sampled_from(HASHES), unique=True))
+    """Some keys pinned, some of them split: the pieces of a key are on different channels."""
+    hashes = draw(st.lists(st.sampled_from(HASHES), max_size=8))
     bins = sorted(draw(st.lists(st.integers(4, 30), min_size=len(hashes), max_size=len(hashes), unique=True)))
     pins = tuple(Pin(h, b) for h, b in zip(hashes, bins, strict=True))
+    places = [hashes[:at].count(h) for at, h in enumerate(hashes)]
     return Table(
-        version=0, from_batch=0, channels=1, hash_bins=4, assignment=(0,) * (4 + len(pins)), pins=pins
+        version=0, from_batch=0, channels=9, hash_bins=4, assignment=(0,) * 4 + tuple(places), pins=pins
     )
 
 
+def bins_of(table: Table, key_hash: int) -> list[int]:
+    pins = table.pinned.get(key_hash)
+    return [pin.bin for pin in pins] if pins else [table.home_bin(key_hash)]
+
+
 @given(pinned(), pinned())
-def test_each_key_is_taken_once_from_where_it_was(old: Table, new: Table) -> None:
-    hashes = np.array(HASHES, np.int64)
-    before = dict(zip(HASHES, old.bin_of_hash(hashes).tolist(), strict=True))
-    after = dict(zip(HASHES, new.bin_of_hash(hashes).tolist(), strict=True))
+def test_every_row_of_every_old_bin_is_taken_once_by_a_bin_of_its_key(old: Table, new: Table) -> None:
+    rows = [(h, bin) for h in HASHES for bin in bins_of(old, h)]
     changes = reshaped(old, new)
-    for bin in {*after.values(), *changes}:
+    taken: list[tuple[int, int]] = []
+    for bin in {*new.bins, *changes}:
         if bin in changes:
             held = [
-                h for s in changes[bin] for h in HASHES if before[h] == s.bin and (h in s.hashes) != s.without
+                (h, at)
+                for s in changes[bin]
+                for h, at in rows
+                if at == s.bin and (h in s.hashes) != s.without
             ]
         else:
-            held = [h for h in HASHES if before[h] == bin]
-        assert sorted(held) == [h for h in HASHES if after[h] == bin]
+            held = [(h, at) for h, at in rows if at == bin]
+        assert all(bin in bins_of(new, h) for h, _ in held)
+        taken += held
+    assert sorted(taken) == sorted(rows)
+
+
+@given(pinned(), st.integers(1, 9))
+def test_a_piece_is_where_the_row_arrives(table: Table, spread: int) -> None:
+    hashes = np.array(HASHES, np.int64)
+    channels = table.channel_of_hash(hashes, np.full(len(hashes), spread, np.int64))
+    for h, channel in zip(HASHES, channels.tolist(), strict=True):
+        (bin,) = table.bin_of_hash(np.array([h], np.int64), channel).tolist()
+        assert bin in bins_of(table, h)
+        assert table.channel_of[bin] == channel

@@ -15,10 +15,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from headgate import agg
 from headgate.operators.aggregate import Aggregate
+from headgate.operators.channel_run import ChannelRun
 from headgate.operators.history import HistoryWindow
 from headgate.routing.table import Pin, Table
 from headgate.state.keys import KeySpec
-from headgate.state.section import encode, extract
+from headgate.state.section import encode, extract, join_extracts
+from headgate.state.table import BinTable
 from headgate.testing import builders
 from headgate.testing.arrow import VALUES, column, columns, printed
 from headgate.testing.channels import Channels, key_hashes
@@ -255,3 +257,33 @@ def test_a_table_that_lived_on_and_one_that_was_rebuilt_write_the_same(operator)
         piece = extract(table, np.arange(table.rows), whole=True)
         whole.append([part.tobytes() for part in encode(piece, table.layout)])
     assert whole[0] == whole[1]
+
+
+@pytest.mark.parametrize("key", KEYS, ids=str)
+@given(data=st.data())
+@FEW
+def test_law_2_the_merged_pieces_of_a_key_know_what_the_whole_knows(key, data):
+    """Rows dealt in any way over pieces, as the rows of a split key are; `first` and `last` have an order and no part in it."""
+    rows = data.draw(streams(key))
+    everything = {
+        n: a for n, a in OPERATORS[0].aggregates.items() if n not in ("head", "tail", "mean", "total", "var")
+    }
+    operator = Aggregate(**everything, std=agg.std("i")).bind(key, schema_of(key))
+    ways = data.draw(st.integers(1, 4))
+    dealt = np.array(data.draw(st.lists(st.integers(0, ways - 1), min_size=len(rows), max_size=len(rows))))
+
+    def state(some):
+        run = ChannelRun(operator, lambda _: BinTable.create(operator.layout), 1)
+        hashes = key_hashes(some, key)
+        run.feed(some, hashes, np.zeros(some.num_rows, np.int32))
+        return run.finish().get(0)
+
+    pieces = [state(rows.filter(pa.array(dealt == way))) for way in range(ways)]
+    merged = operator.key_output(operator.merge(join_extracts([p for p in pieces if p is not None])))
+    whole = operator.key_output(state(rows))
+    by_key = [(name, "ascending") for name in key.names]
+    merged, whole = (pa.Table.from_batches([t]).sort_by(by_key) for t in (merged, whole))
+    assert printed(merged.drop(["std"])) == printed(whole.drop(["std"]))
+    for a, b in zip(merged["std"].to_pylist(), whole["std"].to_pylist(), strict=True):
+        assert (a is None) == (b is None)
+        assert a is None or a == pytest.approx(b, rel=1e-9, abs=1e-6)

@@ -58,7 +58,7 @@ def test_a_stale_plan_names_both_versions():
         ({"channels": 1}, "bin 1 is on channel 1, outside"),
         ({"unpins": (0,)}, "cannot unpin bin 0"),
         ({"pins": (Pin(5, 2),)}, "bin 2: in use"),
-        ({"pins": (Pin(5, 4), Pin(5, 6))}, "pinned twice"),
+        ({"pins": (Pin(5, 4), Pin(5, 6))}, "different channels"),
     ],
 )
 def test_a_plan_that_does_not_fit_the_table(changes, message):

@@ -133,7 +133,6 @@ def test_cold_pins_alone_are_no_reason_to_act():
     [
         ([90, 1, 1, 1], 1, ()),
         ([0, 0, 0, 0], 2, ()),
-        ([100, 0, 0, 0], 2, (0,)),
         ([50, 50, 50, 50], 4, ()),
         ([50, 50, 50, 50], 2, ()),
         ([60, 60, 0, 0], 4, ()),
@@ -141,7 +140,6 @@ def test_cold_pins_alone_are_no_reason_to_act():
     ids=[
         "one channel has nothing to balance",
         "a batch without rows",
-        "one key only cannot be helped",
         "all keys are equal, one to a channel",
         "all keys are equal, two to a channel",
         "more channels than keys, each on its own",
@@ -151,6 +149,47 @@ def test_what_is_left_alone(rows, channels, found):
     table = Table.uniform(4, channels)
     view = seen(rows, table, hot_keys=hot(table, **{f"k{key}": rows[key] for key in found}))
     assert Rebuild().propose(view, table) is None
+
+
+def test_one_key_only_is_refused_by_name_or_split():
+    table = Table.uniform(4, 2)
+    view = seen([100, 0, 0, 0], table, hot_keys=hot(table, k0=100))
+    refusal = Rebuild().fitted("CLL", whole="history must stay whole").propose(view, table)
+    assert refusal.name == "key_too_hot"
+    assert "k0 (100%, needs 2 channels)" in refusal.detail
+    assert "history must stay whole" in refusal.detail
+    plan = Rebuild(split=True).propose(view, table)
+    after = apply(plan, table, 1)
+    assert work_by_channel(view, after) == (50, 50)
+    assert plan.gain == 0.5
+    assert "split: k0 in 2" in plan.reason
+
+
+def test_a_split_key_is_joined_again_when_it_cools_and_not_before():
+    table = builders.table([bin % 4 for bin in range(16)] + [0, 1], pins=[Pin(5, 16, "k5"), Pin(5, 17, "k5")])
+    policy = Rebuild(split=True)
+    warm = dict.fromkeys(range(16), 50) | {16: 110, 17: 110, 2: 250}
+    plan = policy.propose(seen(warm, table, hot_keys=hot(table, k5=220)), table)
+    assert set(apply(plan, table, 1).splits) == {5}
+    cold = dict.fromkeys(range(16), 50) | {16: 40, 17: 40, 2: 250}
+    plan = policy.propose(seen(cold, table, hot_keys=hot(table, k5=80)), table)
+    assert apply(plan, table, 1).splits == {}
+    assert len(apply(plan, table, 1).pinned[5]) == 1
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 8])
+def test_resize_with_split_keys(channels):
+    table = builders.table(
+        [bin % 4 for bin in range(16)] + [0, 1, 3], pins=[Pin(5, 16), Pin(5, 17), Pin(5, 18)]
+    )
+    rows = dict.fromkeys(range(16), 50) | {16: 400, 17: 400, 18: 400}
+    view = seen(rows, table, hot_keys=hot(table, k5=1200))
+    for policy in (Rebuild(split=True), Rebuild(split=False)):
+        for known in (view, LoadView()):
+            after = apply(policy.resize(known, table, channels), table, 1)
+            assert after.channels == channels
+    ways = len(apply(Rebuild(split=True).resize(view, table, channels), table, 1).pinned.get(5, ()))
+    assert ways == {1: 0, 2: 2, 3: 2, 8: 5}[channels]
 
 
 def test_an_empty_view_proposes_nothing():
@@ -294,7 +333,7 @@ def stepped(policy, channels=3, mode="act"):
 def test_the_loop_takes_the_plan_of_a_policy_that_can_resize():
     decision = stepped(Rebuild())
     assert decision.plan.policy == "rescale"
-    assert decision.plan.reason.startswith("asked for 3 channels, had 2; busiest over mean 2.00")
+    assert decision.plan.reason.startswith("asked for 3 channels, had 2; busiest over mean 1.33")
     assert decision.table.channels == 3
     assert decision.table.bins_of(decision.table.channel_of[0]) == (0,)  # by count it would have company
 
@@ -344,8 +383,12 @@ def test_a_journal_with_pins_and_resizes_replays():
 
 
 def test_settings_of_the_operator_fill_in_only_what_was_left_open():
-    assert Rebuild().fitted("LQL") == Rebuild(resources="LQL")
-    assert Rebuild(resources="CCL").fitted("LQL") == Rebuild(resources="CCL")
+    assert Rebuild().fitted("LQL") == Rebuild(resources="LQL", split=True)
+    assert Rebuild(resources="CCL").fitted("LQL") == Rebuild(resources="CCL", split=True)
+    assert Rebuild(split=False).fitted("LQL") == Rebuild(resources="LQL", split=False)
+    assert Rebuild().fitted("CLL", whole="it must").split is False
+    with pytest.raises(ConfigError, match="split=True, but it must"):
+        Rebuild(split=True).fitted("CLL", whole="it must")
     assert policies.get("rebuild") == Rebuild()
     assert Rebuild().initial(8, 2) == Table.uniform(8, 2)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headgate.errors import ConfigError
 from headgate.routing import table as table_module
-from headgate.routing.table import Move, Pin, Table, rescale
+from headgate.routing.table import Move, Pin, Table, lost_pieces, rescale
 from headgate.testing import builders
 from headgate.testing.strategies import key_hashes, tables
 
@@ -32,7 +32,7 @@ def counts(table):
         ({"hash_bins": 0}, "hash_bins=0"),
         ({"pins": (Pin(7, 3),)}, "pinned bin 3 is a hash bin"),
         ({"pins": (Pin(7, 6), Pin(8, 5)), "assignment": (0,) * 6}, "order of distinct bins"),
-        ({"pins": (Pin(7, 5), Pin(7, 6)), "assignment": (0,) * 6}, "pinned twice"),
+        ({"pins": (Pin(7, 5), Pin(7, 6)), "assignment": (0,) * 6}, "different channels"),
         ({"pins": (Pin(2**63, 5),)}, "signed 64-bit"),
     ],
 )
@@ -47,7 +47,7 @@ def test_a_table_that_breaks_law_1_cannot_be_made(change, message):
 @given(tables(), st.lists(key_hashes, max_size=30))
 def test_lookup_equals_the_obvious_one(table, hashes):
     hashes += [pin.hash for pin in table.pins]
-    pinned = {pin.hash: pin.bin for pin in table.pins}
+    pinned = {pin.hash: pin.bin for pin in reversed(table.pins)}
     bins = [pinned.get(key, key % table.hash_bins) for key in hashes]
     array = np.array(hashes, dtype=np.int64)
     found = table.bin_of_hash(array)
@@ -127,7 +127,10 @@ def test_rescale_is_even_with_the_fewest_moves(table, channels):
     moves = rescale(table, channels)
     found, place = after(table, channels, moves)
     assert all(abs(count - table.hash_bins / channels) <= 1 for count in found)
-    assert all(channel < channels for channel in place.values())
+    lost = lost_pieces(table, channels)
+    assert all(channel < channels for bin, channel in place.items() if bin not in lost)
+    assert not {move.bin for move in moves} & set(lost)
+    assert {pin.hash for pin in table.pins} == {pin.hash for pin in table.pins if pin.bin not in lost}
     assert sum(move.bin < table.hash_bins for move in moves) == fewest_moves(table, channels)
     pinned = [move for move in moves if move.bin >= table.hash_bins]
     assert all(move.source >= channels for move in pinned)

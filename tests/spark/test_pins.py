@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import headgate as hg
-from headgate import agg
+from headgate import agg, errors
 from headgate.plans.plan import Plan
 from headgate.policies import Guard
-from headgate.routing.table import Pin, Table
+from headgate.routing.table import Move, Pin, Table
 
 OPEN = Guard(min_gain=0, cool_down_batches=0)
 
@@ -104,3 +104,85 @@ def test_rebuild_pins_the_hot_keys_of_a_live_stage(make_stage: Any, feed: Any) -
     assert imbalance[2] <= 1.1, "two batches after the start"
     assert min(imbalance[4:7]) <= 1.1, "within three batches after the hot set shifted"
     assert {pin.label for pin in stage.status().table.pins} >= {"11", "12"}
+
+
+class Splitter(Pinner):
+    """After batch b, spreads the hottest key over `wanted[b]` channels; 0 unpins it, 1 is a plain pin."""
+
+    name = "splitter"
+
+    def propose(self, view: Any, table: Table) -> Plan | None:
+        batch = view.reports - 1
+        if batch >= len(self.wanted):
+            return None
+        key = min((k for k in view.hot_keys if k.label in ("5", "k5")), key=lambda k: k.hash)
+        have, ways = table.pinned.get(key.hash, ()), int(self.wanted[batch])  # type: ignore[call-overload]
+        unpins = tuple(pin.bin for pin in have[ways:])
+        pins = tuple(Pin(key.hash, bin, key.label) for bin in table.free_bins(max(0, ways - len(have))))
+        taken = {table.channel_of[pin.bin] for pin in have[:ways]}
+        free = [c for c in range(table.channels) if c not in taken]
+        home = table.channel_of[table.home_bin(key.hash)]
+        moves = tuple(Move(pin.bin, home, to) for pin, to in zip(pins, free, strict=False) if to != home)
+        return Plan(
+            policy=self.name, from_version=table.version, moves=moves, pins=pins, unpins=unpins, gain=1.0
+        )
+
+
+WAYS = [2, 3, 1, 3, 0, 3, 2, 2]
+
+
+@pytest.mark.parametrize("kind", ["long", "string"])
+def test_splitting_a_key_changes_no_answer(kind: str, make_stage: Any, feed: Any, tmp_path: Path) -> None:
+    rows = [[(5 if i % 2 else i % 11, (i * 31 + 7 * b) % 97) for i in range(300)] for b in range(10)]
+    named = [[(f"k{k}" if kind == "string" else k, v) for k, v in batch] for batch in rows]
+    exact = hg.Aggregate(
+        n=agg.count(), total=agg.sum("v"), low=agg.min("v"), high=agg.max("v"), mean=agg.mean("v")
+    )
+    answers = []
+    for policy in ("static", Splitter(WAYS)):  # type: ignore[arg-type]
+        stage = make_stage(exact, policy=policy, guard=OPEN, checkpoint=str(tmp_path / str(policy)[:8]))
+        feed(stage, named[:6], f"k {kind}, v int")
+        stage = make_stage(exact, policy=policy, guard=OPEN, checkpoint=stage.store.path(), sink=stage.sink)
+        feed(stage, named[6:], f"k {kind}, v int", start=6)
+        answers.append([sorted(map(str, t.to_pylist())) for _, t in sorted(stage.sink.batches.items())])
+    assert answers[0] == answers[1]
+    entries = stage.journal()
+    assert [len(e.decision.base.pins) for e in entries] == [0, *WAYS, 2]
+    assert not [e.decision.refusal for e in entries[: len(WAYS) - 1] if e.decision.refusal]
+    three = entries[2].report
+    pieces = {pin.bin for pin in entries[2].decision.base.pins}
+    assert all(one.rows > 20 for one in three.bins if one.bin in pieces), (
+        "every piece has its part of the rows"
+    )
+    assert max(k.rows for k in three.hot_keys) == sum(k == 5 for k, _ in rows[2]), "its counts are added up"
+
+
+def test_rebuild_splits_a_key_too_hot_for_one_channel(make_stage: Any, feed: Any) -> None:
+    rows = [[(0 if i % 5 < 3 else i, i + b) for i in range(2000)] for b in range(6)]
+    stage = make_stage(
+        hg.Aggregate(total=agg.sum("v"), spread=agg.std("v")), policy="rebuild", channels=4, bins=64
+    )
+    feed(stage, rows)
+    table = stage.journal()[-1].decision.table
+    assert [len(pins) for pins in table.splits.values()] == [3]
+    assert stage.journal()[-1].report.row_imbalance < 1.15
+    values = [v for batch in rows for k, v in batch if k == 0]
+    mean = sum(values) / len(values)
+    found = stage.sink.latest("k")[(0,)]
+    assert found["total"] == sum(values)
+    assert math.isclose(found["spread"], math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1)))
+
+
+def test_what_cannot_be_split_is_refused_by_name(make_stage: Any, feed: Any) -> None:
+    rows = [[(0 if i % 5 < 4 else i, i + b) for i in range(500)] for b in range(4)]
+    stage = make_stage(hg.HistoryWindow(5, "mean", of="v"), policy="rebuild", channels=2, bins=64, guard=OPEN)
+    feed(stage, rows)
+    refusals = [e.decision.refusal for e in stage.journal() if e.decision.refusal]
+    assert refusals[-1].name == "key_too_hot"
+    assert "HistoryWindow cannot split a key" in refusals[-1].detail
+    strict = hg.policies.Rebuild(split=True)
+    stage = make_stage(
+        hg.Aggregate(v0=agg.first("v")), policy=strict, checkpoint=f"{stage.store.path()}-other"
+    )
+    with pytest.raises(errors.ConfigError, match=r"v0=first\('v'\) depends on the order"):
+        feed(stage, rows[:1])

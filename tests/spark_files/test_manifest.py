@@ -21,6 +21,7 @@ manifests = st.builds(
     files=st.lists(files, max_size=4).map(tuple),
     bases=mappings,
     state_bytes=mappings,
+    state_keys=mappings,
     credit=numbers,
     table=native,
     loop=native,

@@ -23,7 +23,7 @@ from headgate.policies.base import Policy, bytes_moved
 from headgate.policies.guard import Guard
 from headgate.reports.batch_report import BatchReport
 from headgate.reports.load_view import LoadView, fold
-from headgate.routing.table import Table, rescale
+from headgate.routing.table import Table, lost_pieces, rescale
 
 RESCALE = "rescale"
 """The policy name of a plan that the user asked for."""
@@ -145,6 +145,7 @@ class Loop:
                 policy=RESCALE,
                 from_version=self.table.version,
                 moves=moves,
+                unpins=lost_pieces(self.table, channels),
                 channels=None if channels == self.table.channels else channels,
                 cost=float(bytes_moved(self.view, moves)),
                 reason=asked + failed,
@@ -180,6 +181,8 @@ class Loop:
             plan = self.policy.propose(self.view, self.table)
         except Exception as error:
             return None, Refusal(Reason.policy_raised, f"{type(error).__name__}: {error}")
+        if isinstance(plan, Refusal):
+            return None, plan
         if plan is not None and not isinstance(plan, Plan):
             return None, Refusal(
                 Reason.invalid_plan, f"the policy returned a {type(plan).__name__}, not a Plan"

@@ -62,6 +62,10 @@ class Accumulator(ABC):
         """Apply some rows of one bin."""
 
     @abstractmethod
+    def merge(self, table: BinTable, slots: Slots, pieces: Extract) -> None:
+        """Add the state of each row of `pieces` to that of its slot."""
+
+    @abstractmethod
     def answer(self, piece: Extract) -> pa.Array:
         """The output column for the rows of `piece`."""
 
@@ -77,6 +81,9 @@ class Count(Accumulator):
     def update(self, table: BinTable, slots: Slots, order: Slots, chunk: Chunk) -> None:
         valid = chunk.lanes[self.input].valid if self.column is not None else NO_BYTES
         ak.count(slots, order, valid, *self._arrays(table, "n"))
+
+    def merge(self, table: BinTable, slots: Slots, pieces: Extract) -> None:
+        _add(table, slots, pieces, f"{self.name}:n")
 
     def answer(self, piece: Extract) -> pa.Array:
         return pa.array(self._taken(piece, "n")[0])
@@ -95,8 +102,16 @@ class Sum(Accumulator):
 
     def update(self, table: BinTable, slots: Slots, order: Slots, chunk: Chunk) -> None:
         lane = chunk.lanes[self.input]
+        self._step(table, slots, order, lane.data, lane.valid)
+
+    def merge(self, table: BinTable, slots: Slots, pieces: Extract) -> None:
+        self._step(table, slots, np.arange(len(slots)), *self._taken(pieces, "sum", "seen"))
+
+    def _step(
+        self, table: BinTable, slots: Slots, order: Slots, data: NDArray[Any], valid: NDArray[np.uint8]
+    ) -> None:
         step = ak.sum_i64 if self.whole else ak.sum_f64
-        if step(slots, order, lane.data, lane.valid, *self._arrays(table, "sum", "seen")):
+        if step(slots, order, data, valid, *self._arrays(table, "sum", "seen")):
             raise ArithmeticOverflow(
                 f"sum({self.column}) as {self.name!r} passed the range of a bigint; cast {self.column} to decimal(38,0) or double"
             )
@@ -122,6 +137,15 @@ class DecimalSum(Accumulator):
         lane = chunk.lanes[self.input]
         if ak.sum_i128(slots, order, lane.data, lane.valid, *self._arrays(table, "low", "high", "n")):
             raise self._overflow()
+
+    def merge(self, table: BinTable, slots: Slots, pieces: Extract) -> None:
+        low, high, n = self._taken(pieces, "low", "high", "n")
+        some = n > 0
+        pairs = np.column_stack([low, high]).reshape(-1)
+        mine = self._arrays(table, "low", "high", "n")
+        if ak.sum_i128(slots, np.arange(len(slots)), pairs, some.astype(np.uint8), *mine):
+            raise self._overflow()
+        np.add.at(mine[2], slots, n - some)  # each piece was counted as one row
 
     def _overflow(self) -> ArithmeticOverflow:
         function = "mean" if self.mean else "sum"
@@ -182,6 +206,11 @@ class Mean(OfDoubles):
         ak.sum_f64(slots, order, lane.data, lane.valid, *self._arrays(table, "sum", "seen"))
         ak.count(slots, order, lane.valid, *self._arrays(table, "n"))
 
+    def merge(self, table: BinTable, slots: Slots, pieces: Extract) -> None:
+        order = np.arange(len(slots))
+        ak.sum_f64(slots, order, *self._taken(pieces, "sum", "seen"), *self._arrays(table, "sum", "seen"))
+        _add(table, slots, pieces, f"{self.name}:n")
+
     def answer(self, piece: Extract) -> pa.Array:
         total, n = self._taken(piece, "sum", "n")
         return pa.array(total / np.maximum(n, 1), mask=n == 0)
@@ -200,6 +229,11 @@ class Spread(OfDoubles):
     def update(self, table: BinTable, slots: Slots, order: Slots, chunk: Chunk) -> None:
         lane = chunk.lanes[self.input]
         ak.moments(slots, order, lane.data, lane.valid, *self._arrays(table, "n", "mean", "m2"))
+
+    def merge(self, table: BinTable, slots: Slots, pieces: Extract) -> None:
+        ak.merge_moments(
+            slots, *self._taken(pieces, "n", "mean", "m2"), *self._arrays(table, "n", "mean", "m2")
+        )
 
     def answer(self, piece: Extract) -> pa.Array:
         n, m2 = self._taken(piece, "n", "m2")
@@ -225,14 +259,15 @@ class Value(Accumulator):
     def _heap(self, table: BinTable) -> tuple[Any, ...]:
         return (table.header, table.heap, *self._arrays(table, "value.off", "value.len"))
 
-    def _value(self, piece: Extract, valid: NDArray[np.uint8]) -> pa.Array:
+    def _lane(self, piece: Extract, valid: NDArray[np.uint8]) -> LaneColumn:
         if self.kind is Lane.I128:
-            pairs = np.column_stack(self._taken(piece, "low", "high")).reshape(-1)
-            return from_lane(LaneColumn(self.kind, pairs, valid), self.type)
+            return LaneColumn(
+                self.kind, np.column_stack(self._taken(piece, "low", "high")).reshape(-1), valid
+            )
         (value,) = self._taken(piece, "value")
         if self.kind is Lane.BYTES:
-            return from_lane(LaneColumn(self.kind, value[1], valid, value[0]), self.type)
-        return from_lane(LaneColumn(self.kind, value, valid), self.type)
+            return LaneColumn(self.kind, value[1], valid, value[0])
+        return LaneColumn(self.kind, value, valid)
 
 
 class Extreme(Value):
@@ -243,7 +278,12 @@ class Extreme(Value):
         self.largest = largest
 
     def update(self, table: BinTable, slots: Slots, order: Slots, chunk: Chunk) -> None:
-        lane = chunk.lanes[self.input]
+        self._step(table, slots, order, chunk.lanes[self.input])
+
+    def merge(self, table: BinTable, slots: Slots, pieces: Extract) -> None:
+        self._step(table, slots, np.arange(len(slots)), self._lane(pieces, *self._taken(pieces, "seen")))
+
+    def _step(self, table: BinTable, slots: Slots, order: Slots, lane: LaneColumn) -> None:
         (seen,) = self._arrays(table, "seen")
         if self.kind is Lane.BYTES:
             table.run(
@@ -261,7 +301,7 @@ class Extreme(Value):
             step(slots, order, lane.data, lane.valid, *self._arrays(table, "value"), seen, self.largest)
 
     def answer(self, piece: Extract) -> pa.Array:
-        return self._value(piece, self._taken(piece, "seen")[0])
+        return from_lane(self._lane(piece, self._taken(piece, "seen")[0]), self.type)
 
 
 class Edge(Value):
@@ -290,8 +330,15 @@ class Edge(Value):
         else:
             ak.put_fixed(slots, order, chosen, lane.data, *self._arrays(table, "value"), 1, 0)
 
+    def merge(self, table: BinTable, slots: Slots, pieces: Extract) -> None:
+        raise NotImplementedError(f"{self.name} depends on the order of rows, which pieces do not have")
+
     def answer(self, piece: Extract) -> pa.Array:
-        return self._value(piece, (self._taken(piece, "seen")[0] == 2).astype(np.uint8))
+        return from_lane(self._lane(piece, (self._taken(piece, "seen")[0] == 2).astype(np.uint8)), self.type)
+
+
+def _add(table: BinTable, slots: Slots, pieces: Extract, column: str) -> None:
+    np.add.at(table.arrays[column], slots, pieces.columns[column])
 
 
 def numeric(kind: pa.DataType, function: str, column: str) -> None:

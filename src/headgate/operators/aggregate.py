@@ -14,7 +14,7 @@ from headgate.operators.base import BoundOperator, Chunk
 from headgate.state.keys import KeySpec
 from headgate.state.lanes import LaneColumn
 from headgate.state.layout import StateLayout
-from headgate.state.section import Extract
+from headgate.state.section import Extract, extract
 from headgate.state.table import BinTable
 
 
@@ -65,6 +65,9 @@ class BoundAggregate(BoundOperator):
         self.layout = StateLayout(key.is_fixed, tuple(c for part in self.parts for c in part.columns()))
         self.inputs = tuple(dict.fromkeys(p.column for p in self.parts if p.column is not None))
         self.ordered = any(p.ordered for p in self.parts)
+        if self.ordered:
+            names = ", ".join(f"{p.name}={config.aggregates[p.name]!r}" for p in self.parts if p.ordered)
+            self.whole = f"Aggregate cannot split a key, since {names} depends on the order of its rows"
         fields = [*zip(key.names, key.types, strict=True), *((p.name, p.type) for p in self.parts)]
         self.output = pa.schema([pa.field(n, t) for n, t in fields])
         self._types = {c: str(schema.field(c).type) for c in self.inputs}
@@ -86,6 +89,13 @@ class BoundAggregate(BoundOperator):
     ) -> None:
         for part in self.parts:
             part.update(table, slots, order, chunk)
+
+    def merge(self, pieces: Extract) -> Extract:
+        table = BinTable.create(self.layout)
+        slots = table.probe(pieces.keys, np.arange(len(pieces)))
+        for part in self.parts:
+            part.merge(table, slots, pieces)
+        return extract(table, np.arange(table.rows), whole=True)
 
     def key_output(self, touched: Extract) -> pa.RecordBatch | None:
         arrays = [*self.key.decode(touched.keys), *(p.answer(touched) for p in self.parts)]

@@ -93,6 +93,20 @@ def moments(slots, order, data, valid, n, mean, m2):
 
 
 @compiled
+def merge_moments(slots, n_in, mean_in, m2_in, n, mean, m2):
+    """Add the moments of other rows to those of each slot (Chan)."""
+    for i in range(len(slots)):
+        s = slots[i]
+        if n_in[i] == 0:
+            continue
+        total = n[s] + n_in[i]
+        d = mean_in[i] - mean[s]
+        m2[s] += m2_in[i] + d * d * (n[s] * (n_in[i] / total))
+        mean[s] += d * (n_in[i] / total)
+        n[s] = total
+
+
+@compiled
 def extreme_i64(slots, order, data, valid, best, seen, largest):
     """Smallest or largest integer."""
     for i in range(len(slots)):

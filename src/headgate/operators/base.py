@@ -55,6 +55,9 @@ class BoundOperator(ABC):
     is linear. Computation is per unit of time, not per row (PART-E1). Policies such as `rebuild` balance what is not constant.
     """
 
+    whole: str = ""
+    """Why a key's rows must stay together, in words; empty where `merge` can join the state of its pieces."""
+
     @abstractmethod
     def fingerprint(self) -> dict[str, Any]:
         """JSON-ready identity: a checkpoint goes on only under an equal one."""
@@ -72,6 +75,10 @@ class BoundOperator(ABC):
         self, table: BinTable, slots: NDArray[np.int64], order: NDArray[np.int64], chunk: Chunk
     ) -> None:
         """Apply the chunk's rows `order` (all of one bin) to the state rows `slots`."""
+
+    def merge(self, pieces: Extract) -> Extract:
+        """One row for each key, its state that of all the rows that its pieces have seen between them."""
+        raise NotImplementedError(self.whole)
 
     def row_output(self, chunk: Chunk) -> pa.RecordBatch | None:
         """Rows to emit for a chunk, if this operator answers row by row."""

@@ -7,7 +7,7 @@ give it plain memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +21,19 @@ from headgate.state.table import BinTable
 
 
 class ChannelRun:
-    """The state tables that a batch touches, and what it emits. Feed rows, then `finish`."""
+    """The state tables that a batch touches, and what it emits. Feed rows, then `finish`.
 
-    def __init__(self, operator: BoundOperator, open_bin: Callable[[int], BinTable], bins: int) -> None:
-        self.operator, self._open, self._bins = operator, open_bin, bins
+    Bins in `pieces` hold a part of a split key: what they know is emitted once it is merged, and not here.
+    """
+
+    def __init__(
+        self,
+        operator: BoundOperator,
+        open_bin: Callable[[int], BinTable],
+        bins: int,
+        pieces: Container[int] = (),
+    ) -> None:
+        self.operator, self._open, self._bins, self._pieces = operator, open_bin, bins, pieces
         self.tables: dict[int, BinTable] = {}
         self.rows_of_bin = np.zeros(bins, np.int64)
         self.output: list[pa.RecordBatch] = []
@@ -83,8 +92,9 @@ class ChannelRun:
         touched = {
             b: extract(t, t.touched, whole=False) for b, t in sorted(self.tables.items()) if len(t.touched)
         }
-        if touched:
-            emitted = self.operator.key_output(join_extracts(list(touched.values())))
+        whole = [piece for b, piece in touched.items() if b not in self._pieces]
+        if whole:
+            emitted = self.operator.key_output(join_extracts(whole))
             if emitted is not None:
                 self.output.append(emitted)
         return touched

@@ -79,6 +79,7 @@ class BoundHistory(BoundOperator):
     """A history window that knows its types."""
 
     ordered = True
+    whole = "HistoryWindow cannot split a key, since each row's answer needs the rows of its key before it"
     resources = "CLL"  # at most k rows are kept; a row costs at most O(k), whatever the key's frequency
 
     def __init__(self, config: HistoryWindow, key: KeySpec, schema: pa.Schema) -> None:

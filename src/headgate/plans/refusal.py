@@ -19,6 +19,7 @@ class Reason(StrEnum):
     observe_only = "observe_only"
     advise_only = "advise_only"
     nothing_to_do = "nothing_to_do"
+    key_too_hot = "key_too_hot"
 
 
 @dataclass(frozen=True, slots=True)

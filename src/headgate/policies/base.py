@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
+from headgate.ids import Bin, Channel
 from headgate.plans.plan import Plan
+from headgate.plans.refusal import Refusal
 from headgate.reports.load_view import LoadView
 from headgate.routing.table import Move, Table
 
@@ -26,10 +28,16 @@ class Policy(Protocol):
     def initial(self, bins: int, channels: int) -> Table:
         """The table of the first batch."""
 
-    def propose(self, view: LoadView, table: Table) -> Plan | None:
-        """The change that this load calls for under this table; None for nothing."""
+    def propose(self, view: LoadView, table: Table) -> Plan | Refusal | None:
+        """The change that this load calls for under this table; None for nothing, or the named reason why not."""
 
 
 def bytes_moved(view: LoadView, moves: Iterable[Move]) -> int:
     """The state that the moves would carry."""
     return sum(view.bin_bytes.get(move.bin, 0) for move in moves)
+
+
+def movable(table: Table, channel: Channel) -> list[Bin]:
+    """The bins on a channel that may go to any other; the pieces of a split key may not, lest they meet."""
+    pieces = {pin.bin for pins in table.splits.values() for pin in pins}
+    return [bin for bin in table.bins_of(channel) if bin not in pieces]

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from headgate.errors import ConfigError
 from headgate.ids import Bin, Channel
 from headgate.plans.plan import Plan
-from headgate.policies.base import bytes_moved
+from headgate.policies.base import bytes_moved, movable
 from headgate.reports.load_view import LoadView
 from headgate.routing.table import Move, Table
 
@@ -66,7 +66,7 @@ class FluxLoad:
             return None
         before = list(load)
         cost = [view.row_cost_ms(channel) for channel in range(table.channels)]
-        held = [list(table.bins_of(channel)) for channel in range(table.channels)]
+        held = [movable(table, channel) for channel in range(table.channels)]
         moves: list[Move] = []
         for _ in range(self.rounds):
             found = self._round(view, load, cost, held)

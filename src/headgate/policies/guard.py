@@ -74,7 +74,7 @@ class Guard:
             return Refusal(
                 Reason.gain_below_cost, f"gain {plan.gain:.4f} is below min_gain {self.min_gain:.4f}"
             )
-        carried = bytes_moved(view, plan.moves)
+        carried = max(bytes_moved(view, plan.moves), int(plan.cost))  # new pins are in the cost alone
         if self.max_bytes is not None and carried > self.max_bytes:
             return Refusal(Reason.gain_below_cost, f"moves {carried} bytes, max_bytes is {self.max_bytes}")
         if self.max_moves is not None and len(plan.moves) > self.max_moves:

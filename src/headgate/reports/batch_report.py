@@ -34,12 +34,13 @@ class ChannelReport:
 
 @dataclass(frozen=True, slots=True)
 class BinReport:
-    """One bin that was touched in the batch or holds state."""
+    """One bin that was touched in the batch or holds state, with the distinct keys of that state."""
 
     bin: Bin
     rows: int
     busy_ms: float = 0.0
     state_bytes: int = 0
+    keys: int = 0
 
 
 @dataclass(frozen=True, slots=True)

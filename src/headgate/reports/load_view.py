@@ -12,7 +12,8 @@ With basis `busy` the measured time is the bin's own, wherever it runs: right wh
 row and channels do not.
 
 Law: the load of a channel is computed from bins under a table, never from where the rows were; so a move that
-was decided but not yet seen counts at once (no ping-pong), and so does a pin, through the hot key's rows.
+was decided but not yet seen counts at once (no ping-pong), and so does a pin, through the hot key's rows, and a
+split, as equal pieces.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class LoadView:
     reports: int = 0
     bin_work: Mapping[Bin, float] = field(default_factory=dict)
     bin_bytes: Mapping[Bin, int] = field(default_factory=dict)
+    bin_keys: Mapping[Bin, int] = field(default_factory=dict)
     channel_cost_ms: Mapping[Channel, float] = field(default_factory=dict)
     hot_keys: tuple[HotKey, ...] = ()
     pinned: Mapping[Bin, int] = field(default_factory=dict)
@@ -75,19 +77,25 @@ class LoadView:
         """The same knowledge under another table: moves, pins and unpins counted as if already seen."""
         work = dict(self.bin_work)
         now = {pin.bin: pin.hash for pin in table.pins}
-        for bin, key_hash in self.pinned.items():
-            if now.get(bin) != key_hash:
-                home = table.home_bin(key_hash)
-                work[home] = work.get(home, 0.0) + work.pop(bin, 0.0)
+        old, new = _by_hash(self.pinned), _by_hash(now)
         hot_rows = {key.hash: key.rows for key in self.hot_keys}
-        for bin, key_hash in now.items():
-            if self.pinned.get(bin) != key_hash and bin not in work:
-                home = table.home_bin(key_hash)
-                share = min(hot_rows.get(key_hash, 0) * self._work_per_row(home, table), work.get(home, 0.0))
+        for key_hash in sorted(h for h in old.keys() | new.keys() if old.get(h) != new.get(h)):
+            home, pieces = table.home_bin(key_hash), new.get(key_hash, ())
+            if key_hash in old:
+                share = sum(work.pop(bin, 0.0) for bin in old[key_hash])
+            elif any(bin in work for bin in pieces):
+                continue  # measured already
+            else:
+                rows = hot_rows.get(key_hash, 0) * self._work_per_row(home, table)
+                share = min(rows, work.get(home, 0.0))
                 work[home] = work.get(home, 0.0) - share
-                work[bin] = share
+            for bin in pieces:
+                work[bin] = share / len(pieces)
+            if not pieces:
+                work[home] = work.get(home, 0.0) + share
         sizes = {bin: self.bin_bytes.get(bin, 0) for bin in work}
-        seen = replace(self, bin_work=work, bin_bytes=sizes, pinned=now)
+        keys = {bin: self.bin_keys.get(bin, 0) for bin in work}
+        seen = replace(self, bin_work=work, bin_bytes=sizes, bin_keys=keys, pinned=now)
         loads = [0.0] * table.channels
         for bin, load in seen.bin_loads(table).items():
             loads[table.channel_of[bin]] += load
@@ -108,6 +116,7 @@ class LoadView:
                 "bin": bins,
                 "work": [self.bin_work.get(bin, 0.0) for bin in bins],
                 "state_bytes": [self.bin_bytes.get(bin, 0) for bin in bins],
+                "keys": [self.bin_keys.get(bin, 0) for bin in bins],
             },
             "channels": {
                 "channel": channels,
@@ -128,6 +137,7 @@ class LoadView:
             reports=data["reports"],
             bin_work=_pairs(bins["bin"], bins["work"]),
             bin_bytes=_pairs(bins["bin"], bins["state_bytes"]),
+            bin_keys=_pairs(bins["bin"], bins["keys"]),
             channel_cost_ms=_pairs(channels["channel"], channels["cost_ms"]),
             hot_keys=records_of(HotKey, data["hot_keys"]),
             pinned=dict(data["pinned"]),
@@ -138,7 +148,8 @@ class LoadView:
 def fold(view: LoadView, report: BatchReport, table: Table) -> LoadView:
     """The next view: the report smoothed in, then seen under `table`, the newest table decided.
 
-    Bins absent from the report had no rows: their work decays. State bytes are a level, so the last is taken.
+    Bins absent from the report had no rows: their work decays. State bytes and keys are levels, so the last
+    are taken.
     Cost: one pass over the bins known and the bins reported.
     """
     alpha = 1.0 if view.reports == 0 else view.alpha
@@ -147,6 +158,7 @@ def fold(view: LoadView, report: BatchReport, table: Table) -> LoadView:
     else:
         work_seen = {one.bin: float(one.rows) for one in report.bins}
     bytes_seen = {one.bin: int(one.state_bytes) for one in report.bins}
+    keys_seen = {one.bin: int(one.keys) for one in report.bins}
     before = {bin: work for bin, work in view.bin_work.items() if bin < table.hash_bins or bin in view.pinned}
     bins = sorted(before.keys() | work_seen.keys())
     return replace(
@@ -154,9 +166,18 @@ def fold(view: LoadView, report: BatchReport, table: Table) -> LoadView:
         reports=view.reports + 1,
         bin_work=_smooth(before, work_seen, bins, alpha),
         bin_bytes={bin: bytes_seen.get(bin, 0) for bin in bins},
+        bin_keys={bin: keys_seen.get(bin, 0) for bin in bins},
         channel_cost_ms=_costs(view, report, table.channels),
         hot_keys=report.hot_keys,
     ).under(table)
+
+
+def _by_hash(pinned: Mapping[Bin, int]) -> dict[int, tuple[Bin, ...]]:
+    """The bins of each pinned key: one, or the pieces over which it is split."""
+    found: dict[int, tuple[Bin, ...]] = {}
+    for bin in sorted(pinned):
+        found[pinned[bin]] = (*found.get(pinned[bin], ()), bin)
+    return found
 
 
 def _costs(view: LoadView, report: BatchReport, channels: int) -> dict[Channel, float]:

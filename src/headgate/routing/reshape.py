@@ -1,8 +1,10 @@
 """What a change of pins does to bins: which keys' state goes where.
 
-Pinning a key takes its state out of its hash bin into a bin of its own; unpinning puts it back. Moves need
-nothing of this: they change a bin's reader, not its content. Law: every key is in exactly one bin before and
-after, and the rows of a reshaped bin are those of its sources, each taken once.
+Pinning a key takes its state out of its hash bin into a bin of its own; unpinning puts it back. A key that is
+split keeps its state in one piece, the others start empty; what pieces that go hold is merged into one that
+stays, so a bin may have several sources with the same key. Moves need nothing of this: they change a bin's
+reader, not its content. Law: the rows of a reshaped bin are those of its sources, and every row of every old
+bin is taken exactly once.
 """
 
 from __future__ import annotations
@@ -31,20 +33,28 @@ def reshaped(old: Table, new: Table) -> dict[Bin, tuple[Source, ...]]:
     >>> sorted(reshaped(old, new))
     [2, 4]
     """
-    before = {pin.hash: pin.bin for pin in old.pins}
-    after = {pin.hash: pin.bin for pin in new.pins}
-    changed = {h for h in before.keys() | after.keys() if before.get(h) != after.get(h)}
+    before = {h: tuple(pin.bin for pin in pins) for h, pins in old.pinned.items()}
+    after = {h: tuple(pin.bin for pin in pins) for h, pins in new.pinned.items()}
+    changed = sorted(h for h in before.keys() | after.keys() if before.get(h) != after.get(h))
     out: dict[Bin, tuple[Source, ...]] = {}
-    homes = sorted({new.home_bin(h) for h in changed})
-    for home in homes:
-        mine = {h for h in changed if new.home_bin(h) == home}
-        leaving = frozenset(h for h in mine if h not in before and h in after)
-        coming = [
-            Source(before[h], frozenset([h]), False) for h in sorted(mine) if h in before and h not in after
-        ]
+    for home in sorted({new.home_bin(h) for h in changed}):
+        mine = [h for h in changed if new.home_bin(h) == home]
+        leaving = frozenset(h for h in mine if h not in before)
+        coming = [_only(h, bin) for h in mine if h not in after for bin in before[h]]
         if leaving or coming:
             out[home] = (Source(home, leaving, True), *coming)
-    for h in sorted(changed):
-        if h in after:
-            out[after[h]] = (Source(before.get(h, new.home_bin(h)), frozenset([h]), False),)
+    for h in changed:
+        was, now = before.get(h, (new.home_bin(h),)), after.get(h, ())
+        heir = next((bin for bin in now if bin in was), now[0] if now else None)
+        for bin in now:
+            if bin == heir:
+                taken = (*((bin,) if bin in was else ()), *(b for b in was if b not in now))
+                if taken != (bin,):
+                    out[bin] = tuple(_only(h, b) for b in taken)
+            elif bin not in was:
+                out[bin] = ()
     return out
+
+
+def _only(key_hash: int, bin: Bin) -> Source:
+    return Source(bin, frozenset([key_hash]), False)

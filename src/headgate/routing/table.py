@@ -27,7 +27,10 @@ _MIX = 0x9E3779B1  # odd, so that multiplying by it modulo 2^32 permutes the bin
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A hot key with a bin of its own: its signed 64-bit hash, the bin, and a label for people."""
+    """A hot key with a bin of its own: its signed 64-bit hash, the bin, and a label for people.
+
+    Several pins with one hash are the *pieces* of a split key: its rows are spread over them.
+    """
 
     hash: int
     bin: Bin
@@ -49,7 +52,8 @@ class Table:
 
     `assignment[b]` is the channel of hash bin `b`; after the `hash_bins` of those comes one entry for each
     pin, in the order of `pins`, which is by bin id. So pinned ids may have holes, and every bin still has
-    exactly one channel (Law 1): a table that breaks this cannot be made.
+    exactly one channel (Law 1): a table that breaks this cannot be made. The pieces of a split key are on
+    different channels, so that a row's key and channel give its bin.
 
     >>> table = Table.uniform(8, 2)
     >>> table.bins_of(1)
@@ -76,8 +80,6 @@ class Table:
             raise ConfigError(
                 f"pinned bin {pinned[0]} is a hash bin: give it an id of {self.hash_bins} or more"
             )
-        if len({pin.hash for pin in self.pins}) < len(pinned):
-            raise ConfigError(f"a key is pinned twice among bins {pinned}: unpin the older one first")
         bad_hash = [pin for pin in self.pins if not -(2**63) <= pin.hash < 2**63]
         if bad_hash:
             raise ConfigError(f"{bad_hash[0]} has a hash outside the signed 64-bit range")
@@ -90,6 +92,12 @@ class Table:
             if not 0 <= channel < self.channels:
                 raise ConfigError(
                     f"bin {bin} is on channel {channel}, outside 0..{self.channels - 1}: move it"
+                )
+        for pins in self.splits.values():
+            places = [self.channel_of[pin.bin] for pin in pins]
+            if len(set(places)) < len(places):
+                raise ConfigError(
+                    f"the pieces of key {pins[0].label or pins[0].hash} must be on different channels, and are on {places}"
                 )
 
     @classmethod
@@ -149,27 +157,60 @@ class Table:
         used = {pin.bin for pin in self.pins}
         return tuple(islice((bin for bin in count(self.hash_bins) if bin not in used), number))
 
-    def bin_of_hash(self, hashes: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-        """The bin of each key hash; depends on the hash and the table alone (Law 4)."""
+    @cached_property
+    def pinned(self) -> Mapping[int, tuple[Pin, ...]]:
+        """The pins of each pinned key hash, ascending by bin: one, or the pieces of a split key."""
+        found: dict[int, list[Pin]] = {}
+        for pin in self.pins:
+            found.setdefault(pin.hash, []).append(pin)
+        return {key_hash: tuple(pins) for key_hash, pins in found.items()}
+
+    @cached_property
+    def splits(self) -> Mapping[int, tuple[Pin, ...]]:
+        """The keys with more than one piece."""
+        return {key_hash: pins for key_hash, pins in self.pinned.items() if len(pins) > 1}
+
+    def bin_of_hash(
+        self, hashes: npt.NDArray[np.int64], channel: Channel | None = None
+    ) -> npt.NDArray[np.int32]:
+        """The bin of each key hash; depends on the hash and the table alone (Law 4).
+
+        Of a split key it is the piece on `channel`, where its rows have arrived; else the first.
+        """
         bins = np.mod(hashes, np.int64(self.hash_bins)).astype(np.int32)
         if self.pins:
-            pin_hashes, pin_bins, _ = self._pin_arrays
+            pin_hashes, pin_bins = self._pin_arrays
+            if self.splits and channel is not None:
+                pin_bins = pin_bins.copy()
+                for key_hash, pins in self.splits.items():
+                    for pin in pins:
+                        if self.channel_of[pin.bin] == channel:
+                            pin_bins[np.searchsorted(pin_hashes, key_hash)] = pin.bin
             place = np.minimum(np.searchsorted(pin_hashes, hashes), len(pin_hashes) - 1)
             pinned = pin_hashes[place] == hashes
             bins[pinned] = pin_bins[place[pinned]]
         return bins
 
-    def channel_of_hash(self, hashes: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-        """The channel of each key hash."""
-        return self._pin_arrays[2][self.bin_of_hash(hashes)]
-
-    @cached_property
-    def _pin_arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        by_hash = sorted(self.pins, key=lambda pin: pin.hash)
+    def channel_of_hash(
+        self, hashes: npt.NDArray[np.int64], spread: npt.NDArray[np.int64] | None = None
+    ) -> npt.NDArray[np.int32]:
+        """The channel of each key hash; `spread` is a hash of the whole row, which picks a split key's piece."""
         channels = np.full(self.bins[-1] + 1, -1, dtype=np.int32)
         channels[list(self.bins)] = self.assignment
-        hashes = np.array([pin.hash for pin in by_hash], dtype=np.int64)
-        return hashes, np.array([pin.bin for pin in by_hash], dtype=np.int32), channels
+        found = channels[self.bin_of_hash(hashes)]
+        if spread is None:
+            return found
+        for key_hash, pins in self.splits.items():
+            mine = hashes == key_hash
+            pieces = np.array([self.channel_of[pin.bin] for pin in pins], dtype=np.int32)
+            found[mine] = pieces[np.mod(spread[mine], len(pieces))]
+        return found
+
+    @cached_property
+    def _pin_arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+        hashes = sorted(self.pinned)
+        bins = [self.pinned[key_hash][0].bin for key_hash in hashes]
+        return np.array(hashes, dtype=np.int64), np.array(bins, dtype=np.int32)
 
     def to_json(self) -> dict[str, Any]:
         """JSON-native values in a stable order."""
@@ -201,14 +242,17 @@ def rescale(table: Table, channels: int, bin_load: Mapping[Bin, float] | None = 
     While a removed channel holds a bin, or a count is more than one off the mean, one bin goes from a removed
     (else the fullest) channel to the emptiest. Each move mends one excess and one lack while both exist, so
     there are exactly max(total excess, total lack) of them, and no plan has fewer. Pinned bins stay, but
-    those of removed channels go to the channel with the least `bin_load` (without loads: the fewest pins).
+    those of removed channels go to the channel with the least `bin_load` (without loads: the fewest pins);
+    `lost_pieces` do not move: unpin them.
     """
     _check_size(table.hash_bins, channels)
     load = bin_load or {}
     held: list[list[Bin]] = [[] for _ in range(max(channels, table.channels))]
     pinned: list[list[Bin]] = [[] for _ in held]
+    lost = set(lost_pieces(table, channels))
     for bin, channel in table.items():
-        (held if bin < table.hash_bins else pinned)[channel].append(bin)
+        if bin not in lost:
+            (held if bin < table.hash_bins else pinned)[channel].append(bin)
     moves: list[Move] = []
     kept, removed = range(channels), range(channels, len(held))
     while True:
@@ -230,6 +274,15 @@ def rescale(table: Table, channels: int, bin_load: Mapping[Bin, float] | None = 
             pinned[target].append(bin)
             moves.append(Move(bin, donor, target))
     return tuple(moves)
+
+
+def lost_pieces(table: Table, channels: int) -> tuple[Bin, ...]:
+    """The pieces of split keys that fewer channels leave without a place; each such key keeps one piece at least."""
+    lost: list[Bin] = []
+    for pins in table.splits.values():
+        gone = [pin.bin for pin in pins if table.channel_of[pin.bin] >= channels]
+        lost += gone if len(gone) < len(pins) else gone[1:]
+    return tuple(sorted(lost))
 
 
 def _check_size(bins: int, channels: int) -> None:

@@ -11,26 +11,27 @@ from __future__ import annotations
 import json
 import time
 import traceback
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from headgate.errors import HeadgateError
 from headgate.operators.base import BoundOperator
 from headgate.operators.channel_run import ChannelRun
 from headgate.routing.reshape import Source
 from headgate.routing.table import Table
-from headgate.spark import state_file
+from headgate.spark import split_keys, state_file
 from headgate.spark.bin_cache import BinCache, executor_identity
 from headgate.spark.exchange import ORDER, hashes_of
 from headgate.spark.manifest import Manifest
+from headgate.spark.output import write_parquet
 from headgate.spark.store import Store
 from headgate.spark.types import conform
-from headgate.state.section import Extract, apply, extract, take
+from headgate.state.section import Extract, apply, extract, join_extracts, take
 from headgate.state.table import BinTable
 
 REPORT = "report string"
@@ -76,18 +77,19 @@ class _Attempt:
         self.name = f"{task.batch:012d}-{channel:05d}-{task.run}-{attempt}"
         self.cache = BinCache.of(task.stage, task.operator.layout)
         self.mine = set(task.table.bins_of(channel))
+        self.pieces = {pin.bin for pins in task.table.splits.values() for pin in pins} & self.mine
         self.rebuilt = 0
         self.idle = 0.0
 
     def work(self, batches: Iterator[pa.RecordBatch]) -> dict[str, Any]:
         started = time.perf_counter()
         task = self.task
-        run = ChannelRun(task.operator, self._open, task.table.bins[-1] + 1)
+        run = ChannelRun(task.operator, self._open, task.table.bins[-1] + 1, self.pieces)
         rows = 0
         try:
             for chunk in self._chunks(batches):
                 hashes = hashes_of(chunk, task.operator.key)
-                run.feed(chunk, hashes, task.table.bin_of_hash(hashes))
+                run.feed(chunk, hashes, task.table.bin_of_hash(hashes, self.channel))
                 rows += chunk.num_rows
             report = self._write(run)
         finally:
@@ -136,10 +138,29 @@ class _Attempt:
         return table
 
     def _rebuild(self, b: int, table: BinTable) -> None:
-        """Read a bin back from its chain of files, or from those of the bins that it is made of."""
-        for source in self.task.reshaped.get(b, (Source(b, frozenset(), True),)):
-            for piece in self._chain(source.bin):
-                apply(table, piece if not source.hashes else _part(piece, source))
+        """Read a bin back from its chain of files, or from those of the bins that it is made of.
+
+        Pieces of a split key that come together are merged.
+        """
+        sources = self.task.reshaped.get(b, (Source(b, frozenset(), True),))
+        seen = Counter(source.hashes for source in sources if not source.without)
+        for source in sources:
+            if source.without or seen[source.hashes] == 1:
+                self._read(source, table)
+        for hashes in (hashes for hashes, times in seen.items() if times > 1):
+            apply(table, self._merged([source for source in sources if source.hashes == hashes]))
+
+    def _merged(self, sources: list[Source]) -> Extract:
+        found = []
+        for source in sources:
+            table = BinTable.create(self.task.operator.layout)
+            self._read(source, table)
+            found.append(extract(table, np.arange(table.rows), whole=True))
+        return self.task.operator.merge(join_extracts(found))
+
+    def _read(self, source: Source, table: BinTable) -> None:
+        for piece in self._chain(source.bin):
+            apply(table, piece if not source.hashes else _part(piece, source))
 
     def _chain(self, b: int) -> Iterator[Extract]:
         committed = self.task.committed
@@ -150,7 +171,7 @@ class _Attempt:
     def _write(self, run: ChannelRun) -> dict[str, Any]:
         """Write what changed and what is emitted, and settle the cache on it."""
         task, layout = self.task, self.task.operator.layout
-        snapshots = sorted((task.snapshots | task.reshaped.keys()) & self.mine)
+        snapshots = sorted((task.snapshots | task.reshaped.keys()) & self.mine | self.pieces)
         for b in snapshots:
             run.table(b)
         hot = run.hot_keys(HOT_KEYS)
@@ -169,7 +190,7 @@ class _Attempt:
         output = ""
         if out_rows:
             output = f"{task.batch:012d}/part-{self.name}.parquet"
-            _write_parquet(task.output, output, pa.Table.from_batches(run.output))
+            write_parquet(task.output, output, pa.Table.from_batches(run.output))
         if pieces:
             self.cache.settle(run.tables, name)
         bins = sorted(run.tables)
@@ -181,6 +202,7 @@ class _Attempt:
             "delta_bytes": sum(p.nbytes for p in touched.values()),
             "output": output,
             "out_rows": out_rows,
+            "pieces": {str(p.bin): split_keys.packed(p.rows, layout) for p in pieces if p.bin in self.pieces},
             "hot": [hot[0].tolist(), hot[1].tolist(), hot[2]],
             "touched": {
                 "bin": bins,
@@ -195,10 +217,3 @@ def _part(piece: Extract, source: Source) -> Extract:
     """The rows of a piece that a reshaped bin takes."""
     chosen = np.isin(piece.keys.hashes, np.fromiter(source.hashes, np.int64))
     return take(piece, np.flatnonzero(chosen != source.without))
-
-
-def _write_parquet(store: Store, name: str, table: pa.Table) -> None:
-    sink = pa.BufferOutputStream()
-    text = [f.name for f in table.schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
-    pq.write_table(table, sink, use_dictionary=text, compression="snappy")
-    store.write(name, [sink.getvalue()])

@@ -20,7 +20,7 @@ from headgate.routing.table import Table
 from headgate.spark.anchor import CHANNEL
 from headgate.state.keys import KeySpec
 
-HASH, ORDER = "__headgate_hash", "__headgate_order"
+HASH, ORDER, SPREAD = "__headgate_hash", "__headgate_order", "__headgate_spread"
 
 
 def quoted(name: str) -> Column:
@@ -59,8 +59,18 @@ def hash_of(key: KeySpec) -> Column:
     return F.xxhash64(*columns)
 
 
-def channel_of(h: Column, table: Table) -> Column:
-    """The channel of a key hash under a table, as a column expression.
+def spread_of(df: DataFrame) -> Column:
+    """A hash of the whole row, which picks the piece of a split key: rows alike in every column go the same way.
+
+    Columns that Spark cannot hash (maps, variants) are left out.
+    """
+    kinds = ("map<", "variant", "interval")
+    names = [f.name for f in df.schema if not any(k in f.dataType.simpleString() for k in kinds)]
+    return F.xxhash64(*(quoted(name) for name in names))
+
+
+def channel_of(h: Column, table: Table, spread: Column | None = None) -> Column:
+    """The channel of a key hash under a table, as a column expression; `spread` picks a split key's piece.
 
     The table goes in as one string literal that the optimizer folds to an array: one call across the bridge
     however many bins there are, and no new generated code when it changes. Pins are looked up among the few
@@ -73,14 +83,18 @@ def channel_of(h: Column, table: Table) -> Column:
         return channel
     hashes: list[list[str]] = [[] for _ in range(table.hash_bins)]
     targets: list[list[str]] = [[] for _ in range(table.hash_bins)]
-    for pin in table.pins:
-        home = table.home_bin(pin.hash)
-        hashes[home].append(str(pin.hash))
-        targets[home].append(str(table.channel_of[pin.bin]))
+    for key_hash, pins in table.pinned.items():
+        home = table.home_bin(key_hash)
+        hashes[home].append(str(key_hash))
+        pieces = [str(table.channel_of[pin.bin]) for pin in pins]
+        targets[home].append(pieces[0] if spread is None else f"[{','.join(pieces)}]")
     place = F.array_position(F.get(_nested(hashes, "bigint"), hash_bin), h)
-    return F.when(
-        place > 0, F.get(F.get(_nested(targets, "int"), hash_bin), (place - 1).cast("int"))
-    ).otherwise(channel)
+    found = F.get(
+        F.get(_nested(targets, "int" if spread is None else "array<int>"), hash_bin), (place - 1).cast("int")
+    )
+    if spread is not None:
+        found = F.get(found, F.pmod(spread, F.size(found)).cast("int"))
+    return F.when(place > 0, found).otherwise(channel)
 
 
 def _folded(text: str, kind: str) -> Column:
@@ -117,7 +131,8 @@ class Exchange:
 
     def _channel(self, table: Table) -> Column:
         if self._made is None or self._made[0] != table.version:
-            self._made = (table.version, channel_of(self._hash, table))
+            spread = F.col(SPREAD) if table.splits else None
+            self._made = (table.version, channel_of(self._hash, table, spread))
         return self._made[1]
 
     def routed(self, df: DataFrame, table: Table, anchor: DataFrame | None = None) -> DataFrame:
@@ -126,11 +141,12 @@ class Exchange:
         Bound to an `anchor`, every partition prefers the executor that holds its anchor block; that adds no
         shuffle.
         """
-        sent = df.select(*self._columns)
+        names = [f"c{i}" for i in range(len(self._columns))]
+        sent = df.select(*self._columns, *([spread_of(df).alias(SPREAD)] if table.splits else []))
         if anchor is None:
-            return sent.repartitionById(table.channels, self._channel(table))
-        sent = sent.withColumn(CHANNEL, self._channel(table)).repartitionById(table.channels, F.col(CHANNEL))
-        names = [n for n in sent.columns if n != CHANNEL]
+            return sent.repartitionById(table.channels, self._channel(table)).select(*names)
+        sent = sent.withColumn(CHANNEL, self._channel(table)).select(*names, CHANNEL)
+        sent = sent.repartitionById(table.channels, F.col(CHANNEL))
         return sent.join(anchor.hint("shuffle_hash"), CHANNEL).select(*names)
 
 

@@ -54,6 +54,7 @@ class Manifest:
     files: tuple[StateFile, ...] = ()
     bases: Mapping[int, int] = field(default_factory=dict)
     state_bytes: Mapping[int, int] = field(default_factory=dict)
+    state_keys: Mapping[int, int] = field(default_factory=dict)
     credit: int = 0
     earned: int = 0
     """Bytes of deltas that this batch wrote: what it added to the credit for snapshots."""
@@ -81,6 +82,7 @@ class Manifest:
             "files": [f.to_json() for f in self.files],
             "bases": _columns(self.bases),
             "state_bytes": _columns(self.state_bytes),
+            "state_keys": _columns(self.state_keys),
             "credit": self.credit,
             "earned": self.earned,
             "table": self.table,
@@ -115,6 +117,7 @@ class Manifest:
                 "files": tuple(StateFile.from_json(f) for f in body["files"]),
                 "bases": dict(zip(*body["bases"], strict=True)),
                 "state_bytes": dict(zip(*body["state_bytes"], strict=True)),
+                "state_keys": dict(zip(*body["state_keys"], strict=True)),
                 "output": tuple(body["output"]),
             }
         )

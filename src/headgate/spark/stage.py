@@ -37,13 +37,14 @@ from headgate.policies import get as get_policy
 from headgate.reports.batch_report import BatchReport
 from headgate.routing.reshape import reshaped
 from headgate.routing.table import Table
-from headgate.spark import sinks
+from headgate.spark import sinks, split_keys
 from headgate.spark.anchor import Anchor
 from headgate.spark.channel_task import REPORT, ChannelTask
 from headgate.spark.checkpoint import Checkpoint, starts_journal
 from headgate.spark.exchange import Exchange, routed_schema
 from headgate.spark.manifest import Manifest, StateFile, live_files
 from headgate.spark.measured import batch_report
+from headgate.spark.output import write_parquet
 from headgate.spark.status import Status
 from headgate.spark.store import Store
 from headgate.spark.types import arrow_schema
@@ -164,7 +165,7 @@ class Stage:
         spec = KeySpec(self.key, tuple(source.field(n).type for n in self.key))
         operator = self.operator.bind(spec, source)
         if isinstance(self.policy, Rebuild):
-            self.policy = self.policy.fitted(operator.resources)
+            self.policy = self.policy.fitted(operator.resources, whole=operator.whole)
         identity = {
             "key": [[n, str(t)] for n, t in zip(spec.names, spec.types, strict=True)],
             "bins": self.bins,
@@ -211,6 +212,7 @@ class Stage:
         )
         self._staged.make(f"{batch:012d}")
         answers = self._run_job(df, bound.exchange, table, task)
+        output = self._output(batch, answers, operator)
         self._reached("computed")
         report = batch_report(batch, table, answers, last, 1e3 * (time.perf_counter() - started))
         before = loop.snapshot()
@@ -223,7 +225,7 @@ class Stage:
                 decision.refusal.detail,
             )
         self._reached("decided")
-        manifest = self._manifest(batch, table, answers, last, credit, report, decision, before, loop)
+        manifest = self._manifest(batch, table, answers, last, credit, report, decision, before, loop, output)
         bound.checkpoint.commit(manifest)
         self._last = (report, decision)
         self._reached("committed")
@@ -264,6 +266,16 @@ class Stage:
         self._anchor.observe([a["executor"] for a in answers])
         return answers
 
+    def _output(self, batch: int, answers: list[dict[str, Any]], operator: BoundOperator) -> tuple[str, ...]:
+        """The output files of a batch: one of each channel, and one of the split keys."""
+        written = tuple(a["output"] for a in answers if a["output"])
+        merged = split_keys.merged_output(answers, operator)
+        if merged is None:
+            return written
+        name = f"{batch:012d}/part-{batch:012d}-split-{self._run}.parquet"
+        write_parquet(self._staged, name, pa.Table.from_batches([merged]))
+        return (*written, name)
+
     def _manifest(
         self,
         batch: int,
@@ -275,19 +287,24 @@ class Stage:
         decision: Decision,
         before: dict[str, Any],
         loop: Loop,
+        output: tuple[str, ...],
     ) -> Manifest:
         bases = dict(last.bases) if last else {}
         sizes = dict(last.state_bytes) if last else {}
+        keys = dict(last.state_keys) if last else {}
         written = [StateFile(a["file"], batch, frozenset(a["bins"])) for a in answers if a["file"]]
         for answer in answers:
             for b in answer["bins"]:
                 bases.setdefault(b, batch)
             bases.update(dict.fromkeys(answer["snapshots"], batch))
-            sizes.update(zip(answer["touched"]["bin"], answer["touched"]["state_bytes"], strict=True))
+            touched = answer["touched"]
+            sizes.update(zip(touched["bin"], touched["state_bytes"], strict=True))
+            keys.update(zip(touched["bin"], touched["keys"], strict=True))
         earned = sum(a["delta_bytes"] for a in answers)
         for gone in bases.keys() - set(table.bins):
             del bases[gone]
             sizes.pop(gone, None)
+            keys.pop(gone, None)
         return Manifest(
             batch=batch,
             run=self._run,
@@ -295,11 +312,12 @@ class Stage:
             files=live_files((*(last.files if last else ()), *written), bases),
             bases=bases,
             state_bytes=sizes,
+            state_keys=keys,
             credit=credit + earned,
             earned=earned,
             table=table.to_json(),
             loop=loop.snapshot(),
-            output=tuple(a["output"] for a in answers if a["output"]),
+            output=output,
             journal=journal.encode(report, decision, start=before if starts_journal(batch) else None),
         )
 

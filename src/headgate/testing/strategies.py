@@ -20,12 +20,13 @@ def tables(
     max_pins: int = 4,
     version: int | None = None,
 ) -> Table:
-    """Any table: any assignment (channels may be empty), pins with holes between their bins."""
+    """Any table: any assignment (channels may be empty), pins with holes between their bins, keys split."""
     hash_bins = draw(st.integers(1, max_bins))
     channels = draw(st.integers(1, max_channels))
     hashes = draw(st.lists(key_hashes, max_size=max_pins, unique=True))
+    hashes += draw(st.lists(st.sampled_from(hashes), max_size=channels - 1)) if hashes else []
     ids = st.lists(
-        st.integers(hash_bins, hash_bins + 3 * max_pins),
+        st.integers(hash_bins, hash_bins + 3 * (max_pins + max_channels)),
         min_size=len(hashes),
         max_size=len(hashes),
         unique=True,
@@ -33,6 +34,10 @@ def tables(
     pins = tuple(Pin(key, bin, f"key{bin}") for key, bin in zip(hashes, sorted(draw(ids)), strict=True))
     size = hash_bins + len(pins)
     assignment = draw(st.lists(st.integers(0, channels - 1), min_size=size, max_size=size))
+    for at, pin in enumerate(pins):
+        siblings = [assignment[hash_bins + b] for b in range(at) if pins[b].hash == pin.hash]
+        free = [channel for channel in range(channels) if channel not in siblings]
+        assignment[hash_bins + at] = draw(st.sampled_from(free))
     return Table(
         version=draw(st.integers(0, 9)) if version is None else version,
         from_batch=0,

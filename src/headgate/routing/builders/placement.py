@@ -90,9 +90,10 @@ def place(
     tail: Tail = "move",
     speeds: Floats | None = None,
     unpin_below: float = 0.5,
+    fixed: Floats | None = None,
     max_steps: int = 2000,
 ) -> Placement:
-    """Decide pins and bins for ``channels`` channels.
+    """Decide pins and bins for ``channels`` channels. ``fixed`` is the rows that each has anyway.
 
     Keys whose share is at least delta (Eq. 17) are pinned; a pinned key is let go when it falls below
     ``unpin_below * delta``, so that keys near the threshold do not flap. Bins on channels that are going
@@ -109,14 +110,14 @@ def place(
     build = builder(algorithm)
     if tail not in ("ignore", "see", "move"):
         raise ValueError(f"tail is 'ignore', 'see' or 'move', got {tail!r}")
-    view = _view(hot, bins, channels, goal, speeds, unpin_below)
+    view = _view(hot, bins, channels, goal, speeds, unpin_below, fixed)
     bin_channel = _spread_orphans(view, channels)
     present = np.where(view.pin_old >= 0, view.pin_old, bin_channel[view.pin_bin])
     if tail == "move":
         pins, bin_channel = _together(view, channels, present, bin_channel, goal, build, max_steps)
     else:
-        base = channel_loads(view.bin_loads, bin_channel, channels) if tail == "see" else None
-        pins = build(_pin_problem(view, channels, goal, present, base)).channel
+        seen = channel_loads(view.bin_loads, bin_channel, channels) if tail == "see" else 0.0
+        pins = build(_pin_problem(view, channels, goal, present, view.fixed_loads + seen)).channel
     return _summary(view, pins, bin_channel, channels, goal)
 
 
@@ -137,11 +138,19 @@ class _View:
     bin_loads: Floats
     bin_old: Ints
     speeds: Floats
+    fixed: Floats
+    fixed_loads: Floats
     total: float
 
 
 def _view(
-    hot: Hot, bins: Bins, channels: int, goal: Objective, speeds: Floats | None, unpin_below: float
+    hot: Hot,
+    bins: Bins,
+    channels: int,
+    goal: Objective,
+    speeds: Floats | None,
+    unpin_below: float,
+    fixed: Floats | None,
 ) -> _View:
     bin_rows = np.array(bins.rows, dtype=np.float64)
     bin_old = np.asarray(bins.channel, dtype=np.int64)
@@ -152,7 +161,10 @@ def _view(
     keys, rows = np.asarray(hot.key, np.int64), np.asarray(hot.rows, np.float64)
     home, pinned_to = np.asarray(hot.bin, np.int64), np.asarray(hot.pinned_to, np.int64)
     pinned = pinned_to >= 0
-    total = float(bin_rows.sum() + rows[pinned].sum())
+    anyway = np.zeros(channels) if fixed is None else np.asarray(fixed, dtype=np.float64)
+    if anyway.shape != (channels,):
+        raise ValueError(f"fixed must have a number for each of {channels} channels, got {anyway}")
+    total = float(bin_rows.sum() + rows[pinned].sum() + anyway.sum())
     share = rows / total if total > 0 else np.zeros_like(rows)
     delta = 1.0
     if channels > 1:
@@ -183,6 +195,10 @@ def _view(
         bin_loads=_bin_loads(bin_share, bins.keys, goal),
         bin_old=bin_old,
         speeds=speed / speed.mean(),
+        fixed=anyway / total if total > 0 else anyway,
+        fixed_loads=goal.resources.loads(anyway / total) * (anyway > 0)
+        if total > 0
+        else np.zeros((3, channels)),
         total=total,
     )
 
@@ -198,7 +214,8 @@ def _spread_orphans(view: _View, channels: int) -> Ints:
     channel = view.bin_old.copy()
     orphans = np.flatnonzero(channel >= channels)
     stay = channel < channels
-    filled = np.bincount(channel[stay], weights=view.bin_share[stay], minlength=channels) / view.speeds
+    held = np.bincount(channel[stay], weights=view.bin_share[stay], minlength=channels) + view.fixed
+    filled = held / view.speeds
     for at in orphans[np.argsort(-view.bin_share[orphans], kind="stable")]:
         target = int(np.argmin(filled))
         channel[at] = target
@@ -206,7 +223,7 @@ def _spread_orphans(view: _View, channels: int) -> Ints:
     return channel
 
 
-def _pin_problem(view: _View, channels: int, goal: Objective, start: Ints, base: Floats | None) -> Problem:
+def _pin_problem(view: _View, channels: int, goal: Objective, start: Ints, base: Floats) -> Problem:
     return Problem(view.pin_share, view.pin_old, channels, goal, start=start, base=base, speeds=view.speeds)
 
 
@@ -236,6 +253,7 @@ def _together(
             goal,
             loads=loads,
             start=np.concatenate([pins, bin_channel[some]]),
+            base=view.fixed_loads,
             speeds=view.speeds,
         )
 
@@ -245,7 +263,7 @@ def _together(
         return present, bin_channel
     best = level(first, max_steps=max_steps)
     if size:
-        base = channel_loads(view.bin_loads, bin_channel, channels)
+        base = channel_loads(view.bin_loads, bin_channel, channels) + view.fixed_loads
         rebuilt = build(_pin_problem(view, channels, goal, present, base)).channel
         other = level(problem(rebuilt), max_steps=max_steps)
         if goal.utility(other.rho, other.gamma) < goal.utility(best.rho, best.gamma):
@@ -258,8 +276,9 @@ def _together(
 def _summary(view: _View, pins: Ints, bin_channel: Ints, channels: int, goal: Objective) -> Placement:
     width = max(channels, int(view.bin_old.max()) + 1, int(view.was.max(initial=0)) + 1)
     before = np.bincount(view.bin_old, weights=view.bin_share, minlength=width)
-    before += np.bincount(view.was, weights=view.pin_share, minlength=width)
-    after = np.bincount(bin_channel, weights=view.bin_share, minlength=channels)
+    before = before + np.bincount(view.was, weights=view.pin_share, minlength=width)
+    before = before + np.pad(view.fixed, (0, width - channels))
+    after = np.bincount(bin_channel, weights=view.bin_share, minlength=channels) + view.fixed
     after += np.bincount(pins, weights=view.pin_share, minlength=channels)
     moved = float(goal.resources.state(view.pin_share)[pins != view.was].sum())
     moved += float(view.bin_loads[0][bin_channel != view.bin_old].sum())

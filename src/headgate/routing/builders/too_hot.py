@@ -3,12 +3,13 @@ them.
 
 Beyond the paper, which only observes that balance cannot be reached at high skew (its b stays above 1 at z
 = 1). A key that alone exceeds what a channel may hold at the tolerated imbalance cannot be placed well
-anywhere. Here that is a number (`imbalance_bound`) and a decision (`too_hot`); splitting itself belongs to
-operators that can merge.
+anywhere. Here that is a number (`imbalance_bound`), a decision (`too_hot`) and the channels of the pieces
+(`split`). Merging what the pieces computed belongs to operators that can.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,9 +78,9 @@ def too_hot(
     """
     if channels == 1:
         return ()
-    speed = np.ones(channels) if speeds is None else np.asarray(speeds, dtype=np.float64)
-    fair = np.sort(speed / speed.sum())[::-1]
-    allowed = 1 + min(theta(alphas(objective.alpha)[k], channels) for k in objective.resources.balanced)
+    speed = _relative(speeds, channels)
+    fair = np.sort(speed)[::-1]
+    allowed = _allowed(objective, channels)
     found = []
     for at in np.argsort(-shares, kind="stable"):
         share = float(shares[at])
@@ -88,3 +89,58 @@ def too_hot(
         fits = [w for w in range(2, channels + 1) if share / w <= allowed * fair[w - 1]]
         found.append(HotKey(int(keys[at]), share, fits[0] if fits else channels))
     return tuple(found)
+
+
+def split(
+    keys: npt.NDArray[np.int64],
+    shares: Floats,
+    present: Sequence[Sequence[int]],
+    *,
+    channels: int,
+    objective: Objective,
+    speeds: Floats | None = None,
+    keep_above: float = 0.5,
+) -> dict[int, tuple[int, ...]]:
+    """Return the channels over which each key that is too hot is to be spread, in equal pieces.
+
+    ``present`` has the channels of each key's pieces now. A split key stays split, in at least as many pieces as
+    it needs and at most one more than that, until its share falls below ``keep_above`` of what one channel may
+    hold; pieces stay where they are while those channels can hold them, else go to the emptiest.
+
+    >>> split(np.array([7]), np.array([0.4]), [[5]], channels=8, objective=Objective())
+    {7: (5, 0, 1)}
+    """
+    needed = {
+        one.key: one.ways
+        for one in too_hot(keys, shares, channels=channels, objective=objective, speeds=speeds)
+    }
+    if channels == 1:
+        return {}
+    speed, allowed = _relative(speeds, channels), _allowed(objective, channels)
+    filled = np.zeros(channels)
+    found: dict[int, tuple[int, ...]] = {}
+    for at in np.argsort(-shares, kind="stable").tolist():
+        key, share = int(keys[at]), float(shares[at])
+        here = [channel for channel in present[at] if channel < channels]
+        ways = needed.get(key, 2 if len(here) > 1 and share > keep_above * allowed * speed.max() else 1)
+        if ways == 1:
+            continue
+        ways = max(ways, min(len(here), ways + 1)) if key in needed else ways
+        room = allowed * speed - filled - share / ways >= -1e-12
+        chosen = [channel for channel in here if room[channel]][:ways]
+        for channel in np.argsort(filled / speed, kind="stable").tolist():
+            if len(chosen) < ways and channel not in chosen:
+                chosen.append(channel)
+        filled[chosen] += share / ways
+        found[key] = tuple(chosen)
+    return found
+
+
+def _relative(speeds: Floats | None, channels: int) -> Floats:
+    speed = np.ones(channels) if speeds is None else np.asarray(speeds, dtype=np.float64)
+    return np.asarray(speed / speed.sum(), dtype=np.float64)
+
+
+def _allowed(objective: Objective, channels: int) -> float:
+    """How many times its fair share a channel may hold."""
+    return 1 + min(theta(alphas(objective.alpha)[k], channels) for k in objective.resources.balanced)
