@@ -19,8 +19,8 @@ def seen(rows, table, **settings):
     return fold(LoadView(alpha=1.0), builders.report(0, table, rows, **settings), table)
 
 
-def propose(rows, table, *, imbalance=1.2, rounds=1, **settings):
-    return FluxLoad(imbalance, rounds).propose(seen(rows, table, **settings), table)
+def propose(rows, table, *, imbalance=1.2, rounds=1, settle=1.2, **settings):
+    return FluxLoad(imbalance, rounds, settle).propose(seen(rows, table, **settings), table)
 
 
 def test_moves_the_bin_that_evens_the_pair_best():
@@ -117,13 +117,28 @@ def test_names():
 
 
 def test_an_unknown_name_lists_the_names_and_the_closest():
-    with pytest.raises(ConfigError, match=r"flux-load, rebuild, static; did you mean 'flux-load'\?"):
+    with pytest.raises(
+        ConfigError, match=r"flux-hybrid, flux-load, flux-memory, rebuild, static; did you mean 'flux-load'\?"
+    ):
         policies.get("flux_laod")
     with pytest.raises(ConfigError, match="is no policy"):
         policies.get(3)
 
 
-@pytest.mark.parametrize("settings", [{"imbalance": 0.9}, {"rounds": 0}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"imbalance": 0.9},
+        {"imbalance": float("nan")},
+        {"rounds": 0},
+        {"settle": 0.5},
+        {"choice": "worst"},
+        {"utilization": "idle"},
+        {"receiver": 0.0},
+        {"receiver": 1.1},
+    ],
+    ids=str,
+)
 def test_settings_that_cannot_be(settings):
     with pytest.raises(ConfigError):
         FluxLoad(**settings)
@@ -135,3 +150,84 @@ def test_a_slow_channel_that_was_emptied_is_not_tried_again_and_again():
     for batch in range(40):
         changes += loop.step(builders.report(batch, loop.table, [1, 1], ms_per_row=[0.5, 1.5])).changed
     assert changes <= 2
+
+
+def paper(rows, table, **settings):
+    return FluxLoad.paper().propose(seen(rows, table, **settings), table)
+
+
+def test_fx_36_the_example_of_figure_6():
+    """Four sites by utilization; bin 5 goes to site 4, and bin 8, not the larger 9, from site 2 to site 3."""
+    table = builders.table([0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 3])
+    rows = {0: 15, 1: 12, 2: 14, 3: 9, 4: 40, 5: 5, 6: 16, 7: 9, 8: 38, 9: 20, 10: 15, 11: 5, 12: 10}
+    by_rank = sorted(rows, key=lambda bin: (table.channel_of[bin], rows[bin]))
+    names = {"partition 5": by_rank[4], "partition 9": by_rank[8], "partition 8": by_rank[7]}
+    assert [table.channel_of[bin] for bin in names.values()] == [0, 1, 1]
+    plan = paper(rows, table, wall_ms=100.0)
+    assert [(m.bin, m.source + 1, m.target + 1) for m in plan.moves] == [
+        (names["partition 5"], 1, 4),
+        (names["partition 8"], 2, 3),
+    ]
+
+
+PAIR = Table.uniform(4, 2)
+
+
+@pytest.mark.parametrize(("busy", "moves"), [(119, 0), (121, 1)], ids=["below th_imb", "above th_imb"])
+def test_the_paper_stops_at_the_ratio_of_utilizations(busy, moves):
+    plan = paper([5, 100, busy - 5, 0], PAIR, wall_ms=200.0)
+    assert len(plan.moves if plan else ()) == moves
+
+
+@pytest.mark.parametrize(("wall", "moves"), [(110.0, 0), (112.0, 1)], ids=["above th_util", "below th_util"])
+def test_the_paper_gives_nothing_to_a_receiver_above_th_util(wall, moves):
+    plan = paper([5, 100, 120, 0], PAIR, wall_ms=wall)
+    assert len(plan.moves if plan else ()) == moves
+
+
+def test_the_paper_takes_the_first_bin_that_helps_and_ours_the_best():
+    rows, table = {0: 60, 2: 30, 4: 11, 1: 20}, Table.uniform(6, 2)
+    assert paper(rows, table, wall_ms=200.0).moves == (Move(0, 0, 1),)  # 101 and 20: then 41 and 80
+    assert propose(rows, table).moves == (Move(2, 0, 1),)  # 71 and 50
+
+
+def test_the_paper_skips_a_bin_that_would_overfill_the_receiver():
+    plan = paper({0: 100, 2: 5, 1: 5}, PAIR, ms_per_row=[1.0, 10.0], wall_ms=110.0)
+    assert plan.moves == (Move(2, 0, 1),)
+
+
+def test_a_fresh_channel_without_rows_takes_at_the_price_of_the_others():
+    """FLUX-E5: no division by zero, and the ratio to an idle channel counts as infinite."""
+    table = builders.table([0, 0, 1, 1], channels=3)
+    plan = paper({0: 40, 1: 40, 2: 30, 3: 30}, table, wall_ms=100.0)
+    assert plan.moves == (Move(0, 0, 2),)
+
+
+def test_without_a_measured_utilization_the_paper_is_silent():
+    older = builders.table([0, 1, 0, 1], version=4)
+    view = fold(LoadView(), builders.report(0, PAIR, [50, 0, 50, 0]), older)  # reported under version 0
+    assert view.utilization == {}
+    assert FluxLoad.paper().propose(view, older) is None
+
+
+def test_once_it_acts_it_goes_on_until_the_pair_is_settled():
+    table = Table.uniform(128, 2)
+    rows = [10] * 128
+    slow = {"ms_per_row": [1.0, 1.15]}
+    assert FluxLoad(imbalance=1.2).propose(seen(rows, table, **slow), table) is None
+    plan = FluxLoad(imbalance=1.1).propose(seen(rows, table, **slow), table)
+    after = seen(rows, table, **slow).under(apply(plan, table, 1)).channel_load
+    assert max(after) / min(after) < 1.04
+
+
+@given(st.data())
+def test_the_paper_falls_silent_where_channels_are_equally_fast(data):
+    """Each move keeps the sum and shrinks a difference, so the sum of squares falls: it must end."""
+    table = data.draw(tables())
+    rows = {b: data.draw(st.integers(0, 100)) for b in table.bins}
+    loop = Loop(FluxLoad.paper(), Guard(0.0, 0), "act", table, view=LoadView(alpha=1.0))
+    changed = [
+        loop.step(builders.report(batch, loop.table, rows, wall_ms=1 + float(sum(rows.values())))).changed
+        for batch in range(80)
+    ]
+    assert not any(changed[60:])

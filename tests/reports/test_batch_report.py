@@ -48,3 +48,33 @@ def test_no_work_is_even():
 def test_a_bin_reported_twice_is_refused():
     with pytest.raises(ConfigError, match="batch 7 reports a bin twice"):
         BatchReport(7, 0, 0, 0.0, (), (BinReport(1, 0), BinReport(1, 0)))
+
+
+def test_columns_about_memory_are_left_out_where_nothing_is_spilled():
+    table = Table.uniform(2, 2)
+    plain = builders.report(0, table, [1, 1], bytes_per_bin=0).to_json()
+    assert "memory_limit" not in plain["channels"]
+    assert "on_disk" not in plain["bins"]
+    assert {"busy_ms", "delta_bytes"} <= set(plain["channels"])
+    spilled = builders.report(0, table, [1, 1], memory=[50, 500], on_disk={0})
+    assert spilled.to_json()["bins"]["on_disk"] == [True, False]
+    assert spilled.to_json()["channels"]["memory_limit"] == [50, 500]
+    assert BatchReport.from_json(json.loads(json.dumps(spilled.to_json()))) == spilled
+
+
+def test_a_report_written_before_there_was_memory_reads_as_unbounded():
+    report = builders.report(0, Table.uniform(2, 2), [1, 1], memory=[50, 500], on_disk={0})
+    data = report.to_json()
+    for name in ("memory_limit", "resident_bytes", "disk_bytes"):
+        del data["channels"][name]
+    del data["bins"]["on_disk"]
+    old = BatchReport.from_json(data)
+    assert [one.memory_limit for one in old.channels] == [0, 0]
+    assert not any(one.on_disk for one in old.bins)
+
+
+def test_a_column_without_a_default_is_missed():
+    data = builders.report(0, Table.uniform(2, 2), [1, 1]).to_json()
+    del data["bins"]["rows"]
+    with pytest.raises(KeyError, match="rows"):
+        BatchReport.from_json(data)

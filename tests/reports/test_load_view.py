@@ -112,3 +112,26 @@ def test_no_work_is_lost_under_another_table(data):
 def test_settings_that_cannot_be(settings):
     with pytest.raises(ConfigError):
         LoadView(**settings)
+
+
+def test_utilization_is_the_busy_share_of_the_time_under_the_table_in_force_alone():
+    report = builders.report(0, EVEN, [5, 1, 5, 1], wall_ms=20.0)
+    assert fold(LoadView(), report, EVEN).utilization == {0: 0.5, 1: 0.1}
+    newer = builders.table([0, 0, 0, 1], version=1)
+    assert fold(LoadView(), report, newer).utilization == {}
+
+
+def test_limits_disks_and_backlogs_are_the_last_ones_and_survive_json():
+    first = builders.report(0, EVEN, [1, 1, 1, 1], memory=[50, 0], on_disk={0, 2})
+    view = fold(LoadView(), first, EVEN)
+    assert (view.memory_limit, view.on_disk) == ({0: 50}, frozenset({0, 2}))
+    assert LoadView.from_json(json.loads(json.dumps(view.to_json()))) == view
+    later = fold(view, builders.report(1, EVEN, [1, 1, 1, 1], memory=[90, 90], on_disk={2}), EVEN)
+    assert (later.memory_limit, later.on_disk) == ({0: 90, 1: 90}, frozenset({2}))
+
+
+def test_a_view_written_before_there_was_memory_can_be_read():
+    data = fold(LoadView(), builders.report(0, EVEN, [1, 1, 1, 1]), EVEN).to_json()
+    for name in ("utilization", "period_ms", "memory"):
+        del data[name]
+    assert LoadView.from_json(data).memory_limit == {}

@@ -7,14 +7,22 @@ from difflib import get_close_matches
 
 from headgate.errors import ConfigError
 from headgate.policies.base import Policy
+from headgate.policies.flux_hybrid import FluxHybrid
 from headgate.policies.flux_load import FluxLoad
+from headgate.policies.flux_memory import FluxMemory
 from headgate.policies.guard import Guard
 from headgate.policies.rebuild import Rebuild
 from headgate.policies.static import Static
 
-__all__ = ["FluxLoad", "Guard", "Policy", "Rebuild", "Static", "get", "names"]
+__all__ = ["FluxHybrid", "FluxLoad", "FluxMemory", "Guard", "Policy", "Rebuild", "Static", "get", "names"]
 
-_MAKERS: dict[str, Callable[[], Policy]] = {"static": Static, "flux-load": FluxLoad, "rebuild": Rebuild}
+_MAKERS: dict[str, Callable[[], Policy]] = {
+    "static": Static,
+    "flux-load": FluxLoad,
+    "flux-memory": FluxMemory,
+    "flux-hybrid": FluxHybrid,
+    "rebuild": Rebuild,
+}
 
 
 def names() -> tuple[str, ...]:

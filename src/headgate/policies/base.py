@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
-from headgate.ids import Bin, Channel
 from headgate.plans.plan import Plan
 from headgate.plans.refusal import Refusal
 from headgate.reports.load_view import LoadView
@@ -35,9 +34,3 @@ class Policy(Protocol):
 def bytes_moved(view: LoadView, moves: Iterable[Move]) -> int:
     """The state that the moves would carry."""
     return sum(view.bin_bytes.get(move.bin, 0) for move in moves)
-
-
-def movable(table: Table, channel: Channel) -> list[Bin]:
-    """The bins on a channel that may go to any other; the pieces of a split key may not, lest they meet."""
-    pieces = {pin.bin for pins in table.splits.values() for pin in pins}
-    return [bin for bin in table.bins_of(channel) if bin not in pieces]

@@ -1,43 +1,55 @@
-"""Flux's load balancing policy (section 5.3), on batches.
+"""Flux's load balancing policy (section 5.3): the busiest channel gives a bin to the idlest, pair by pair.
 
-Each round sorts the channels by load, pairs the most with the least loaded, the second with the second-last,
-and so on, and moves at most one bin per pair. What differs from the paper, because batches are not a running
-pipeline:
+    U(c) = busy share of the time        U'(donor) = U - n(bin) * unit(donor)
+    unit(c) = U(c) / rows(c)             U'(receiver) = U + n(bin) * unit(receiver)
 
-- A batch lasts as long as its busiest channel, so utilization is load over the busiest load, and the paper's
-  bound on the receiver (th_util) follows from the ratio (th_imb).
-- Within a pair we take the bin that evens the pair best, not the first that helps at all: fewer moves.
-- The boundary of a batch is free, so a plan may hold several rounds, each predicted from the one before. With
-  `rounds=1` each channel sends or receives at most one bin, and there are at most `channels // 2` moves.
-- When the busiest channel cannot be relieved (one bin holds it all) nothing else shortens the batch: silence.
+A pair is left alone when the donor is below the mean, U(donor) / U(receiver) < imbalance, or the receiver is
+above `receiver`; a bin moves only if the pair's difference shrinks and the receiver stays within 1.
+
+What U is depends on who runs. A pipeline runs on, and `measured` takes busy_ms / wall_ms, one less the idle
+share of the paper. A batch lasts as long as its busiest channel, whatever else is in its wall time, and
+`relative` takes the load over the busiest load; the rest of the policy is the same.
+
+`FluxLoad.paper()` is the paper's policy to the letter: the first bin in order of rows that helps at all, one
+round to a plan. Ours differs in three settings. It takes the bin that evens the pair best: fewer moves. A plan
+holds several rounds, each predicted from the one before, since the boundary of a batch is free. And it
+begins at `imbalance` but goes on to `settle`: moving has its price, so don't start for little, but finish.
+With relative utilization, when the busiest channel cannot be relieved nothing else shortens the batch: silence.
 
 Not here: memory (`flux_memory`), splitting a bin (pins), and whether the plan is worth its cost (`guard`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 from headgate.errors import ConfigError
 from headgate.ids import Bin, Channel
 from headgate.plans.plan import Plan
-from headgate.policies.base import bytes_moved, movable
+from headgate.policies.base import bytes_moved
+from headgate.policies.pairing import STRICTLY, bins_held, even
 from headgate.reports.load_view import LoadView
-from headgate.routing.table import Move, Table
-
-_STRICTLY = 1 - 1e-9  # a move must beat rounding errors, or equal loads would trade bins for ever
+from headgate.routing.table import Table
 
 
 @dataclass(frozen=True)
 class FluxLoad:
-    """Evens the channels' loads pair by pair.
+    """Evens the channels' utilizations pair by pair.
 
-    `imbalance` is Flux's th_imb: a pair below this ratio of loads is left alone. `rounds` bounds the rounds
-    in one plan: more converge in fewer batches, and move more state in one.
+    `imbalance` is Flux's th_imb: the ratio in the first pair that starts a plan. `rounds` bounds the rounds in
+    one plan, `settle` is the ratio at which they end, at most `imbalance`. `choice` is `best` or `first`,
+    `utilization` is `relative` or `measured`, `receiver` is Flux's th_util: a channel above it gets nothing.
     """
 
-    imbalance: float = 1.2
-    rounds: int = 4
+    imbalance: float = 1.1
+    rounds: int = 32
+    settle: float = 1.02
+    choice: Literal["best", "first"] = "best"
+    utilization: Literal["relative", "measured"] = "relative"
+    receiver: float = 1.0
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -45,6 +57,23 @@ class FluxLoad:
             raise ConfigError(
                 f"flux-load: imbalance={self.imbalance} and rounds={self.rounds} must be 1 or more"
             )
+        if not self.settle >= 1:
+            raise ConfigError(
+                f"flux-load: settle={self.settle} is a ratio of two loads and must be 1 or more"
+            )
+        if self.choice not in ("best", "first"):
+            raise ConfigError(f"flux-load: choice={self.choice!r} is neither 'best' nor 'first'")
+        if self.utilization not in ("relative", "measured"):
+            raise ConfigError(
+                f"flux-load: utilization={self.utilization!r} is neither 'relative' nor 'measured'"
+            )
+        if not 0 < self.receiver <= 1:
+            raise ConfigError(f"flux-load: receiver={self.receiver} is outside (0, 1]")
+
+    @classmethod
+    def paper(cls) -> FluxLoad:
+        """The policy as printed, with the thresholds of section 5.4."""
+        return cls(1.2, 1, settle=1.2, choice="first", utilization="measured", receiver=0.9)
 
     @property
     def name(self) -> str:
@@ -58,63 +87,108 @@ class FluxLoad:
     def propose(self, view: LoadView, table: Table) -> Plan | None:
         """Moves that even the pairs; None when the busiest pair is even enough or cannot be helped.
 
-        Law: no move makes its pair worse: after it both are below the donor's load before it. Cost: for each
-        round and pair one pass over the donor's bins.
+        Law: no move makes its pair worse. Cost: one pass over the channels when there is nothing to do, else
+        for each round and pair one pass over the donor's bins.
         """
-        load = list(view.under(table).channel_load)
-        if table.channels < 2 or max(load) <= 0:
+        return self.within(view, table, [math.inf] * table.channels, self.name)
+
+    def within(self, view: LoadView, table: Table, room: Sequence[float], name: str) -> Plan | None:
+        """As `propose`, for receivers that have so many bytes of room, in the name of another policy."""
+        used, unit = self._measures(view, table)
+        if table.channels < 2 or max(used) <= 0 or not self._starts(used):
             return None
-        before = list(load)
-        cost = [view.row_cost_ms(channel) for channel in range(table.channels)]
-        held = [movable(table, channel) for channel in range(table.channels)]
-        moves: list[Move] = []
-        for _ in range(self.rounds):
-            found = self._round(view, load, cost, held)
-            if not found:
-                break
-            moves += found
+        scale = _Utilization(self, view, used, unit, bins_held(table), list(room))
+        moves = even(scale, self.rounds, first_decides=self.utilization == "relative")
         if not moves:
             return None
         busiest = moves[0].source
         touched = {busiest, *(move.target for move in moves if move.source == busiest)}
-        gain = 1 - max(load[channel] for channel in touched) / before[busiest]
-        mean = sum(before) / len(before)
+        mean = sum(used) / len(used)
         return Plan(
-            policy=self.name,
+            policy=name,
             from_version=table.version,
             moves=tuple(moves),
-            gain=gain,
+            gain=1 - max(scale.pressure[channel] for channel in touched) / used[busiest],
             cost=float(bytes_moved(view, moves)),
-            reason=f"channel {busiest} has {before[busiest] / mean:.2f} times the mean load",
+            reason=f"channel {busiest} has {used[busiest] / mean:.2f} times the mean load",
         )
 
-    def _round(
-        self, view: LoadView, load: list[float], cost: list[float], held: list[list[Bin]]
-    ) -> list[Move]:
-        """One round of pairs; changes `load` and `held` to what it predicts. A moved bin stays moved."""
-        mean = sum(load) / len(load)
-        order: list[Channel] = sorted(range(len(load)), key=lambda channel: (-load[channel], channel))
-        moves: list[Move] = []
-        for rank in range(len(order) // 2):
-            donor, receiver = order[rank], order[-1 - rank]
-            if load[donor] <= mean or load[donor] < self.imbalance * load[receiver]:
-                break
-            best = min(
-                (
-                    (max(load[donor] - work * cost[donor], load[receiver] + work * cost[receiver]), size, bin)
-                    for bin in held[donor]
-                    for work, size in [(view.bin_work.get(bin, 0.0), view.bin_bytes.get(bin, 0))]
-                ),
-                default=None,
-            )
-            if best is None or best[0] >= load[donor] * _STRICTLY:
-                if rank == 0:
-                    break
-                continue
-            bin = best[2]
-            work = view.bin_work[bin]
-            load[donor] -= work * cost[donor]
-            load[receiver] += work * cost[receiver]
-            held[donor].remove(bin)
-            moves.append(Move(bin, donor, receiver))
-        return moves
+    def _starts(self, used: list[float]) -> bool:
+        high, low = max(used), min(used)
+        return low <= self.receiver and high >= self.imbalance * low and high > sum(used) / len(used)
+
+    def _measures(self, view: LoadView, table: Table) -> tuple[list[float], list[float]]:
+        """Every channel's utilization, and what one row adds to it."""
+        channels = range(table.channels)
+        cost = [view.row_cost_ms(channel) for channel in channels]
+        if self.utilization == "relative":
+            load = view.under(table).channel_load
+            peak = max(load)
+            scale = 1 / peak if peak > 0 else 0.0
+            return [one * scale for one in load], [one * scale for one in cost]
+        used = [view.utilization.get(channel, 0.0) for channel in channels]
+        work = [0.0] * table.channels
+        for bin, channel in table.items():
+            work[channel] += view.bin_work.get(bin, 0.0)
+        scale = 1 / view.period_ms if view.period_ms > 0 else 0.0
+        # A channel without rows has what a row cost it before, else what it costs elsewhere (FLUX-E5).
+        return used, [used[c] / work[c] if work[c] > 0 and used[c] > 0 else cost[c] * scale for c in channels]
+
+
+@dataclass
+class _Utilization:
+    """The scale of loads: see `pairing.Scale`."""
+
+    rule: FluxLoad
+    view: LoadView
+    used: list[float]
+    unit: list[float]
+    held: list[list[Bin]]
+    room: list[float]
+    pressure: list[float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pressure = list(self.used)
+        self.least = min(self.rule.imbalance, self.rule.settle)
+        self.mean = sum(self.used) / len(self.used)
+
+    def worthwhile(self, donor: Channel, receiver: Channel) -> bool:
+        high, low = self.pressure[donor], self.pressure[receiver]
+        return high * STRICTLY > self.mean and high >= self.least * low and low <= self.rule.receiver
+
+    def choose(self, donor: Channel, receiver: Channel) -> Bin | None:
+        if self.rule.choice == "first":
+            order = sorted(self.held[donor], key=lambda bin: (-self.view.bin_work.get(bin, 0.0), bin))
+            return next((bin for bin in order if self._helps(bin, donor, receiver)), None)
+        best = min((self._judged(bin, donor, receiver) for bin in self.held[donor]), default=None)
+        return best[2] if best is not None and best[0] < self.pressure[donor] * STRICTLY else None
+
+    def shift(self, bin: Bin, donor: Channel, receiver: Channel) -> None:
+        self.pressure[donor], self.pressure[receiver] = self._after(bin, donor, receiver)
+        self.held[donor].remove(bin)
+        self.room[donor] += self.view.bin_bytes.get(bin, 0)
+        self.room[receiver] -= self.view.bin_bytes.get(bin, 0)
+        self.mean = sum(self.pressure) / len(self.pressure)
+
+    def _after(self, bin: Bin, donor: Channel, receiver: Channel) -> tuple[float, float]:
+        work = self.view.bin_work.get(bin, 0.0)
+        return (
+            self.pressure[donor] - work * self.unit[donor],
+            self.pressure[receiver] + work * self.unit[receiver],
+        )
+
+    def _fits(self, bin: Bin, low: float, receiver: Channel) -> bool:
+        return low <= 1 and self.view.bin_bytes.get(bin, 0) <= self.room[receiver]
+
+    def _helps(self, bin: Bin, donor: Channel, receiver: Channel) -> bool:
+        """Strictly: the difference shrinks, whichever of the two is then the busier (FLUX-E3)."""
+        if self.view.bin_work.get(bin, 0.0) <= 0:
+            return False
+        high, low = self._after(bin, donor, receiver)
+        gap = self.pressure[donor] - self.pressure[receiver]
+        return abs(high - low) < gap * STRICTLY and self._fits(bin, low, receiver)
+
+    def _judged(self, bin: Bin, donor: Channel, receiver: Channel) -> tuple[float, int, Bin]:
+        high, low = self._after(bin, donor, receiver)
+        peak = max(high, low) if self._fits(bin, low, receiver) else math.inf
+        return peak, self.view.bin_bytes.get(bin, 0), bin

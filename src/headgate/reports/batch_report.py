@@ -1,24 +1,30 @@
 """What happened in one batch, per channel and per bin: the statistics of Flux (section 5.1), on batches.
 
-Its JSON holds columns, not one object per bin, because hundreds of bins go in every line of the journal.
+Its JSON holds columns, not one object per bin, because hundreds of bins go in every line of the journal; the
+columns about memory and backlog are left out where nothing was spilled or held back, and read as that.
 Not here: smoothing over batches (`load_view`), and measuring, which is the drivers' work.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, TypeVar
 
 from headgate.errors import ConfigError
 from headgate.ids import BatchId, Bin, Channel, Version
 
 _Record = TypeVar("_Record", "ChannelReport", "BinReport", "HotKey")
+_SPARSE = {"sparse": True}  # a column of the JSON that is left out when it holds nothing but defaults
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelReport:
-    """One channel's task in the batch. Idle time counts only waiting for input."""
+    """One channel's task in the batch. Idle time counts only waiting for input.
+
+    `memory_limit` is the memory granted for state, 0 for no bound. `resident_bytes` and `disk_bytes` are the
+    state in memory and spilled; the backlog is what was admitted and not yet processed.
+    """
 
     channel: Channel
     rows: int
@@ -30,17 +36,25 @@ class ChannelReport:
     delta_bytes: int = 0
     rebuilt_bins: int = 0
     executor: str = ""
+    memory_limit: int = field(default=0, metadata=_SPARSE)
+    resident_bytes: int = field(default=0, metadata=_SPARSE)
+    disk_bytes: int = field(default=0, metadata=_SPARSE)
+    backlog_rows: int = field(default=0, metadata=_SPARSE)
+    backlog_bytes: int = field(default=0, metadata=_SPARSE)
 
 
 @dataclass(frozen=True, slots=True)
 class BinReport:
-    """One bin that was touched in the batch or holds state, with the distinct keys of that state."""
+    """One bin that was touched in the batch or holds state, with the keys of that state, and its waiting input."""
 
     bin: Bin
     rows: int
     busy_ms: float = 0.0
     state_bytes: int = 0
     keys: int = 0
+    on_disk: bool = field(default=False, metadata=_SPARSE)
+    backlog_rows: int = field(default=0, metadata=_SPARSE)
+    backlog_bytes: int = field(default=0, metadata=_SPARSE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +126,20 @@ class BatchReport:
 
 def columns_of(kind: type[_Record], records: Iterable[_Record]) -> dict[str, list[Any]]:
     """Turn records into columns; numpy's numbers become JSON's own."""
-    convert = {"float": float, "str": str}
+    convert: dict[str, type] = {"float": float, "str": str, "bool": bool}
     rows = tuple(records)
-    return {
-        field.name: [convert.get(str(field.type), int)(getattr(row, field.name)) for row in rows]
-        for field in fields(kind)
-    }
+    columns: dict[str, list[Any]] = {}
+    for one in fields(kind):
+        to = convert.get(str(one.type), int)
+        column = [to(getattr(row, one.name)) for row in rows]
+        if not (one.metadata.get("sparse") and all(value == one.default for value in column)):
+            columns[one.name] = column
+    return columns
 
 
 def records_of(kind: type[_Record], columns: Mapping[str, list[Any]]) -> tuple[_Record, ...]:
-    """Turn columns back into records."""
-    names = [field.name for field in fields(kind)]
+    """Turn columns back into records; a column that is absent and has a default takes it."""
+    names = [one.name for one in fields(kind) if one.name in columns or one.default is MISSING]
     rows = zip(*(columns[name] for name in names), strict=True)
     return tuple(kind(**dict(zip(names, row, strict=True))) for row in rows)
 

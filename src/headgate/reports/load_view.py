@@ -18,6 +18,7 @@ split, as equal pieces.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -46,6 +47,12 @@ class LoadView:
     hot_keys: tuple[HotKey, ...] = ()
     pinned: Mapping[Bin, int] = field(default_factory=dict)
     channel_load: tuple[float, ...] = ()
+    utilization: Mapping[Channel, float] = field(default_factory=dict)
+    period_ms: float = 0.0
+    memory_limit: Mapping[Channel, int] = field(default_factory=dict)
+    on_disk: frozenset[Bin] = frozenset()
+    backlog_rows: Mapping[Bin, int] = field(default_factory=dict)
+    backlog_bytes: Mapping[Bin, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check the two settings."""
@@ -72,6 +79,20 @@ class LoadView:
         """The ms per batch of every bin where the table has it."""
         costs = [self.row_cost_ms(channel) for channel in range(table.channels)]
         return {bin: self.bin_work.get(bin, 0.0) * costs[channel] for bin, channel in table.items()}
+
+    def state_bytes(self, table: Table) -> list[int]:
+        """The state of every channel under a table, in memory or on disk."""
+        held = [0] * table.channels
+        for bin, channel in table.items():
+            held[channel] += self.bin_bytes.get(bin, 0)
+        return held
+
+    def excess_bytes(self, table: Table) -> list[float]:
+        """What every channel was granted less its state; infinite where there is no bound."""
+        return [
+            (self.memory_limit.get(channel) or math.inf) - held
+            for channel, held in enumerate(self.state_bytes(table))
+        ]
 
     def under(self, table: Table) -> LoadView:
         """The same knowledge under another table: moves, pins and unpins counted as if already seen."""
@@ -125,12 +146,20 @@ class LoadView:
             "hot_keys": columns_of(HotKey, self.hot_keys),
             "pinned": [[bin, key_hash] for bin, key_hash in self.pinned.items()],
             "channel_load": list(self.channel_load),
+            "utilization": [list(pair) for pair in self.utilization.items()],
+            "period_ms": self.period_ms,
+            "memory": {
+                "limit": [list(pair) for pair in self.memory_limit.items()],
+                "on_disk": sorted(self.on_disk),
+                "backlog_rows": [list(pair) for pair in self.backlog_rows.items()],
+                "backlog_bytes": [list(pair) for pair in self.backlog_bytes.items()],
+            },
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> LoadView:
-        """Read what `to_json` wrote."""
-        bins, channels = data["bins"], data["channels"]
+        """Read what `to_json` wrote, now or before there was memory in it."""
+        bins, channels, memory = data["bins"], data["channels"], data.get("memory", {})
         return cls(
             alpha=data["alpha"],
             basis=data["basis"],
@@ -142,15 +171,20 @@ class LoadView:
             hot_keys=records_of(HotKey, data["hot_keys"]),
             pinned=dict(data["pinned"]),
             channel_load=tuple(data["channel_load"]),
+            utilization=dict(data.get("utilization", [])),
+            period_ms=data.get("period_ms", 0.0),
+            memory_limit=dict(memory.get("limit", [])),
+            on_disk=frozenset(memory.get("on_disk", [])),
+            backlog_rows=dict(memory.get("backlog_rows", [])),
+            backlog_bytes=dict(memory.get("backlog_bytes", [])),
         )
 
 
 def fold(view: LoadView, report: BatchReport, table: Table) -> LoadView:
     """The next view: the report smoothed in, then seen under `table`, the newest table decided.
 
-    Bins absent from the report had no rows: their work decays. State bytes and keys are levels, so the last
-    are taken.
-    Cost: one pass over the bins known and the bins reported.
+    Bins absent from the report had no rows: their work decays. State bytes, keys, backlogs and limits are levels,
+    so the last are taken. Cost: one pass over the bins known and the bins reported.
     """
     alpha = 1.0 if view.reports == 0 else view.alpha
     if view.basis == "busy":
@@ -169,6 +203,16 @@ def fold(view: LoadView, report: BatchReport, table: Table) -> LoadView:
         bin_keys={bin: keys_seen.get(bin, 0) for bin in bins},
         channel_cost_ms=_costs(view, report, table.channels),
         hot_keys=report.hot_keys,
+        utilization=_utilization(view, report, table, alpha),
+        period_ms=float(report.wall_ms),
+        memory_limit={
+            one.channel: int(one.memory_limit)
+            for one in report.channels
+            if one.memory_limit > 0 and one.channel < table.channels
+        },
+        on_disk=frozenset(one.bin for one in report.bins if one.on_disk),
+        backlog_rows={one.bin: int(one.backlog_rows) for one in report.bins if one.backlog_rows},
+        backlog_bytes={one.bin: int(one.backlog_bytes) for one in report.bins if one.backlog_bytes},
     ).under(table)
 
 
@@ -178,6 +222,17 @@ def _by_hash(pinned: Mapping[Bin, int]) -> dict[int, tuple[Bin, ...]]:
     for bin in sorted(pinned):
         found[pinned[bin]] = (*found.get(pinned[bin], ()), bin)
     return found
+
+
+def _utilization(view: LoadView, report: BatchReport, table: Table, alpha: float) -> dict[Channel, float]:
+    if report.table_version != table.version or report.wall_ms <= 0:
+        return {}
+    seen = {one.channel: float(one.busy_ms) / float(report.wall_ms) for one in report.channels}
+    return {
+        channel: (1 - alpha) * view.utilization.get(channel, share) + alpha * share
+        for channel, share in sorted(seen.items())
+        if channel < table.channels
+    }
 
 
 def _costs(view: LoadView, report: BatchReport, channels: int) -> dict[Channel, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from headgate.ids import Bin
 from headgate.reports.batch_report import BatchReport, BinReport, ChannelReport, HotKey
@@ -36,16 +36,28 @@ def report(
     ms_per_row: Sequence[float] | float = 1.0,
     bytes_per_bin: int = 100,
     hot_keys: Sequence[HotKey] = (),
+    sizes: Mapping[Bin, int] | None = None,
+    memory: Sequence[int] = (),
+    on_disk: Collection[Bin] = (),
+    wall_ms: float | None = None,
 ) -> BatchReport:
-    """What a batch with these rows per bin reports when a row takes `ms_per_row` (of its channel)."""
+    """What a batch with these rows per bin reports when a row takes `ms_per_row` (of its channel).
+
+    `sizes` are the state bytes of bins that differ from `bytes_per_bin`, `memory` the limit of each channel.
+    Without `wall_ms` the batch lasts as long as its busiest channel.
+    """
     per_bin = dict(rows) if isinstance(rows, Mapping) else dict(enumerate(rows))
     costs = [ms_per_row] * under.channels if isinstance(ms_per_row, int | float) else list(ms_per_row)
+    size = {bin: (sizes or {}).get(bin, bytes_per_bin) for bin in under.bins}
     bins = tuple(
-        BinReport(bin, per_bin.get(bin, 0), per_bin.get(bin, 0) * costs[channel], bytes_per_bin)
+        BinReport(
+            bin, per_bin.get(bin, 0), per_bin.get(bin, 0) * costs[channel], size[bin], on_disk=bin in on_disk
+        )
         for bin, channel in under.items()
     )
     sums = [sum(per_bin.get(bin, 0) for bin in under.bins_of(channel)) for channel in range(under.channels)]
-    wall = max(total * cost for total, cost in zip(sums, costs, strict=True))
+    busiest = max(total * cost for total, cost in zip(sums, costs, strict=True))
+    wall = busiest if wall_ms is None else wall_ms
     channels = tuple(
         ChannelReport(
             channel=channel,
@@ -53,8 +65,11 @@ def report(
             out_rows=total,
             busy_ms=total * costs[channel],
             idle_ms=wall - total * costs[channel],
-            state_bytes=bytes_per_bin * len(under.bins_of(channel)),
+            state_bytes=sum(size[bin] for bin in under.bins_of(channel)),
             executor=f"executor-{channel}",
+            memory_limit=memory[channel] if memory else 0,
+            resident_bytes=sum(size[bin] for bin in under.bins_of(channel) if bin not in on_disk),
+            disk_bytes=sum(size[bin] for bin in under.bins_of(channel) if bin in on_disk),
         )
         for channel, total in enumerate(sums)
     )

@@ -1,0 +1,130 @@
+"""Flux's memory policy (section 6.2): the channel most short of memory gives a bin to the one with most to spare.
+
+    excess(c) = memory granted to c - state of c's bins, in memory or on disk        (the reading FLUX-E1)
+
+It is negative where bins must be on disk. Idle time would say nothing: a channel that spills is busy with its
+disk. Pairs run from the least excess to the most; within a pair the largest bin that makes the two more even,
+0 < size < excess(receiver) - excess(donor), those in memory before those on disk, which must be read and given
+their waiting input before they can go. No bound on the receiver: even with memory exhausted everywhere a move
+evens out what is on disk.
+
+A channel without a limit has room for all, so it takes from channels that are short, and only from those.
+With no limit anywhere the policy is silent. `FluxMemory.paper()` has one round to a plan and no `slack`.
+
+Not here: spilling and bringing back, which each channel does by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from headgate.errors import ConfigError
+from headgate.ids import Bin, Channel
+from headgate.plans.plan import Plan
+from headgate.policies.base import bytes_moved
+from headgate.policies.pairing import bins_held, even
+from headgate.reports.load_view import LoadView
+from headgate.routing.table import Table
+
+
+@dataclass(frozen=True)
+class FluxMemory:
+    """Evens the excess memory of the channels pair by pair.
+
+    `slack`: a pair whose excess differs by no more than this share of the larger limit is left alone, unless
+    the donor is short of memory. `rounds` bounds the rounds in one plan.
+    """
+
+    slack: float = 0.1
+    rounds: int = 32
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if not 0 <= self.slack < 1 or self.rounds < 1:
+            raise ConfigError(
+                f"flux-memory: slack={self.slack} must be in [0, 1) and rounds={self.rounds} 1 or more"
+            )
+
+    @classmethod
+    def paper(cls) -> FluxMemory:
+        """The policy as printed."""
+        return cls(slack=0.0, rounds=1)
+
+    @property
+    def name(self) -> str:
+        """`flux-memory`."""
+        return "flux-memory"
+
+    def initial(self, bins: int, channels: int) -> Table:
+        """Deal the bins round robin."""
+        return Table.uniform(bins, channels)
+
+    def propose(self, view: LoadView, table: Table) -> Plan | None:
+        """Moves that even the excess; None when it is even, or when no channel has a limit."""
+        return self.under_name(view, table, self.name)
+
+    def under_name(self, view: LoadView, table: Table, name: str) -> Plan | None:
+        """As `propose`, in the name of another policy."""
+        if not view.memory_limit or table.channels < 2:
+            return None
+        excess = view.excess_bytes(table)
+        scale = _Excess(self, view, bins_held(table), excess)
+        moves = even(scale, self.rounds)
+        if not moves:
+            return None
+        donor, short = moves[0].source, sum(one < 0 for one in excess)
+        state = "is short of" if excess[donor] < 0 else "has only"
+        return Plan(
+            policy=name,
+            from_version=table.version,
+            moves=tuple(moves),
+            gain=_gain(excess, [-one for one in scale.pressure], view, donor),
+            cost=float(bytes_moved(view, moves)),
+            reason=f"channel {donor} {state} {abs(excess[donor]):,.0f} bytes of memory; "
+            f"{short} of {table.channels} channels are short",
+        )
+
+
+@dataclass
+class _Excess:
+    """The scale of memory: see `pairing.Scale`. Its pressure is the excess with the other sign."""
+
+    rule: FluxMemory
+    view: LoadView
+    held: list[list[Bin]]
+    excess: list[float]
+    pressure: list[float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pressure = [-one for one in self.excess]
+        self.bounded = [one for one, excess in enumerate(self.excess) if math.isfinite(excess)]
+
+    def worthwhile(self, donor: Channel, receiver: Channel) -> bool:
+        gap = self.pressure[donor] - self.pressure[receiver]
+        if math.isinf(self.pressure[receiver]):
+            return self.pressure[donor] > 0
+        mean = sum(self.pressure[channel] for channel in self.bounded) / len(self.bounded)
+        limit = max(self.view.memory_limit.get(donor, 0), self.view.memory_limit.get(receiver, 0))
+        return self.pressure[donor] > mean and (self.pressure[donor] > 0 or gap > self.rule.slack * limit)
+
+    def choose(self, donor: Channel, receiver: Channel) -> Bin | None:
+        gap = self.pressure[donor] - self.pressure[receiver]
+        size = self.view.bin_bytes
+        order = sorted(self.held[donor], key=lambda b: (b in self.view.on_disk, -size.get(b, 0), b))
+        return next((bin for bin in order if 0 < size.get(bin, 0) < gap), None)
+
+    def shift(self, bin: Bin, donor: Channel, receiver: Channel) -> None:
+        size = self.view.bin_bytes[bin]
+        self.pressure[donor] -= size
+        self.pressure[receiver] += size
+        self.held[donor].remove(bin)
+
+
+def _gain(before: list[float], after: list[float], view: LoadView, donor: Channel) -> float:
+    """The share of what is lacking that the plan makes good, or else how much less full the donor is."""
+    lacks, still = (sum(max(0.0, -one) for one in excess) for excess in (before, after))
+    relieved = 1 - still / lacks if lacks > 0 else 0.0
+    limit = view.memory_limit[donor]
+    fuller = (limit - before[donor]) or 1.0
+    return max(relieved, (after[donor] - before[donor]) / fuller)
