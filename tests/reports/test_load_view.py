@@ -16,10 +16,65 @@ EVEN = Table.uniform(4, 2)
 
 
 def test_the_first_report_is_taken_whole_and_the_next_by_alpha():
-    view = fold(LoadView(alpha=0.25), builders.report(0, EVEN, [8, 0, 0, 0]), EVEN)
+    view = fold(
+        LoadView(alpha=0.25), builders.report(0, EVEN, [8, 0, 0, 0]), EVEN
+    )  # so few say nothing of a shift
     assert view.bin_work[0] == 8
     view = fold(view, builders.report(1, EVEN, [0, 4, 0, 0]), EVEN)
     assert view.bin_work == {0: 6.0, 1: 1.0, 2: 0.0, 3: 0.0}
+
+
+def views_of(batches, **settings):
+    """The views after each batch of rows by bin, under an even table."""
+    view, found = LoadView(**settings), []
+    for number, rows in enumerate(batches):
+        view = fold(view, builders.report(number, EVEN, rows), EVEN)
+        found.append(view)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("then", "forgets"),
+    [
+        ([4000, 4000, 1000, 1000], True),
+        ([6200, 1800, 1000, 1000], False),
+        ([15000, 500, 2000, 2500], False),
+        ([0, 0, 0, 0], False),
+    ],
+    ids=[
+        "a third of the load moved",
+        "a little moved",
+        "twice the load, in the same places",
+        "no rows at all",
+    ],
+)
+def test_the_past_is_forgotten_when_the_load_moves_elsewhere(then, forgets):
+    view = views_of([[7500, 500, 1000, 1000], then])[-1]
+    assert (view.bin_work[0] == then[0]) is forgets
+
+
+@pytest.mark.parametrize(("rows", "forgets"), [(20, False), (2000, True)])
+def test_what_chance_explains_is_no_shift(rows, forgets):
+    first, then = [rows // 2, rows // 2, 0, 0], [rows // 5, 4 * rows // 5, 0, 0]
+    assert (views_of([first, then])[-1].bin_work[0] == then[0]) is forgets
+
+
+def test_shift_1_never_forgets():
+    assert views_of([[1000, 0, 0, 0], [0, 1000, 0, 0]], shift=1.0)[-1].bin_work[0] == 500
+
+
+def test_hot_keys_are_smoothed_as_the_bins_are():
+    key, other = HotKey(8, 0, "a", 60), HotKey(4, 0, "b", 50)
+    rows = [100, 100, 100, 100]
+    view = LoadView(alpha=0.25)
+    for number, seen in enumerate([[key], [key, other], [other], []]):
+        view = fold(view, builders.report(number, EVEN, rows, hot_keys=seen), EVEN)
+        again = LoadView.from_json(json.loads(json.dumps(view.to_json())))
+        assert again == view
+    smoothed = {"a": 60.0, "b": 0.0}
+    for a, b in [(60, 50), (0, 50), (0, 0)]:
+        smoothed = {"a": 0.75 * smoothed["a"] + 0.25 * a, "b": 0.75 * smoothed["b"] + 0.25 * b}
+    assert {k.label: k.rows for k in view.hot_keys} == {n: round(x) for n, x in smoothed.items()}
 
 
 def test_bins_that_fall_silent_decay_and_state_bytes_are_the_last():

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 BENCHES = {
     "aggregate": "count, sum and max per key against native groupBy().agg(); untouched state; the fixed cost of a batch",
     "history": "the last 100 rows per key, mean and std for every row, against native transformWithState in Python",
+    "skew": "rows of the busiest channel over the mean with hot keys pinned, beside static routing; output against native",
     "partitioning": "building, lookup and hot-key tracking of partitioning functions; no Spark",
 }
 

@@ -89,6 +89,8 @@ class Report:
     goals: tuple[Goal, ...]
     machine: Mapping[str, Any] = field(default_factory=lambda: machine())
     quick: bool = False
+    shown: RenderableType | None = None
+    """The results as the terminal shows them, where a line each would be hard to read."""
 
     def as_json(self) -> dict[str, Any]:
         """Plain data, in the shape of DESIGN."""
@@ -135,7 +137,9 @@ class Report:
             samples.add_row(name, _number(statistics.median(values)), " ".join(f"{x:.4g}" for x in values))
         where = ", ".join(f"{name} {value}" for name, value in self.machine.items())
         small = "small sizes: these figures say that it runs, not how fast" if self.quick else ""
-        return Group(*(x for x in (results, goals, samples, Text(where, style="dim"), Text(small)) if x))
+        return Group(
+            *(x for x in (self.shown or results, goals, samples, Text(where, style="dim"), Text(small)) if x)
+        )
 
 
 def _number(value: float) -> str:

@@ -4,7 +4,9 @@
     cost(c)  <- (1 - alpha) cost(c) + alpha busy_ms(c) / rows(c)
     load(c)   = cost(c) * sum of work(b) over the bins that the table puts on c
 
-The first report is taken whole. With basis `rows` (Flux's prediction, section 5.3) a bin's rows are its own
+The first report is taken whole, and so is one whose load lies elsewhere than the smoothed one, by more than
+chance explains: then the past says nothing about what comes. Hot keys are smoothed in the same way, in a bounded
+summary (`heavy_keys`). With basis `rows` (Flux's prediction, section 5.3) a bin's rows are its own
 and the cost of a row is the channel's, so slow machines are seen as slow. A handful of rows may show
 a channel to be faster, never slower: that would be its fixed overhead. A channel without rows keeps its cost,
 or else a slow one would be emptied, forgotten, filled and emptied again; one never measured has the mean.
@@ -23,21 +25,30 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import numpy as np
+
 from headgate.errors import ConfigError
 from headgate.ids import Bin, Channel
 from headgate.reports.batch_report import BatchReport, HotKey, columns_of, records_of
+from headgate.routing.heavy_keys import HeavyKeys, HeavyKeysState
 from headgate.routing.table import Table
 
 Basis = Literal["rows", "busy"]
 
 _HANDFUL = 0.05  # of the mean rows of a channel
+_TRACKED = 256  # hot keys: more than any table has use for, few enough to be committed with every batch
 
 
 @dataclass(frozen=True)
 class LoadView:
-    """Smoothed loads; `LoadView()` is the view before the first report. Make the next with `fold`."""
+    """Smoothed loads; `LoadView()` is the view before the first report. Make the next with `fold`.
+
+    `alpha` is the weight of the last report, `shift` the part of the load that must have moved to other bins
+    before the past is forgotten (1: never).
+    """
 
     alpha: float = 0.5
+    shift: float = 0.15
     basis: Basis = "rows"
     reports: int = 0
     bin_work: Mapping[Bin, float] = field(default_factory=dict)
@@ -45,6 +56,7 @@ class LoadView:
     bin_keys: Mapping[Bin, int] = field(default_factory=dict)
     channel_cost_ms: Mapping[Channel, float] = field(default_factory=dict)
     hot_keys: tuple[HotKey, ...] = ()
+    heavy: HeavyKeysState | None = None
     pinned: Mapping[Bin, int] = field(default_factory=dict)
     channel_load: tuple[float, ...] = ()
     utilization: Mapping[Channel, float] = field(default_factory=dict)
@@ -55,9 +67,11 @@ class LoadView:
     backlog_bytes: Mapping[Bin, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check the two settings."""
+        """Check the settings."""
         if not 0 < self.alpha <= 1:
             raise ConfigError(f"alpha={self.alpha} is outside (0, 1]: 1 trusts the last batch alone")
+        if not 0 < self.shift <= 1:
+            raise ConfigError(f"shift={self.shift} is outside (0, 1]: 1 never forgets the past")
         if self.basis not in ("rows", "busy"):
             raise ConfigError(f"basis={self.basis!r} is neither 'rows' nor 'busy'")
 
@@ -131,6 +145,7 @@ class LoadView:
         channels = sorted(self.channel_cost_ms)
         return {
             "alpha": self.alpha,
+            "shift": self.shift,
             "basis": self.basis,
             "reports": self.reports,
             "bins": {
@@ -144,6 +159,7 @@ class LoadView:
                 "cost_ms": [self.channel_cost_ms[channel] for channel in channels],
             },
             "hot_keys": columns_of(HotKey, self.hot_keys),
+            "heavy": None if self.heavy is None else self.heavy.to_json(),
             "pinned": [[bin, key_hash] for bin, key_hash in self.pinned.items()],
             "channel_load": list(self.channel_load),
             "utilization": [list(pair) for pair in self.utilization.items()],
@@ -162,6 +178,7 @@ class LoadView:
         bins, channels, memory = data["bins"], data["channels"], data.get("memory", {})
         return cls(
             alpha=data["alpha"],
+            shift=data["shift"],
             basis=data["basis"],
             reports=data["reports"],
             bin_work=_pairs(bins["bin"], bins["work"]),
@@ -169,6 +186,7 @@ class LoadView:
             bin_keys=_pairs(bins["bin"], bins["keys"]),
             channel_cost_ms=_pairs(channels["channel"], channels["cost_ms"]),
             hot_keys=records_of(HotKey, data["hot_keys"]),
+            heavy=None if data["heavy"] is None else HeavyKeysState.from_json(data["heavy"]),
             pinned=dict(data["pinned"]),
             channel_load=tuple(data["channel_load"]),
             utilization=dict(data.get("utilization", [])),
@@ -186,7 +204,6 @@ def fold(view: LoadView, report: BatchReport, table: Table) -> LoadView:
     Bins absent from the report had no rows: their work decays. State bytes, keys, backlogs and limits are levels,
     so the last are taken. Cost: one pass over the bins known and the bins reported.
     """
-    alpha = 1.0 if view.reports == 0 else view.alpha
     if view.basis == "busy":
         work_seen = {one.bin: float(one.busy_ms) for one in report.bins}
     else:
@@ -195,6 +212,9 @@ def fold(view: LoadView, report: BatchReport, table: Table) -> LoadView:
     keys_seen = {one.bin: int(one.keys) for one in report.bins}
     before = {bin: work for bin, work in view.bin_work.items() if bin < table.hash_bins or bin in view.pinned}
     bins = sorted(before.keys() | work_seen.keys())
+    fresh = view.reports == 0 or _moved(before, work_seen, report.rows) > view.shift
+    alpha = 1.0 if fresh else view.alpha
+    heavy, hot_keys = _heavy(view, report, table, fresh)
     return replace(
         view,
         reports=view.reports + 1,
@@ -202,7 +222,8 @@ def fold(view: LoadView, report: BatchReport, table: Table) -> LoadView:
         bin_bytes={bin: bytes_seen.get(bin, 0) for bin in bins},
         bin_keys={bin: keys_seen.get(bin, 0) for bin in bins},
         channel_cost_ms=_costs(view, report, table.channels),
-        hot_keys=report.hot_keys,
+        hot_keys=hot_keys,
+        heavy=heavy,
         utilization=_utilization(view, report, table, alpha),
         period_ms=float(report.wall_ms),
         memory_limit={
@@ -214,6 +235,39 @@ def fold(view: LoadView, report: BatchReport, table: Table) -> LoadView:
         backlog_rows={one.bin: int(one.backlog_rows) for one in report.bins if one.backlog_rows},
         backlog_bytes={one.bin: int(one.backlog_bytes) for one in report.bins if one.backlog_bytes},
     ).under(table)
+
+
+def _moved(old: Mapping[Bin, float], new: Mapping[Bin, float], rows: int) -> float:
+    """The part of the load that lies in other bins than before, beyond what chance would do with so many rows."""
+    before, after = sum(old.values()), sum(new.values())
+    if before <= 0 or after <= 0:
+        return 0.0
+    moved = chance = 0.0
+    for bin in old.keys() | new.keys():
+        was, now = old.get(bin, 0.0) / before, new.get(bin, 0.0) / after
+        moved += abs(now - was) / 2
+        chance += math.sqrt(max(was, now) / max(rows, 1)) / 2
+    return moved - 2 * chance
+
+
+def _heavy(
+    view: LoadView, report: BatchReport, table: Table, fresh: bool
+) -> tuple[HeavyKeysState, tuple[HotKey, ...]]:
+    """The summary with the report's exact counts in it, and the hot keys with their smoothed rows."""
+    decay = 1 - view.alpha or 1.0
+    if fresh or view.heavy is None or view.alpha == 1 or view.heavy.decay != decay:
+        tracker = HeavyKeys(capacity=_TRACKED, decay=decay)
+        weight = 1 / view.alpha  # the first is taken whole
+    else:
+        tracker, weight = HeavyKeys.restore(view.heavy), 1.0
+    labels = {key.hash: key.label for key in (*view.hot_keys, *report.hot_keys)}
+    hashes = np.array([key.hash for key in report.hot_keys], dtype=np.int64)
+    tracker.add(hashes, np.array([key.rows * weight for key in report.hot_keys], dtype=np.float64))
+    state = tracker.state()
+    order = np.lexsort((state.keys, -state.lower))
+    keys, rows = state.keys[order], view.alpha * state.lower[order]
+    found = zip(keys.tolist(), table.bin_of_hash(keys).tolist(), rows.tolist(), strict=True)
+    return state, tuple(HotKey(h, bin, labels.get(h, ""), round(n)) for h, bin, n in found if n >= 1)
 
 
 def _by_hash(pinned: Mapping[Bin, int]) -> dict[int, tuple[Bin, ...]]:

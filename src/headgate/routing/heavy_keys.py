@@ -22,7 +22,9 @@ half of its counters by an approximate median, so its lower bounds of the hundre
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -96,7 +98,7 @@ def _index(keys, mask, tag, table_key, table_at):
         table_at[slot] = i
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HeavyKeysState:
     """A summary as plain data, to be kept with a checkpoint or sent to be merged."""
 
@@ -107,6 +109,34 @@ class HeavyKeysState:
     keys: npt.NDArray[np.int64]
     lower: Floats
     upper: Floats
+
+    def __eq__(self, other: object) -> bool:
+        """Equal numbers."""
+        return isinstance(other, HeavyKeysState) and self.to_json() == other.to_json()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-native values in a stable order."""
+        return {
+            "capacity": self.capacity,
+            "decay": self.decay,
+            "rows": self.rows,
+            "floor": self.floor,
+            "keys": self.keys.tolist(),
+            "lower": self.lower.tolist(),
+            "upper": self.upper.tolist(),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> HeavyKeysState:
+        """Read what `to_json` wrote."""
+        arrays = {
+            "keys": np.array(data["keys"], dtype=np.int64),
+            "lower": np.array(data["lower"], dtype=np.float64),
+            "upper": np.array(data["upper"], dtype=np.float64),
+        }
+        return cls(**{**data, **arrays})
 
 
 class HeavyKeys:

@@ -21,6 +21,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +36,7 @@ from headgate.operators.base import BoundOperator, Operator, column_type
 from headgate.policies import Guard, Policy, Rebuild
 from headgate.policies import get as get_policy
 from headgate.reports.batch_report import BatchReport
+from headgate.reports.load_view import LoadView
 from headgate.routing.reshape import reshaped
 from headgate.routing.table import Table
 from headgate.spark import sinks, split_keys
@@ -62,7 +64,8 @@ class Stage:
     `key` is a column or several; `checkpoint` is a folder on any fsspec file system, for this stage alone.
     `channels` is the degree of parallelism at the start (`rescale` changes it online), `bins` the number of
     movable pieces of state, fixed for the checkpoint's life. `mode` is "act", "advise" (plans are journaled,
-    not carried out) or "observe". `pace_us` models a service time per row, slept and not burnt, for
+    not carried out) or "observe". `smoothing` is the weight of the last batch in the load that the policy sees
+    (1: the last batch alone). `pace_us` models a service time per row, slept and not burnt, for
     demonstrations. `durable=False` leaves flushing to the operating system.
     """
 
@@ -78,6 +81,7 @@ class Stage:
         bins: int | None = None,
         mode: str | Mode = Mode.act,
         guard: Guard | None = None,
+        smoothing: float = 0.5,
         pace_us: float = 0.0,
         durable: bool = True,
     ) -> None:
@@ -98,6 +102,7 @@ class Stage:
             raise ConfigError(f"pace_us={pace_us} is a time per row and cannot be negative")
         self.operator, self.channels, self.bins, self.pace_us = operator, channels, bins, pace_us
         self.policy, self.guard, self.mode = get_policy(policy), guard or Guard(), Mode.parse(mode)
+        self._view = LoadView(alpha=smoothing)
         self.sink = sinks.as_sink(sink)
         self.store = Store(checkpoint, durable=durable)
         self._staged = self.sink.staging(self.store)
@@ -175,9 +180,11 @@ class Stage:
         self.bins = int(checkpoint.identity["bins"])
         last = checkpoint.last
         if last is None:
-            loop = Loop(self.policy, self.guard, self.mode, self.policy.initial(self.bins, self.channels))
+            first = self.policy.initial(self.bins, self.channels)
+            loop = Loop(self.policy, self.guard, self.mode, first, view=self._view)
         else:
             loop = Loop.restore(last.loop, self.policy, self.guard, self.mode)
+            loop.view = replace(loop.view, alpha=self._view.alpha)
             if last.channels != self.channels and loop.table.channels != self.channels:
                 loop.request_channels(self.channels)
         if self._asked is not None:
