@@ -1,5 +1,7 @@
 """A stage fed by hand: each list of rows is one batch."""
 
+import os
+import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -39,3 +41,18 @@ def feed(spark: Any) -> Callable[..., None]:
             stage(spark.createDataFrame(rows, schema).coalesce(1), start + i)
 
     return give
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Any:
+    """A file system of half a megabyte, and a way to enlarge it."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o"]
+    if (
+        os.getuid()
+        or subprocess.run([*mount, "size=512k", "tmpfs", folder], check=False, capture_output=True).returncode
+    ):
+        pytest.skip("needs the right to mount a file system")
+    yield folder, lambda: subprocess.run([*mount, "remount,size=64m", "tmpfs", folder], check=True)
+    subprocess.run(["umount", "-l", folder], check=True)

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -304,21 +303,6 @@ def test_damaged_state_is_named_and_nothing_is_committed(make_stage: Any, feed: 
     mended = make_stage(hg.Aggregate(**COUNT))
     feed(mended, data[1:], start=1)
     assert latest(mended) == answer(data)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Any:
-    """A file system of half a megabyte, and a way to enlarge it."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o"]
-    if (
-        os.getuid()
-        or subprocess.run([*mount, "size=512k", "tmpfs", folder], check=False, capture_output=True).returncode
-    ):
-        pytest.skip("needs the right to mount a file system")
-    yield folder, lambda: subprocess.run([*mount, "remount,size=64m", "tmpfs", folder], check=True)
-    subprocess.run(["umount", "-l", folder], check=True)
 
 
 def test_a_full_disk_stops_the_batch_and_a_larger_one_goes_on(

@@ -7,7 +7,8 @@ import pytest
 
 from headgate.errors import CorruptState, NewerFormat
 from headgate.spark import state_file
-from headgate.spark.state_file import FORMAT, Piece
+from headgate.spark.section_file import FORMAT
+from headgate.spark.state_file import Piece
 from headgate.spark.store import Store
 from headgate.state.keys import KeyColumn
 from headgate.state.layout import Kind, StateColumn, StateLayout

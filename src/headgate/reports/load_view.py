@@ -77,9 +77,9 @@ class LoadView:
 
     def row_cost_ms(self, channel: Channel) -> float:
         """The ms that one unit of work takes on a channel; 1 with basis `busy`."""
-        return 1.0 if self.basis == "busy" else self._measured_cost_ms(channel)
+        return 1.0 if self.basis == "busy" else self.measured_cost_ms(channel)
 
-    def _measured_cost_ms(self, channel: Channel) -> float:
+    def measured_cost_ms(self, channel: Channel) -> float:
         known = self.channel_cost_ms
         if channel in known:
             return known[channel]
@@ -137,7 +137,7 @@ class LoadView:
         return replace(seen, channel_load=tuple(loads))
 
     def _work_per_row(self, bin: Bin, table: Table) -> float:
-        return 1.0 if self.basis == "rows" else self._measured_cost_ms(table.channel_of[bin])
+        return 1.0 if self.basis == "rows" else self.measured_cost_ms(table.channel_of[bin])
 
     def to_json(self) -> dict[str, Any]:
         """JSON-native values in a stable order; reading them back gives an equal view."""

@@ -19,7 +19,7 @@ import mmap
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import ClassVar
 
@@ -117,6 +117,15 @@ class BinCache:
             if self._tables.get(b) is table:
                 self._files[b].unlock()
 
+    def evict(self, bins: Iterable[int]) -> None:
+        """Let go of tables that are not to be in memory; one that is locked is somebody's, and stays."""
+        for b in bins:
+            file = self._files.get(b) or _File(os.path.join(self._base, self._folder, f"bin-{b}"))
+            if file.lock():
+                self._tables.pop(b, None)
+                file.drop()
+                file.unlock()
+
     def release(self) -> None:
         """Unlock everything, leaving struck tags as they are."""
         for file in self._files.values():
@@ -183,6 +192,15 @@ class _File:
             if size >= 8 * HEAD_SLOTS:
                 self._current = np.frombuffer(mmap.mmap(file.fileno(), size), np.uint8)
         return self._current
+
+    def drop(self) -> None:
+        """Remove what is there; other holders see that it is dead."""
+        buffer = self.attach()
+        if buffer is not None:
+            buffer[: 8 * HEAD_SLOTS].view(np.int64)[DEAD] = 1
+        self._current = None
+        with suppress(FileNotFoundError):
+            os.unlink(self.path)
 
     def allocate(self, nbytes: int) -> NDArray[np.uint8]:
         """A new, zeroed mapping that takes the place of the old one, which is marked dead for other

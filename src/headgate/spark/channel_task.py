@@ -18,15 +18,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from headgate.errors import HeadgateError
+from headgate.flow.backlog import Backlog, Waiting
+from headgate.operators.admission import Admission
 from headgate.operators.base import BoundOperator
 from headgate.operators.channel_run import ChannelRun
 from headgate.routing.reshape import Source
 from headgate.routing.table import Table
-from headgate.spark import split_keys, state_file
+from headgate.spark import backlog_file, split_keys, state_file
 from headgate.spark.bin_cache import BinCache, executor_identity
 from headgate.spark.exchange import ORDER, hashes_of
+from headgate.spark.flow_control import Flow
 from headgate.spark.manifest import Manifest
 from headgate.spark.output import write_parquet
 from headgate.spark.store import Store
@@ -37,6 +41,8 @@ from headgate.state.table import BinTable
 REPORT = "report string"
 HOT_KEYS = 64
 """How many of its most frequent keys a channel reports."""
+LOOKS, SMALLEST = 32, 32
+"""Where rows may be left for later: looks at the clock while a chunk is processed, and rows between two of them at least."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,9 @@ class ChannelTask:
     state: Store
     output: Store
     reshaped: Mapping[int, tuple[Source, ...]]
-    pace_us: float = 0.0
+    flow: Flow
+    backlog: Store
+    pace_us: Mapping[int, float]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """`mapInArrow`'s function."""
@@ -79,32 +87,76 @@ class _Attempt:
         self.mine = set(task.table.bins_of(channel))
         self.pieces = {pin.bin for pins in task.table.splits.values() for pin in pins} & self.mine
         self.rebuilt = 0
+        self.reading = 0.0
         self.idle = 0.0
 
     def work(self, batches: Iterator[pa.RecordBatch]) -> dict[str, Any]:
-        started = time.perf_counter()
-        task = self.task
+        self.started = time.perf_counter()
+        task, flow = self.task, self.task.flow
+        self.cache.evict(flow.evicted.get(self.channel, ()))
         run = ChannelRun(task.operator, self._open, task.table.bins[-1] + 1, self.pieces)
+        pace = task.pace_us.get(self.channel, 0.0) * 1e-6
         rows = 0
+        fresh: tuple[pa.RecordBatch | None, Any] = (None, None)
+
+        def process(some: pa.RecordBatch, bins: NDArray[np.int32]) -> None:
+            nonlocal rows
+            run.feed(some, fresh[1] if some is fresh[0] else hashes_of(some, task.operator.key), bins)
+            rows += some.num_rows
+            if pace:
+                time.sleep(max(0.0, rows * pace - self._busy()))
+
+        share = flow.shares[self.channel]
+        admission = Admission[Waiting](
+            process,
+            lambda entry: backlog_file.read(task.backlog, entry, task.rows),
+            asleep=flow.asleep & self.mine,
+            late=lambda: 1e3 * self._busy() >= share.work_ms,
+            room=share.room_bytes,
+        )
+        arrived = np.zeros(task.table.bins[-1] + 1, np.int64)
         try:
-            for chunk in self._chunks(batches):
-                hashes = hashes_of(chunk, task.operator.key)
-                run.feed(chunk, hashes, task.table.bin_of_hash(hashes, self.channel))
-                rows += chunk.num_rows
-            report = self._write(run)
+            self._resume(admission)
+            for chunk in self._chunks(batches, whole=share.room_bytes == 0):
+                fresh = (chunk, hashes_of(chunk, task.operator.key))
+                bins = task.table.bin_of_hash(fresh[1], self.channel)
+                arrived += np.bincount(bins, minlength=len(arrived))
+                admission.add(chunk, bins)
+            report = self._write(run, admission)
         finally:
             self.cache.release()
-        busy = time.perf_counter() - started - self.idle
-        if task.pace_us:
-            wait = max(0.0, rows * task.pace_us * 1e-6 - busy)
-            time.sleep(wait)
-            busy += wait
-        host, process = executor_identity()
-        report |= {"channel": self.channel, "rows": rows, "busy_ms": 1e3 * busy, "idle_ms": 1e3 * self.idle}
-        return report | {"rebuilt_bins": self.rebuilt, "executor": f"{host}/{process}"}
+        came = np.flatnonzero(arrived)
+        report["arrived"] = [came.tolist(), arrived[came].tolist()]
+        host, process_id = executor_identity()
+        report |= {
+            "channel": self.channel,
+            "rows": rows,
+            "busy_ms": 1e3 * self._busy(),
+            "idle_ms": 1e3 * self.idle,
+        }
+        report |= {"rebuilt_bins": self.rebuilt, "read_ms": 1e3 * self.reading}
+        return report | {"executor": f"{host}/{process_id}"}
 
-    def _chunks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows as they come; or, where order matters, all of them in the order of the source."""
+    def _busy(self) -> float:
+        """Seconds of work so far: all but waiting for input."""
+        return time.perf_counter() - self.started - self.idle
+
+    def _resume(self, admission: Admission[Waiting]) -> None:
+        """What waited comes first. Rows of bins that were reshaped are looked at again: each belongs to one bin now."""
+        task = self.task
+        for entry in task.flow.backlog.of(self.mine - task.reshaped.keys()):
+            admission.resume(entry.bin, entry)
+        for b in sorted(task.reshaped.keys() & self.mine):
+            for source in task.reshaped[b]:
+                for entry in task.flow.backlog.of([source.bin]):
+                    for rows in backlog_file.read(task.backlog, entry, task.rows):
+                        chosen = _chosen(hashes_of(rows, task.operator.key), source)
+                        some = rows.filter(pa.array(chosen))
+                        if some.num_rows:
+                            admission.add(some, np.full(some.num_rows, b, np.int32))
+
+    def _chunks(self, batches: Iterator[pa.RecordBatch], *, whole: bool) -> Iterator[pa.RecordBatch]:
+        """Rows as they come; or, where order matters, all of them in the order of the source; in slices, if not `whole`."""
         waiting: list[pa.RecordBatch] = []
         while True:
             before = time.perf_counter()
@@ -116,13 +168,13 @@ class _Attempt:
             if self.task.operator.ordered:
                 waiting.append(rows)
             else:
-                yield rows
+                yield from _slices(rows, whole)
         if waiting:
             rows = pa.concat_batches(waiting)
             order = rows.column(ORDER).to_numpy()
             if np.any(np.diff(order) < 0):
                 rows = rows.take(pa.array(np.argsort(order, kind="stable")))
-            yield rows
+            yield from _slices(rows, whole)
 
     def _open(self, b: int) -> BinTable:
         if b not in self.mine:
@@ -133,8 +185,11 @@ class _Attempt:
         expected = committed.heads.get(b, "") if committed else ""
         if b in self.task.reshaped:
             expected = f"reshaped in {self.name}"  # no cached table can stand for it
+        before = time.perf_counter()
         table, rebuilt = self.cache.open(b, expected, lambda empty: self._rebuild(b, empty))
-        self.rebuilt += rebuilt
+        if rebuilt:
+            self.rebuilt += 1
+            self.reading += time.perf_counter() - before
         return table
 
     def _rebuild(self, b: int, table: BinTable) -> None:
@@ -168,8 +223,8 @@ class _Attempt:
             for _, _, piece in state_file.read(self.task.state, file.name, self.task.operator.layout, {b}):
                 yield piece
 
-    def _write(self, run: ChannelRun) -> dict[str, Any]:
-        """Write what changed and what is emitted, and settle the cache on it."""
+    def _write(self, run: ChannelRun, admission: Admission[Waiting]) -> dict[str, Any]:
+        """Write what changed, what is emitted and what is to wait, and settle the cache on it."""
         task, layout = self.task, self.task.operator.layout
         snapshots = sorted((task.snapshots | task.reshaped.keys()) & self.mine | self.pieces)
         for b in snapshots:
@@ -186,6 +241,8 @@ class _Attempt:
         if pieces:
             name = f"{self.name}.hgs"
             written = state_file.write(task.state, name, layout, pieces)
+        left = admission.left()
+        waiting = backlog_file.write(task.backlog, f"{self.name}.hgb", left) if left else []
         out_rows = sum(o.num_rows for o in run.output)
         output = ""
         if out_rows:
@@ -202,6 +259,8 @@ class _Attempt:
             "delta_bytes": sum(p.nbytes for p in touched.values()),
             "output": output,
             "out_rows": out_rows,
+            "taken": Backlog(tuple(admission.taken)).to_json(),
+            "waiting": Backlog(tuple(waiting)).to_json(),
             "pieces": {str(p.bin): split_keys.packed(p.rows, layout) for p in pieces if p.bin in self.pieces},
             "hot": [hot[0].tolist(), hot[1].tolist(), hot[2]],
             "touched": {
@@ -213,7 +272,20 @@ class _Attempt:
         }
 
 
+def _slices(rows: pa.RecordBatch, whole: bool) -> Iterator[pa.RecordBatch]:
+    if whole:
+        yield rows
+        return
+    step = max(SMALLEST, -(-rows.num_rows // LOOKS))
+    for at in range(0, rows.num_rows, step):
+        yield rows.slice(at, step)
+
+
 def _part(piece: Extract, source: Source) -> Extract:
     """The rows of a piece that a reshaped bin takes."""
-    chosen = np.isin(piece.keys.hashes, np.fromiter(source.hashes, np.int64))
-    return take(piece, np.flatnonzero(chosen != source.without))
+    return take(piece, np.flatnonzero(_chosen(piece.keys.hashes, source)))
+
+
+def _chosen(hashes: NDArray[np.int64], source: Source) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = np.isin(hashes, np.fromiter(source.hashes, np.int64))
+    return ~found if source.without else found

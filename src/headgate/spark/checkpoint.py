@@ -3,10 +3,11 @@
     headgate.json          identity: key, operator, bins; written once
     commits/<batch>.json   one `Manifest` per batch; the last is the truth, creating it is the commit
     state/<batch>-...      state files, named by the attempt that wrote them
+    backlog/<batch>-...    rows that wait, likewise
     output/<batch>/        output waiting to be published (function and memory sinks)
     journal/<n>.jsonl      reports and decisions, one line a batch
 
-Only the driver writes here, except that tasks add files to `state` and `output` under names of their own.
+Only the driver writes here, except that tasks add files to `state`, `backlog` and `output` under names of their own.
 Whatever no manifest names is rubbish; it is swept after this run's first commit and not before. Until then a
 run that was thought dead may still commit the batch under way, and would find its files gone; afterwards its
 commit fails, because the batch is there already.
@@ -42,7 +43,7 @@ class Checkpoint:
         self.store = store
         self.identity = self._claim(identity, adopt)
         self.stage = str(self.identity["stage"])
-        store.make("commits", "state", "output", "journal")
+        store.make("commits", "state", "backlog", "output", "journal")
         self.last = self._latest()
         self._swept = False
         if self.last is not None:
@@ -111,6 +112,7 @@ class Checkpoint:
             return
         kept = {f.name for f in now.files}
         self.store.remove(*(f"state/{f.name}" for f in before.files if f.name not in kept))
+        self.store.remove(*(f"backlog/{name}" for name in before.backlog.files - now.backlog.files))
         self.store.remove(f"output/{before.batch:012d}")
         old = [n for n in self.store.names("commits") if n.endswith(".json")][:-KEPT_COMMITS]
         self.store.remove(*(f"commits/{n}" for n in old))
@@ -119,6 +121,8 @@ class Checkpoint:
         """Remove what attempts left behind that never were committed."""
         kept = {f.name for f in last.files}
         self.store.remove(*(f"state/{n}" for n in self.store.names("state") if n not in kept))
+        waiting = last.backlog.files
+        self.store.remove(*(f"backlog/{n}" for n in self.store.names("backlog") if n not in waiting))
         current = f"{last.batch:012d}"
         self.store.remove(*(f"output/{n}" for n in self.store.names("output") if n != current))
         self.store.remove(*(f"commits/{n}" for n in self.store.names("commits") if not n.endswith(".json")))

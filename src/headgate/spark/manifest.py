@@ -17,6 +17,7 @@ from typing import Any
 import xxhash
 
 from headgate.errors import CorruptState, NewerFormat
+from headgate.flow.backlog import Backlog
 
 FORMAT = 1
 NEVER = 1 << 62
@@ -55,6 +56,8 @@ class Manifest:
     bases: Mapping[int, int] = field(default_factory=dict)
     state_bytes: Mapping[int, int] = field(default_factory=dict)
     state_keys: Mapping[int, int] = field(default_factory=dict)
+    backlog: Backlog = field(default_factory=Backlog)
+    flow: Mapping[str, Any] = field(default_factory=dict)
     credit: int = 0
     earned: int = 0
     """Bytes of deltas that this batch wrote: what it added to the credit for snapshots."""
@@ -83,6 +86,8 @@ class Manifest:
             "bases": _columns(self.bases),
             "state_bytes": _columns(self.state_bytes),
             "state_keys": _columns(self.state_keys),
+            "backlog": self.backlog.to_json(),
+            "flow": self.flow,
             "credit": self.credit,
             "earned": self.earned,
             "table": self.table,
@@ -118,6 +123,7 @@ class Manifest:
                 "bases": dict(zip(*body["bases"], strict=True)),
                 "state_bytes": dict(zip(*body["state_bytes"], strict=True)),
                 "state_keys": dict(zip(*body["state_keys"], strict=True)),
+                "backlog": Backlog.from_json(body["backlog"]),
                 "output": tuple(body["output"]),
             }
         )

@@ -6,35 +6,54 @@ from typing import Any
 
 import numpy as np
 
+from headgate.flow.backlog import Backlog
 from headgate.reports.batch_report import BatchReport, BinReport, ChannelReport, HotKey
 from headgate.routing.table import Table
+from headgate.spark.flow_control import Flow
 from headgate.spark.manifest import Manifest
 
 HOT_SHARE = 0.01
 
 
 def batch_report(
-    batch: int, table: Table, answers: list[dict[str, Any]], last: Manifest | None, wall_ms: float
+    batch: int,
+    table: Table,
+    answers: list[dict[str, Any]],
+    last: Manifest | None,
+    wall_ms: float,
+    flow: Flow,
+    backlog: Backlog,
 ) -> BatchReport:
-    """Per channel and per bin, with the state of bins that the batch did not touch taken from the last
-    commit.
+    """Per channel and per bin, with the state of bins that the batch did not touch taken from the last commit.
+
+    A channel's rows are those that it processed, a bin's those that came for it; `backlog` is what waits after the batch.
     """
     sizes = dict(last.state_bytes) if last else {}
-    keys = last.state_keys if last else {}
+    keys = dict(last.state_keys) if last else {}
     bins: dict[int, BinReport] = {}
+    came: dict[int, int] = {}
+    per_row = [a["busy_ms"] / a["rows"] if a["rows"] else 0.0 for a in answers]
     for a in answers:
-        t = a["touched"]
-        per_row = a["busy_ms"] / a["rows"] if a["rows"] else 0.0
-        for b, rows, size, n in zip(t["bin"], t["rows"], t["state_bytes"], t["keys"], strict=True):
-            bins[b] = BinReport(bin=b, rows=rows, busy_ms=round(per_row * rows, 3), state_bytes=size, keys=n)
-            sizes[b] = size
-    for b, size in sizes.items():
-        if b not in bins and b in table.channel_of:
-            bins[b] = BinReport(bin=b, rows=0, busy_ms=0.0, state_bytes=size, keys=keys.get(b, 0))
-    held = [0] * table.channels
-    for b, size in sizes.items():
+        touched = a["touched"]
+        sizes.update(zip(touched["bin"], touched["state_bytes"], strict=True))
+        keys.update(zip(touched["bin"], touched["keys"], strict=True))
+        came.update(zip(*a["arrived"], strict=True))
+    for b in sorted(sizes.keys() | came.keys() | backlog.rows.keys()):
         if b in table.channel_of:
-            held[table.channel_of[b]] += size
+            rows = came.get(b, 0)
+            bins[b] = BinReport(
+                bin=b,
+                rows=rows,
+                busy_ms=round(per_row[table.channel_of[b]] * rows, 3),
+                state_bytes=sizes.get(b, 0),
+                keys=keys.get(b, 0),
+                on_disk=b in flow.on_disk,
+                backlog_rows=backlog.rows.get(b, 0),
+                backlog_bytes=backlog.bytes.get(b, 0),
+            )
+    held: list[list[BinReport]] = [[] for _ in answers]
+    for b, one in bins.items():
+        held[table.channel_of[b]].append(one)
     channels = tuple(
         ChannelReport(
             channel=a["channel"],
@@ -42,23 +61,28 @@ def batch_report(
             out_rows=a["out_rows"],
             busy_ms=round(a["busy_ms"], 3),
             idle_ms=round(a["idle_ms"], 3),
-            state_bytes=held[a["channel"]],
-            state_keys=sum(one.keys for b, one in bins.items() if table.channel_of.get(b) == a["channel"]),
+            state_bytes=sum(one.state_bytes for one in mine),
+            state_keys=sum(one.keys for one in mine),
             delta_bytes=a["written"],
             rebuilt_bins=a["rebuilt_bins"],
             executor=a["executor"],
+            memory_limit=flow.limits.get(a["channel"], 0),
+            resident_bytes=sum(one.state_bytes for one in mine if not one.on_disk),
+            disk_bytes=sum(one.state_bytes for one in mine if one.on_disk),
+            backlog_rows=sum(one.backlog_rows for one in mine),
+            backlog_bytes=sum(one.backlog_bytes for one in mine),
         )
-        for a in answers
+        for a, mine in zip(answers, held, strict=True)
     )
-    rows = sum(a["rows"] for a in answers)
+    total = sum(came.values())
     return BatchReport(
         batch=batch,
         table_version=table.version,
-        rows=rows,
+        rows=total,
         wall_ms=round(wall_ms, 3),
         channels=channels,
         bins=tuple(bins[b] for b in sorted(bins)),
-        hot_keys=_hot_keys(table, answers, rows),
+        hot_keys=_hot_keys(table, answers, sum(a["rows"] for a in answers)),
     )
 
 

@@ -20,7 +20,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,21 +29,24 @@ from pyspark.sql import DataFrame
 
 from headgate import errors
 from headgate.control import journal
+from headgate.control.explain import explained
 from headgate.control.loop import Decision, Loop
 from headgate.control.modes import Mode
 from headgate.errors import BatchOrder, ConfigError, TaskFailed
+from headgate.flow.backlog import Backlog
 from headgate.operators.base import BoundOperator, Operator, column_type
 from headgate.policies import Guard, Policy, Rebuild
 from headgate.policies import get as get_policy
 from headgate.reports.batch_report import BatchReport
 from headgate.reports.load_view import LoadView
-from headgate.routing.reshape import reshaped
+from headgate.routing.reshape import Source, reshaped
 from headgate.routing.table import Table
 from headgate.spark import sinks, split_keys
 from headgate.spark.anchor import Anchor
 from headgate.spark.channel_task import REPORT, ChannelTask
 from headgate.spark.checkpoint import Checkpoint, starts_journal
 from headgate.spark.exchange import Exchange, routed_schema
+from headgate.spark.flow_control import Flow, FlowControl
 from headgate.spark.manifest import Manifest, StateFile, live_files
 from headgate.spark.measured import batch_report
 from headgate.spark.output import write_parquet
@@ -65,8 +68,15 @@ class Stage:
     `channels` is the degree of parallelism at the start (`rescale` changes it online), `bins` the number of
     movable pieces of state, fixed for the checkpoint's life. `mode` is "act", "advise" (plans are journaled,
     not carried out) or "observe". `smoothing` is the weight of the last batch in the load that the policy sees
-    (1: the last batch alone). `pace_us` models a service time per row, slept and not burnt, for
-    demonstrations. `durable=False` leaves flushing to the operating system.
+    (1: the last batch alone).
+
+    `memory` ("512MB") bounds the state that each channel keeps in memory; beyond it bins go to disk and take turns, `t_gap` ms
+    apart (None: as long as a read takes), and their rows wait in the backlog. `buffer` ("64MB") lets the rows of a channel that is
+    late wait there, so that one burst does not hold up the others. `move_bytes` bounds the state that comes to a
+    channel in one batch; bins beyond it arrive later, and their rows wait. What waits is committed, and comes first in the next batch.
+
+    `pace_us` models a service time per row (of all channels, or by channel), slept and not burnt, for demonstrations.
+    `durable=False` leaves flushing to the operating system.
     """
 
     def __init__(
@@ -82,7 +92,11 @@ class Stage:
         mode: str | Mode = Mode.act,
         guard: Guard | None = None,
         smoothing: float = 0.5,
-        pace_us: float = 0.0,
+        memory: str | int | None = None,
+        t_gap: float | None = None,
+        buffer: str | int | None = None,
+        move_bytes: str | int | None = None,
+        pace_us: float | Mapping[int, float] = 0.0,
         durable: bool = True,
     ) -> None:
         self.key = (key,) if isinstance(key, str) else tuple(key)
@@ -98,9 +112,10 @@ class Stage:
             raise ConfigError(
                 f"channels={channels} and bins={bins}: there must be at least one channel and a bin for each"
             )
-        if pace_us < 0:
+        if min(pace_us.values(), default=0) < 0 if isinstance(pace_us, Mapping) else pace_us < 0:
             raise ConfigError(f"pace_us={pace_us} is a time per row and cannot be negative")
         self.operator, self.channels, self.bins, self.pace_us = operator, channels, bins, pace_us
+        self._flow = FlowControl(memory=memory, t_gap_ms=t_gap, buffer=buffer, move_bytes=move_bytes)
         self.policy, self.guard, self.mode = get_policy(policy), guard or Guard(), Mode.parse(mode)
         self._view = LoadView(alpha=smoothing)
         self.sink = sinks.as_sink(sink)
@@ -141,6 +156,26 @@ class Stage:
             raise ConfigError(f"{channels} channels for {self.bins} bins: ask for 1 to {self.bins}")
         else:
             self._asked = channels
+
+    def grant(self, amount: str | int, channel: int | None = None) -> None:
+        """Give channels more memory for state ("256MB"), from the next batch on: one of them, or each. Not kept over a restart."""
+        self._flow.change(amount, self._channels(channel), sign=1)
+
+    def reclaim(self, amount: str | int, channel: int | None = None) -> None:
+        """Take memory back, from the next batch on; bins beyond what is left go to disk."""
+        self._flow.change(amount, self._channels(channel), sign=-1)
+
+    def _channels(self, channel: int | None) -> list[int]:
+        count = self._bound.loop.table.channels if self._bound else self.channels
+        if channel is not None and not 0 <= channel < count:
+            raise ConfigError(f"there is no channel {channel}: they are 0 to {count - 1}")
+        return list(range(count)) if channel is None else [channel]
+
+    def explain(self) -> str:
+        """Why the last plan was made, or refused."""
+        if self._last is None:
+            return "no batch has been processed yet"
+        return explained(*self._last)
 
     def status(self) -> Status:
         """Channels, loads and last decisions: prints well, and renders in a notebook."""
@@ -197,12 +232,15 @@ class Stage:
         started = time.perf_counter()
         loop, operator = bound.loop, bound.operator
         table = loop.table
+        flow = self._flow.prepare(table, loop.view, last)
         snapshots: list[int] = []
         credit = 0
         if last is not None:
             snapshots, credit = bins_to_snapshot(
                 batch, last.bases, last.state_bytes, last.credit, limit=2 * last.earned
             )
+        changed = reshaped(Table.from_json(last.table), table) if last else {}
+        pace = self.pace_us
         task = ChannelTask(
             batch=batch,
             stage=bound.checkpoint.stage,
@@ -211,17 +249,21 @@ class Stage:
             operator=operator,
             rows=bound.rows,
             committed=last,
-            snapshots=frozenset(snapshots),
-            reshaped=reshaped(Table.from_json(last.table), table) if last else {},
+            snapshots=frozenset(snapshots) - flow.asleep,
+            reshaped=changed,
             state=self.store.child("state"),
             output=self._staged,
-            pace_us=self.pace_us,
+            flow=flow,
+            backlog=self.store.child("backlog"),
+            pace_us=pace if isinstance(pace, Mapping) else dict.fromkeys(range(table.channels), pace),
         )
         self._staged.make(f"{batch:012d}")
         answers = self._run_job(df, bound.exchange, table, task)
         output = self._output(batch, answers, operator)
         self._reached("computed")
-        report = batch_report(batch, table, answers, last, 1e3 * (time.perf_counter() - started))
+        backlog = _backlog_after(flow, changed, answers)
+        wall_ms = 1e3 * (time.perf_counter() - started)
+        report = batch_report(batch, table, answers, last, wall_ms, flow, backlog)
         before = loop.snapshot()
         decision = loop.step(report)
         if decision.refusal is not None and decision.refusal.name.value == "policy_raised":
@@ -233,6 +275,7 @@ class Stage:
             )
         self._reached("decided")
         manifest = self._manifest(batch, table, answers, last, credit, report, decision, before, loop, output)
+        manifest = replace(manifest, backlog=backlog, flow=flow.to_json(answers, wall_ms))
         bound.checkpoint.commit(manifest)
         self._last = (report, decision)
         self._reached("committed")
@@ -333,6 +376,15 @@ class Stage:
             self.sink, self._staged, manifest.output, manifest.batch, bound.operator.output, df.sparkSession
         )
         self._reached("published")
+
+
+def _backlog_after(
+    flow: Flow, changed: Mapping[int, tuple[Source, ...]], answers: list[dict[str, Any]]
+) -> Backlog:
+    """What waits after a batch. The rows of reshaped bins were all looked at: they are done, or wait under their new bins."""
+    sources = {source.bin for found in changed.values() for source in found}
+    taken = flow.backlog.of(sources) + tuple(w for a in answers for w in Backlog.from_json(a["taken"]))
+    return flow.backlog.after(taken, (w for a in answers for w in Backlog.from_json(a["waiting"])))
 
 
 class _Bound:

@@ -66,19 +66,44 @@ class Status:
                 f"{c.busy_ms:,.1f}",
                 f"{c.idle_ms:,.1f}",
                 f"{c.state_bytes / 1e6:,.2f}",
+                *((f"{c.disk_bytes / 1e6:,.2f} of {c.memory_limit / 1e6:,.0f}",) if self._bounded else ()),
+                *((f"{c.backlog_rows:,}",) if self._waiting else ()),
                 str(c.rebuilt_bins),
                 c.executor,
             )
             for c in self.report.channels
         ]
 
-    _HEADS = ("channel", "bins", "rows", "busy ms", "idle ms", "state MB", "rebuilt", "executor")
+    @property
+    def _bounded(self) -> bool:
+        return self.report is not None and any(c.memory_limit for c in self.report.channels)
+
+    @property
+    def _waiting(self) -> bool:
+        return self.report is not None and any(c.backlog_rows for c in self.report.channels)
+
+    @property
+    def _heads(self) -> tuple[str, ...]:
+        disk = ("on disk, of limit MB",) if self._bounded else ()
+        waiting = ("rows waiting",) if self._waiting else ()
+        return (
+            "channel",
+            "bins",
+            "rows",
+            "busy ms",
+            "idle ms",
+            "state MB",
+            *disk,
+            *waiting,
+            "rebuilt",
+            "executor",
+        )
 
     def __str__(self) -> str:
         console = Console(file=io.StringIO(), width=120)
         console.print(self.headline, highlight=False, markup=False)
         if self._rows():
-            grid = Grid(*self._HEADS)
+            grid = Grid(*self._heads)
             for column in grid.columns[:-1]:
                 column.justify = "right"
             for row in self._rows():
@@ -93,7 +118,7 @@ class Status:
         return str(self)
 
     def _repr_html_(self) -> str:
-        heads = "".join(f"<th>{h}</th>" for h in self._HEADS)
+        heads = "".join(f"<th>{h}</th>" for h in self._heads)
         rows = "".join(
             "<tr>" + "".join(f"<td>{html.escape(v)}</td>" for v in row) + "</tr>" for row in self._rows()
         )
