@@ -17,6 +17,7 @@ BENCHES = {
     "aggregate": "count, sum and max per key against native groupBy().agg(); untouched state; the fixed cost of a batch",
     "history": "the last 100 rows per key, mean and std for every row, against native transformWithState in Python",
     "skew": "rows of the busiest channel over the mean with hot keys pinned, beside static routing; output against native",
+    "rebalance": "a slow channel, a channel short of memory and bursts, under Flux's policies beside static routing; output against native",
     "partitioning": "building, lookup and hot-key tracking of partitioning functions; no Spark",
 }
 

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from rich.table import Table as Grid
 
+from headgate.bench.equality import differing_aggregate, differing_history
 from headgate.bench.job import CORES, workspace
 from headgate.bench.result import Goal, Report, Result, machine
 from headgate.commands.console import Tick
@@ -38,7 +39,7 @@ from headgate.routing.builders.too_hot import busiest_bound
 from headgate.routing.table import Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 EVEN = 1.10
 SOON = 3
@@ -241,35 +242,12 @@ def _trial(spark: SparkSession, case: Case, work: Path, policy: str) -> Trial:
         stage(spark.read.parquet(str(work / f"input/{batch:05d}.parquet")), batch)
     wrong = 0
     if policy == "rebuild":
-        wrong = _differing(spark, case, work)
+        history = case.operator == "history"
+        rows, output = work / "input", work / "out-rebuild"
+        wrong = (
+            differing_history(spark, rows, output, K) if history else differing_aggregate(spark, rows, output)
+        )
     return Trial(stage.journal(), list(Timed.spent_ms) or [0.0], wrong)
-
-
-def _differing(spark: SparkSession, case: Case, work: Path) -> int:
-    """Rows that only one of the two has. Amounts are whole numbers, so sums and means are exact in any order."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.window import Window
-
-    rows = spark.read.parquet(str(work / "input"))
-    ours = spark.read.parquet(str(work / "out-rebuild"))
-    native: DataFrame
-    if case.operator == "history":
-        last = Window.partitionBy("user").orderBy("seq").rowsBetween(1 - K, 0)
-        native = rows.select(
-            "user",
-            "seq",
-            "amount",
-            F.avg("amount").over(last).alias("mean"),
-            F.max("amount").over(last).alias("max"),
-        )
-    else:
-        native = rows.groupBy("user").agg(
-            F.count("*").alias("n"), F.sum("amount").alias("total"), F.max("amount").alias("top")
-        )
-        newest = Window.partitionBy("user").orderBy(F.desc("batch"))
-        ours = ours.withColumn("rank", F.row_number().over(newest)).where("rank = 1")
-    ours = ours.select(*native.columns)
-    return int(native.exceptAll(ours).count() + ours.exceptAll(native).count())
 
 
 def _write(case: Case, folder: Path) -> None:

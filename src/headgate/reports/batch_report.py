@@ -23,7 +23,8 @@ class ChannelReport:
     """One channel's task in the batch. Idle time counts only waiting for input.
 
     `memory_limit` is the memory granted for state, 0 for no bound. `resident_bytes` and `disk_bytes` are the
-    state in memory and spilled; the backlog is what was admitted and not yet processed.
+    state in memory and spilled; the backlog is what was admitted and not yet processed. `read_ms`, a part of the
+    busy time, went into reading back the state of bins that moved here or came from disk.
     """
 
     channel: Channel
@@ -36,6 +37,7 @@ class ChannelReport:
     delta_bytes: int = 0
     rebuilt_bins: int = 0
     executor: str = ""
+    read_ms: float = field(default=0.0, metadata=_SPARSE)
     memory_limit: int = field(default=0, metadata=_SPARSE)
     resident_bytes: int = field(default=0, metadata=_SPARSE)
     disk_bytes: int = field(default=0, metadata=_SPARSE)

@@ -66,6 +66,7 @@ def batch_report(
             delta_bytes=a["written"],
             rebuilt_bins=a["rebuilt_bins"],
             executor=a["executor"],
+            read_ms=round(a["read_ms"], 3),
             memory_limit=flow.limits.get(a["channel"], 0),
             resident_bytes=sum(one.state_bytes for one in mine if not one.on_disk),
             disk_bytes=sum(one.state_bytes for one in mine if one.on_disk),

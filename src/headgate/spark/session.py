@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 Builder = TypeVar("Builder")
@@ -36,3 +38,19 @@ def configure(builder: Any) -> Any:
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     return builder
+
+
+@contextmanager
+def conf(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
+    """Settings of a session for a while."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)

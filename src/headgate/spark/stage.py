@@ -50,6 +50,7 @@ from headgate.spark.flow_control import Flow, FlowControl
 from headgate.spark.manifest import Manifest, StateFile, live_files
 from headgate.spark.measured import batch_report
 from headgate.spark.output import write_parquet
+from headgate.spark.session import conf
 from headgate.spark.status import Status
 from headgate.spark.store import Store
 from headgate.spark.types import arrow_schema
@@ -57,6 +58,7 @@ from headgate.state.compaction import bins_to_snapshot
 from headgate.state.keys import KeySpec
 
 log = logging.getLogger("headgate.stage")
+NO_SHORTCUT = "org.apache.spark.sql.catalyst.optimizer.PropagateEmptyRelation"
 FEWEST_BINS, BINS_PER_CHANNEL = 128, 32
 """Default number of bins: fine enough to balance within a few percent, few enough that small batches stay cheap."""
 
@@ -289,21 +291,22 @@ class Stage:
         self, df: DataFrame, exchange: Exchange, table: Table, task: ChannelTask
     ) -> list[dict[str, Any]]:
         spark = df.sparkSession
-        adaptive = spark.conf.get("spark.sql.adaptive.enabled")
         # The exchange has no use for adaptive planning, and it costs.
-        spark.conf.set("spark.sql.adaptive.enabled", "false")
-        try:
-            anchor = self._anchor.prepare(spark, table.channels)
-            rows = exchange.routed(df, table, anchor).mapInArrow(task, REPORT).collect()
-        except errors.HeadgateError:
-            raise
-        except Exception as error:
-            raise TaskFailed(
-                f"batch {task.batch} failed in Spark and nothing of it was committed: {_gist(error)}. "
-                "Mend the cause and start the query again"
-            ) from error
-        finally:
-            spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+        with conf(spark, {"spark.sql.adaptive.enabled": "false"}):
+            try:
+                anchor = self._anchor.prepare(spark, table.channels)
+                rows = exchange.routed(df, table, anchor).mapInArrow(task, REPORT).collect()
+                if not rows:
+                    # The optimizer saw that there is no input, and left the tasks out. They may have other work to do.
+                    with conf(spark, {"spark.sql.optimizer.excludedRules": NO_SHORTCUT}):
+                        rows = exchange.routed(df, table, anchor).mapInArrow(task, REPORT).collect()
+            except errors.HeadgateError:
+                raise
+            except Exception as error:
+                raise TaskFailed(
+                    f"batch {task.batch} failed in Spark and nothing of it was committed: {_gist(error)}. "
+                    "Mend the cause and start the query again"
+                ) from error
         answers = [json.loads(row.report) for row in rows]
         for answer in answers:
             if "error" in answer:
