@@ -69,7 +69,11 @@ class FluxMemory:
         if not view.memory_limit or table.channels < 2:
             return None
         excess = view.excess_bytes(table)
-        scale = _Excess(self, view, bins_held(table), excess)
+        scale = _Excess(self, view, excess)
+        least, most = excess.index(min(excess)), excess.index(max(excess))
+        if not scale.worthwhile(least, most):
+            return None
+        scale.held = bins_held(table)
         moves = even(scale, self.rounds)
         if not moves:
             return None
@@ -92,8 +96,8 @@ class _Excess:
 
     rule: FluxMemory
     view: LoadView
-    held: list[list[Bin]]
     excess: list[float]
+    held: list[list[Bin]] = field(default_factory=list)
     pressure: list[float] = field(init=False)
 
     def __post_init__(self) -> None:
