@@ -115,7 +115,7 @@ class Controller:
         work = np.bincount(self._plane.arrays.route, self._rows, minlength=len(self._nodes))
         self._cost_ms = np.where(work > 0, busy_ms / np.maximum(work, 1), self._cost_ms)
         if self._tuner is not None:
-            self._tuner.saw(self._used[: table.channels], self._rows, table)
+            self._tuner.saw(int(work.sum()), self._delta)
         if self.loop.view.alpha < 1 or self._record is not None:
             report = self._report(number, table, busy_ms, work)
             decision = self.loop.step(report)
@@ -138,7 +138,8 @@ class Controller:
             moving = self._plane.now - started if moves else 0.0
             self.rounds.append(Round(self._began, self._delta, collected, moving, moves))
             if self._tuner is not None:
-                self.delta_min_s = self._tuner.after(moves, moving)
+                self._tuner.moved(len(moves))
+                self.delta_min_s = self._tuner.delta_min_s
             self._delta = max(moving if moves else self._delta / 2, self.delta_min_s)
             self.begin()
 
@@ -185,7 +186,9 @@ class Controller:
         bins = tuple(
             BinReport(b, rows, rows * cost, cluster.bin_bytes, disk, waiting, waiting * cluster.tuple_bytes)
             for b, (rows, cost, disk, waiting) in enumerate(
-                zip(self._rows.tolist(), per_row.tolist(), a.on_disk.tolist(), a.spooled.tolist(), strict=True)
+                zip(
+                    self._rows.tolist(), per_row.tolist(), a.on_disk.tolist(), a.spooled.tolist(), strict=True
+                )
             )
         )
         return BatchReport(number, table.version, int(work.sum()), self._delta * 1e3, channels, bins)

@@ -47,11 +47,14 @@ class Arrays(NamedTuple):
     route: Array  # (b)
     stalled: Array  # (b)
     on_disk: Array  # (b)
-    counts: Array # (b) processed in the present window
+    counts: Array  # (b) processed in the present window
     processed: Array  # (b)
     spooled: Array  # (b) tuples waiting for a bin on disk
     spooled_at: Array  # (b) the sum of the times at which they came
     acks: Array  # (b)
+    run_bin: Array  # (s) the bin that came back from disk last
+    run_left: Array  # (s) what of its waiting input is still to be processed
+    run_came: Array  # (s) when that came, on average: sums of latencies come out exact
     clock: Array  # (s) the time up to which s has worked
     idle: Array  # (s)
     speed: Array  # (s)
@@ -218,10 +221,21 @@ def _work(a, s, b, came, costs, times):  # type: ignore[no-untyped-def]
     else:
         if a.spooled[b] > 0:
             a.faults[0] += 1  # it would overtake what waits
-        a.clock[s] += _service(a, s, costs, times)
-        a.counts[b] += 1
-        a.processed[b] += 1
-        _note(a, a.clock[s], a.clock[s] - came)
+        _process(a, s, b, came, costs, times)
+
+
+@_part
+def _process(a, s, b, came, costs, times):  # type: ignore[no-untyped-def]
+    a.clock[s] += _service(a, s, costs, times)
+    a.counts[b] += 1
+    a.processed[b] += 1
+    _note(a, a.clock[s], a.clock[s] - came)
+
+
+@_part
+def _process_run(a, s, costs, times):  # type: ignore[no-untyped-def]
+    a.run_left[s] -= 1
+    _process(a, s, a.run_bin[s], a.run_came[s], costs, times)
 
 
 @_part
@@ -260,6 +274,9 @@ def _take(a, p, s):  # type: ignore[no-untyped-def]
 def _consume(a, s, end, costs, times):  # type: ignore[no-untyped-def]
     found = False
     while a.clock[s] < end:
+        if a.run_left[s] > 0:
+            _process_run(a, s, costs, times)
+            continue
         if a.held_used[s] > 0:
             at = a.held_head[s]
             a.held_head[s] = (at + 1) % a.held.shape[1]
@@ -376,16 +393,7 @@ def settle(a, costs, s, b, times):  # type: ignore[no-untyped-def]
 
 
 @bare
-def run_spooled(a, costs, s, b, times):  # type: ignore[no-untyped-def]
-    """Process all that waits for a bin that has just come back from disk."""
-    waiting = a.spooled[b]
-    if waiting == 0:
-        return
-    came = a.spooled_at[b] / waiting  # the mean: sums of latencies come out exact
-    a.spooled[b] = 0
-    a.spooled_at[b] = 0.0
-    for _ in range(waiting):
-        a.clock[s] += _service(a, s, costs, times)
-        a.counts[b] += 1
-        a.processed[b] += 1
-        _note(a, a.clock[s], a.clock[s] - came)
+def finish_run(a, costs, s, times):  # type: ignore[no-untyped-def]
+    """Process what is left for the bin that came back last, at once."""
+    while a.run_left[s] > 0:
+        _process_run(a, s, costs, times)

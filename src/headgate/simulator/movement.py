@@ -129,6 +129,7 @@ class Movement:
         donor.tell(begin)
 
     def _extract(self, move: Move) -> None:
+        self._plane.finish_run(move.source)
         if self._plane.cluster.drain_at_once:
             self._plane.settle(move.source, move.bin)
         donor, receiver = self._nodes[move.source], self._nodes[move.target]

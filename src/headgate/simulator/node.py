@@ -8,8 +8,9 @@ synchronous, so messages wait for the end of the one that runs (FLUX-39). Bins a
 - room for the head of the inactive queue: it comes back;
 - otherwise, when the bin that came last has been active for `gap`, the two heads change places.
 
-A bin that comes back gets all its waiting input at once. `gap` is how long that bin took to read (the paper's
-rule of thumb), or what the user set: longer means more throughput and more latency.
+A bin that comes back gets all its waiting input before anything else is processed; messages are still seen
+meanwhile. `gap` is how long that bin took to read (the paper's rule of thumb), or what the user set: longer means
+more throughput and more latency.
 """
 
 from __future__ import annotations
@@ -33,12 +34,11 @@ class Node:
         self.active: deque[Bin] = deque()
         self.inactive: deque[Bin] = deque()
         self.leaving: set[Bin] = set()
-        self.swaps: list[float] = []
+        self.activated_s: list[float] = []
         self._plane = plane
         self._agenda = agenda
         self._set_gap = gap_s
         self._gap = gap_s or 0.0
-        self._activated = 0.0
         self._inbox: deque[Action] = deque()
         self._wakes_at = -1.0
 
@@ -103,6 +103,7 @@ class Node:
         if bin in self.inactive:
             self.inactive.remove(bin)
             self._read(bin)
+            self._plane.finish_run(self.number)
         else:
             self.active.remove(bin)
         self._plane.spend(self.number, self._charge())
@@ -115,20 +116,21 @@ class Node:
     def _see_to_the_disk(self) -> None:
         if self.limit is None:
             return
+        if self._plane.arrays.run_left[self.number] > 0:
+            self._wake(self._plane.run_ends_at(self.number))
+            return
         size = self._plane.cluster.bin_bytes
         if self.resident_bytes > self.limit:
             self._spill()
         elif self.inactive and self.resident_bytes + size <= self.limit:
             self._bring_in()
         elif self.inactive and any(bin not in self.leaving for bin in self.active):
-            due = self._activated + self._gap
+            due = (self.activated_s[-1] if self.activated_s else 0.0) + self._gap
             if self._plane.now < due:
                 self._wake(due)
                 return
-            began = self.free_at
             self._spill()
             self._bring_in()
-            self.swaps.append(self.free_at - began)
 
     def _spill(self) -> None:
         bin = next((one for one in self.active if one not in self.leaving), None)
@@ -150,8 +152,8 @@ class Node:
         waiting = int(plane.arrays.spooled[bin]) * plane.cluster.tuple_bytes
         began = self.free_at
         plane.spend(self.number, self._charge() + plane.cluster.disk_s(plane.cluster.bin_bytes + waiting))
-        self._activated = self.free_at
-        self._gap = self._activated - began if self._set_gap is None else self._set_gap
+        self.activated_s.append(self.free_at)
+        self._gap = self.free_at - began if self._set_gap is None else self._set_gap
         plane.arrays.on_disk[bin] = False
         plane.run_spooled(self.number, bin)
 

@@ -42,12 +42,15 @@ class Plane:
             **whole(("ring_head", "ring_used", "ring_data"), ((n, n), np.int32)),
             **whole(("buffer", "after", "sent", "seen"), ((n, bins), np.int32)),
             **whole(("first", "last"), ((n, n), np.int32)),
-            **whole(("buffer_total", "blocked", "poll", "held_head", "held_used"), ((n,), np.int32)),
+            **whole(
+                ("buffer_total", "blocked", "poll", "run_bin", "held_head", "held_used"), ((n,), np.int32)
+            ),
             **whole(("route", "acks", "other"), ((bins,), np.int32)),
             **whole(("stalled", "on_disk", "ready"), ((bins,), np.bool_)),
             **whole(("counts", "processed", "spooled"), ((bins,), np.int64)),
             **whole(("spooled_at", "keep"), ((bins,), np.float64)),
-            **whole(("clock", "idle", "speed"), ((n,), np.float64)),
+            **whole(("clock", "idle", "speed", "run_came"), ((n,), np.float64)),
+            **whole(("run_left",), ((n,), np.int64)),
             **whole(("latency",), ((seconds + 1,), np.float64)),
             **whole(("per_second",), ((seconds + 1,), np.int64)),
             **whole(("faults", "traced"), ((1,), np.int64)),
@@ -117,8 +120,22 @@ class Plane:
         kernels.settle(self.arrays, self._costs, site, bin, self._times)
 
     def run_spooled(self, site: int, bin: int) -> None:
-        """The consumer processes all that waited for a bin on disk."""
-        kernels.run_spooled(self.arrays, self._costs, site, bin, self._times)
+        """The consumer has a bin back from disk: from now on its waiting input comes first."""
+        self.finish_run(site)
+        a, waiting = self.arrays, int(self.arrays.spooled[bin])
+        a.run_bin[site], a.run_left[site] = bin, waiting
+        a.run_came[site] = a.spooled_at[bin] / max(waiting, 1)
+        a.spooled[bin] = 0
+        a.spooled_at[bin] = 0.0
+
+    def finish_run(self, site: int) -> None:
+        """The consumer processes at once what waited for the bin that came back last."""
+        kernels.finish_run(self.arrays, self._costs, site, self._times)
+
+    def run_ends_at(self, site: int) -> float:
+        """When about that is done by itself; in the past if nothing is left."""
+        each = (self._costs.service + self._costs.overhead) / float(self.arrays.speed[site])
+        return float(self.arrays.clock[site]) + int(self.arrays.run_left[site]) * each
 
     def spend(self, site: int, seconds: float) -> None:
         """The consumer does something else for a while, beginning when it is free."""
@@ -133,7 +150,7 @@ class Plane:
         return np.asarray(self.arrays.clock[sites] < self.now + self.cluster.tick_s)
 
     def in_flight(self) -> npt.NDArray[np.int64]:
-        """Tuples in the connections, and taken out of them but not processed, for each bin."""
+        """Tuples in the connections, or taken out of them and about to be processed, for each bin."""
         a, n, bins = self.arrays, self.cluster.nodes, self.cluster.bins
         found = np.zeros(bins, np.int64)
         for p in range(n):
@@ -144,6 +161,7 @@ class Plane:
         for s in range(n):
             slots = (a.held_head[s] + np.arange(a.held_used[s])) % a.held.shape[1]
             found += np.bincount(a.held[s, slots] & BIN_MASK, minlength=bins)
+        np.add.at(found, a.run_bin, a.run_left)
         return found
 
     def accounted(self) -> bool:

@@ -55,7 +55,7 @@ class Result:
     latency_s: npt.NDArray[np.float64]
     on_disk: npt.NDArray[np.int64]
     rounds: tuple[Round, ...]
-    swaps_s: tuple[float, ...]
+    activated_s: tuple[tuple[float, ...], ...]
     stalled_s: tuple[float, ...]
     table: Table
     accounted: bool
@@ -78,7 +78,9 @@ class Result:
     @property
     def last_move_s(self) -> float:
         """When the last move ended; 0 without any."""
-        return max((one.began_s + one.collect_s + one.move_s for one in self.rounds if one.moves), default=0.0)
+        return max(
+            (one.began_s + one.collect_s + one.move_s for one in self.rounds if one.moves), default=0.0
+        )
 
     def mean(self, start: float, end: float | None = None) -> float:
         """Tuples per second between two seconds."""
@@ -199,7 +201,7 @@ class Simulation:
             latency_s=a.latency[:seconds] / np.maximum(done, 1),
             on_disk=self._on_disk,
             rounds=tuple(self.controller.rounds),
-            swaps_s=tuple(swap for node in self.nodes for swap in node.swaps),
+            activated_s=tuple(tuple(node.activated_s) for node in self.nodes),
             stalled_s=tuple(self.movement.stalled_s),
             table=self.controller.loop.table,
             accounted=self.plane.accounted(),
