@@ -91,6 +91,11 @@ class Movement:
         self.stalled_s: list[float] = []
         self._paused_at: dict[Bin, float] = {}
 
+    @property
+    def under_way(self) -> tuple[Move, ...]:
+        """The moves that have begun and not ended."""
+        return tuple(self._under_way.values())
+
     def start(self, moves: Sequence[Move], finished: Callable[[Move], None]) -> None:
         """Begin all moves; `finished` is called for each when the controller hears of its restart."""
         self._finished = finished

@@ -15,6 +15,7 @@ more throughput and more latency.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 from headgate.errors import ConfigError
@@ -40,7 +41,7 @@ class Node:
         self._set_gap = gap_s
         self._gap = gap_s or 0.0
         self._inbox: deque[Action] = deque()
-        self._wakes_at = -1.0
+        self._wakes_at = math.inf
 
     @property
     def resident_bytes(self) -> int:
@@ -126,7 +127,7 @@ class Node:
             self._bring_in()
         elif self.inactive and any(bin not in self.leaving for bin in self.active):
             due = (self.activated_s[-1] if self.activated_s else 0.0) + self._gap
-            if self._plane.now < due:
+            if self._plane.now + self._plane.cluster.tick_s / 2 < due:
                 self._wake(due)
                 return
             self._spill()
@@ -158,7 +159,10 @@ class Node:
         plane.run_spooled(self.number, bin)
 
     def _wake(self, at: float) -> None:
-        if self._wakes_at > self._plane.now and self._wakes_at <= at:
-            return
-        self._wakes_at = at
-        self._agenda.put(at, self.attend)
+        if at < self._wakes_at:
+            self._wakes_at = at
+            self._agenda.put(at, self._woken)
+
+    def _woken(self) -> None:
+        self._wakes_at = math.inf
+        self.attend()

@@ -159,17 +159,21 @@ class Simulation:
     def run(self, progress: Callable[[float], None] | None = None) -> Result:
         """Run to the end. Deterministic: the same arguments give the same result, byte for byte."""
         end = round(self.seconds / self.cluster.tick_s)
-        told = 0.0
+        pause = max(end // 100, 1)
+        for tick in range(pause, end + pause, pause):
+            self.step(min(tick, end))
+            if progress is not None:
+                progress(min(tick, end) / end)
+        return self._result()
+
+    def step(self, until: int) -> None:
+        """Go on to a tick, and do what is due then."""
         while True:
             while self.agenda.do(self.plane.tick) or self._quiesced():
                 pass
-            if self.plane.tick >= end:
-                break
-            self.plane.advance(self.agenda.next_tick(end))
-            if progress is not None and self.plane.tick / end >= told:
-                progress(self.plane.tick / end)
-                told = self.plane.tick / end + 0.01
-        return self._result()
+            if self.plane.tick >= until:
+                return
+            self.plane.advance(self.agenda.next_tick(until))
 
     def _quiesced(self) -> bool:
         found = self.plane.ready()

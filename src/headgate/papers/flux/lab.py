@@ -7,7 +7,7 @@ where memory is the subject.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -75,6 +75,11 @@ class Lab:
         )
         return tuple(round(n * part) for part in parts)
 
+    @property
+    def repeats(self) -> tuple[Lab, ...]:
+        """The same lab with other seeds, for what varies from run to run."""
+        return tuple(replace(self, seed=seed) for seed in ((1,) if self.quick else (1, 2, 3, 4, 5)))
+
     def tell(self, what: str, part: float) -> None:
         """Pass on how far we are."""
         self.figure, self.part = what, part
@@ -108,7 +113,7 @@ class Lab:
         tuned: bool = False,
     ) -> Result:
         """A run by its name, from memory if it was made before."""
-        key = (name, policy, cluster, delta_min_s, tuned)
+        key = (name, policy, cluster, delta_min_s, tuned, self.seed)
         if key not in self.cache:
             if self.progress is not None:
                 self.progress(f"{self.figure}: {name}, {policy}", self.part)
@@ -157,10 +162,13 @@ class Lab:
         """The length of the runs of Figure 9 (the paper: 60)."""
         return 15 if self.quick else 60
 
+    def skewed_shares(self) -> Floats:
+        """The 80/20 keys of Figure 9."""
+        return eighty_twenty(self.load_cluster().bins, np.random.default_rng([self.seed, 9]))
+
     def skewed(self, policy: str, *, loaded: bool, delta_ms: int = 10, tuned: bool = False) -> Result:
         """Figure 9: 80/20 keys; with load, on 8 machines and the one with the hottest bin among them."""
-        cluster = self.load_cluster()
-        shares = eighty_twenty(cluster.bins, np.random.default_rng([self.seed, 9]))
+        cluster, shares = self.load_cluster(), self.skewed_shares()
         hottest = int(np.argmax(shares)) % cluster.nodes
         nodes = (hottest, *(n for n in self.some(cluster.nodes, cluster.nodes) if n != hottest))
         events = [Event(0.0, nodes[: cluster.nodes // 4], speed=cluster.loaded_speed)] if loaded else []
@@ -173,7 +181,11 @@ class Lab:
     def short_of_memory(self, number: int, policy: str) -> Result:
         """Figures 11 to 14: some machines lose half of their memory after the first second."""
         cluster = self.memory_cluster()
-        events = [Event(LOADED_FROM_S, self.some(number, cluster.nodes), memory_mb=512)] if number else []
+        events = (
+            [Event(LOADED_FROM_S, self.some(number, cluster.nodes), memory_mb=half_memory(cluster))]
+            if number
+            else []
+        )
         seconds = 60 if number < 2 else 120 if policy == "static" or self.quick else 200
         return self.run(f"{number} short of memory", cluster, policy, seconds, events=events)
 
@@ -185,7 +197,7 @@ class Lab:
         """
         cluster = self.memory_cluster()
         nodes = self.some(cluster.nodes // 4, cluster.nodes)
-        events = [Event(0.0, nodes, speed=cluster.loaded_speed, memory_mb=512)]
+        events = [Event(0.0, nodes, speed=cluster.loaded_speed, memory_mb=half_memory(cluster))]
         return self.run("a quarter pressed", cluster, policy, 200, events=events)
 
     def pressed_hard(self, policy: str) -> Result:
@@ -194,7 +206,12 @@ class Lab:
         order = self.some(cluster.nodes, cluster.nodes)
         half = cluster.nodes // 2
         events = [
-            Event(0.0, order[:half], speed=cluster.loaded_speed, memory_mb=512),
-            Event(0.0, order[half:], speed=cluster.loaded_speed, memory_mb=762),
+            Event(0.0, order[:half], speed=cluster.loaded_speed, memory_mb=half_memory(cluster)),
+            Event(0.0, order[half:], speed=cluster.loaded_speed, memory_mb=half_memory(cluster) * 762 / 512),
         ]
         return self.run("all pressed", cluster, policy, 150, events=events)
+
+
+def half_memory(cluster: Cluster) -> float:
+    """Half of a machine's memory, in MB: 512 in the paper."""
+    return (cluster.memory_mb or 0.0) / 2
