@@ -24,14 +24,10 @@ def small(monkeypatch):
     """Four machines and short runs: every row is there, whatever it says."""
     make = Lab.run
 
-    def run(self, name, cluster, policy, seconds, **rest):
+    def run(self, name, cluster, policy, seconds, *, delta_min_s=0.01, **rest):
+        most = 19 if "memory" in name or "pressed" in name else 8
         return make(
-            self,
-            name,
-            cluster,
-            policy,
-            min(seconds, 8 if "memory" not in name and "pressed" not in name else 16),
-            **rest,
+            self, name, cluster, policy, min(seconds, most), delta_min_s=max(delta_min_s, 0.05), **rest
         )
 
     def memory_cluster(self):

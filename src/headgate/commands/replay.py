@@ -18,10 +18,10 @@ import numpy as np
 from rich.table import Table as Grid
 
 from headgate import policies
-from headgate.commands.journal import read
+from headgate.commands.journal import decoded, read
 from headgate.control import journal
 from headgate.control.loop import Decision, Loop
-from headgate.errors import ConfigError, CorruptState
+from headgate.errors import ConfigError
 from headgate.policies.guard import Guard
 from headgate.reports.batch_report import BatchReport, BinReport, ChannelReport, HotKey
 from headgate.routing.table import Table
@@ -58,19 +58,11 @@ def entries_of(path: str) -> tuple[list[journal.Entry], str]:
     if not os.path.isfile(path):
         return read(path)
     lines = [line for line in Path(path).read_text(encoding="utf-8", errors="replace").splitlines() if line]
-    found: list[journal.Entry] = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            found.append(journal.decode(line))
-        except CorruptState as error:
-            if found and number == len(lines):
-                return found, f"the last line is torn and was left out: {line[:60]!r}"
-            raise CorruptState(f"{path}, line {number}: {error}") from error
-    if not found:
+    if not lines:
         raise ConfigError(
             f"{path} is empty: give a journal, or the folder that a stage has as its checkpoint"
         )
-    return found, ""
+    return decoded(lines, f"{path},")
 
 
 def replay(entries: list[journal.Entry], policy: str, guard: Guard) -> list[Step]:

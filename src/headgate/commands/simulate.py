@@ -176,6 +176,7 @@ def draw(scenario: str, results: dict[str, Result], path: Path) -> None:
     left.axhline(ideal, color="#8d8d8d", linestyle="--", linewidth=1, label="all nodes busy")
     left.set_ylim(bottom=0)
     right.set_yscale("log")
+    right.set_ylim(0.01, max(10.0, right.get_ylim()[1]))
     for axis, label in ((left, "rows/s"), (right, "mean latency, ms")):
         axis.set_xlabel("s")
         axis.set_ylabel(label)
