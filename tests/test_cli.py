@@ -76,6 +76,7 @@ def test_every_command_has_help_and_takes_json(call, command):
             ("simulate", "slow", "--delta-ms", "-1", "--policy", "flux-load"),
             "delta_min_s=-0.001 must be above 0",
         ),
+        (("simulate", "slow", "--policy", "static", "--journal", "j.jsonl"), "static has no rounds"),
         (("replay", "no-such-file.jsonl", "--policy", "static"), "holds no journal"),
     ],
     ids=" ".join,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.simulator.exact_model import ExactPlane
 
 from headgate.control import journal
-from headgate.errors import ConfigError
+from headgate.errors import ConfigError, StorageFull
 from headgate.plans import Move, Plan
 from headgate.policies import FluxHybrid, FluxLoad, FluxMemory, Rebuild, Static
 from headgate.routing.table import Table
@@ -278,6 +278,7 @@ def test_a_cluster_that_cannot_be(change, says):
     [
         ({"seconds": 0}, "a second at least"),
         ({"delta_min_s": 0.0}, "above 0"),
+        ({"gap_s": -1.0}, "0 or more"),
         ({"shares": uniform(3)}, "3 shares for 12 bins"),
         ({"policy": FluxLoad(), "cluster": Cluster(nodes=2, transport="exchange")}, "cannot move bins"),
     ],
@@ -294,6 +295,13 @@ def test_less_memory_than_one_bin_is_refused_by_name():
     cluster = Cluster(**{**SMALL.__dict__, **LEAN})
     events = [Event(0.0, (2,), memory_mb=0.01)]
     with pytest.raises(ConfigError, match="node 2: 10000 bytes of memory do not hold one bin"):
+        Simulation(cluster, Static(), uniform(cluster.bins), seconds=1, seed=1, events=events).run()
+
+
+def test_a_full_disk_is_named_with_what_to_do():
+    cluster = Cluster(**{**SMALL.__dict__, **LEAN, "disk_mb": 0.05})
+    events = [Event(0.0, (2,), memory_mb=0.04)]
+    with pytest.raises(StorageFull, match=r"node 2: its disk of 0\.05 MB is full with 1 bins"):
         Simulation(cluster, Static(), uniform(cluster.bins), seconds=1, seed=1, events=events).run()
 
 

@@ -53,6 +53,8 @@ def simulate(
         raise unknown("scenario", scenario, tuple(SCENARIOS))
     if plot is not None and plot.suffix.lower() not in PICTURES:
         raise ConfigError(f"--plot {plot}: name a file that ends in {', '.join(PICTURES)}")
+    if run.journal is not None and set(run.policies) <= {"static"}:
+        raise ConfigError("--journal: static has no rounds to write down; add another --policy")
     chosen = {name: _policy(name, run.paper) for name in dict.fromkeys(run.policies)}
     setup = SCENARIOS[scenario](options)
     found = {}

@@ -40,6 +40,7 @@ class Cluster:
     move_pair_mbps: float = 250.0
     charge_us: float = 0.2
     memory_mb: float | None = None
+    disk_mb: float = 80_000.0
     disk_mb_per_s: float = 20.0
     seek_ms: float = 5.0
     spool_us: float = 10.0

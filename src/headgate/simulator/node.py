@@ -18,9 +18,10 @@ from __future__ import annotations
 import math
 from collections import deque
 
-from headgate.errors import ConfigError
+from headgate.errors import ConfigError, StorageFull
 from headgate.ids import Bin, Channel
 from headgate.simulator.agenda import Action, Agenda
+from headgate.simulator.cluster import MB
 from headgate.simulator.plane import Plane
 
 
@@ -92,9 +93,7 @@ class Node:
         plane, size = self._plane, self._plane.cluster.bin_bytes
         plane.spend(self.number, self._charge())
         if self.limit is not None and self.resident_bytes + size > self.limit:
-            plane.spend(self.number, plane.cluster.disk_s(size))
-            plane.arrays.on_disk[bin] = True
-            self.inactive.append(bin)
+            self._write(bin)
         else:
             self.active.append(bin)
         self._wake(self.free_at)
@@ -138,10 +137,19 @@ class Node:
         if bin is None:
             return
         self.active.remove(bin)
+        self._plane.spend(self.number, self._charge())
+        self._write(bin)
+
+    def _write(self, bin: Bin) -> None:
+        cluster = self._plane.cluster
+        if self.disk_bytes + cluster.bin_bytes > cluster.disk_mb * MB:
+            raise StorageFull(
+                f"node {self.number}: its disk of {cluster.disk_mb:g} MB is full with {len(self.inactive)} bins, "
+                f"and bin {bin} does not fit in memory: grant more memory, or give it a larger disk"
+            )
         self.inactive.append(bin)
-        plane = self._plane
-        plane.spend(self.number, self._charge() + plane.cluster.disk_s(plane.cluster.bin_bytes))
-        plane.arrays.on_disk[bin] = True
+        self._plane.spend(self.number, cluster.disk_s(cluster.bin_bytes))
+        self._plane.arrays.on_disk[bin] = True
 
     def _bring_in(self) -> None:
         bin = self.inactive.popleft()

@@ -123,6 +123,8 @@ class Simulation:
             raise ConfigError(f"seconds={seconds}: a run lasts a second at least")
         if not delta_min_s > 0:
             raise ConfigError(f"delta_min_s={delta_min_s} must be above 0")
+        if gap_s is not None and gap_s < 0:
+            raise ConfigError(f"gap_s={gap_s} must be 0 or more; None takes the time of the last read")
         if cluster.transport != "flux" and not isinstance(policy, Static):
             raise ConfigError(f"{cluster.transport} cannot move bins: take policy static, or transport flux")
         self.cluster, self.seconds = cluster, seconds

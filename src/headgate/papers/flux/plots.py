@@ -65,6 +65,7 @@ def figure_3(lab: Lab) -> Figure:
     axes[0].axhline(lab.unloaded(), color=COLOURS["unloaded"], linestyle="--", label="unloaded")
     axes[0].set_ylim(bottom=0)
     axes[0].set_xscale("symlog", linthresh=5)
+    axes[0].set_xlim(left=0)
     return finish(figure, axes, "buffer of a producer, KB", "tuples/s")
 
 
