@@ -11,8 +11,9 @@ from headgate.control import journal
 from headgate.control.loop import Loop
 from headgate.policies import FluxLoad, Guard
 from headgate.reports.batch_report import BatchReport, BinReport, ChannelReport
+from headgate.simulator.scenarios import SCENARIOS
 
-COMMANDS = ("demo", "bench", "reproduce", "journal", "version")
+COMMANDS = ("demo", "bench", "reproduce", "simulate", "replay", "journal", "version")
 
 
 @pytest.fixture
@@ -66,6 +67,17 @@ def test_every_command_has_help_and_takes_json(call, command):
         (("reproduce", "gedick"), "did you mean 'gedik'"),
         (("demo", "--policy", "flux"), "flux-load"),
         (("demo", "--batches", "0"), "needs a batch"),
+        (("simulate", "slwo"), "did you mean 'slow'"),
+        (("simulate", "slow", "--policy", "flux_laod"), "did you mean 'flux-load'"),
+        (("simulate", "slow", "--nodes", "0"), "nodes=0 is outside"),
+        (("simulate", "slow", "--nodes", "2", "--machines", "3"), "machines=3 is outside 0..nodes=2"),
+        (("simulate", "slow", "--plot", "curve.txt"), "name a file that ends in .png"),
+        (
+            ("simulate", "slow", "--delta-ms", "-1", "--policy", "flux-load"),
+            "delta_min_s=-0.001 must be above 0",
+        ),
+        (("simulate", "slow", "--policy", "static", "--journal", "j.jsonl"), "static has no rounds"),
+        (("replay", "no-such-file.jsonl", "--policy", "static"), "holds no journal"),
     ],
     ids=" ".join,
 )
@@ -140,3 +152,79 @@ def test_a_folder_with_other_things_is_left_alone_by_the_demo(call, tmp_path):
     assert told.exit_code == 1
     assert "holds other things" in told.stderr
     assert (tmp_path / "letters.txt").exists()
+
+
+def test_simulate_without_a_scenario_lists_them(call):
+    assert "going-round" in json.loads(call("simulate", "--json").stdout)["scenarios"]
+    assert "80/20 keys" in call("simulate").stdout
+
+
+def test_simulate_as_a_table_a_picture_and_json(call, tmp_path):
+    words = (
+        "simulate",
+        "slow",
+        "--nodes",
+        "3",
+        "--seconds",
+        "2",
+        "--policy",
+        "static",
+        "--policy",
+        "flux-load",
+    )
+    picture = tmp_path / "curves.png"
+    told = call(*words, "--plot", str(picture))
+    assert told.exit_code == 0, told.output
+    assert "flux-load" in told.stdout
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+    data = json.loads(call(*words, "--json").stdout)
+    assert [one["policy"] for one in data["results"]] == ["static", "flux-load"]
+    assert all(one["all_rows_accounted_for"] for one in data["results"])
+    assert len(data["results"][0]["throughput"]) == 2
+    assert call(*words, "--json").stdout == call(*words, "--json").stdout
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_every_scenario_runs_under_the_policy_of_the_paper(call, scenario):
+    told = call(
+        "simulate", scenario, "--nodes", "3", "--seconds", "2", "--policy", "flux-hybrid", "--paper", "--json"
+    )
+    assert told.exit_code == 0, told.output
+    assert json.loads(told.stdout)["results"][0]["rows_per_s"] > 0
+
+
+def test_replay_sets_the_recorded_run_beside_another_policy(call, checkpoint):
+    told = call("replay", str(checkpoint), "--policy", "static")
+    assert told.exit_code == 0
+    assert "recorded with flux-load, replayed with static" in told.stdout
+    assert "predicted" in told.stdout
+    data = json.loads(call("replay", str(checkpoint), "--policy", "static", "--json").stdout)
+    first, later = data["batches"][0], data["batches"][-1]
+    assert first["recorded"]["imbalance"] == pytest.approx(first["replayed"]["imbalance"])
+    assert later["recorded"]["imbalance"] < later["replayed"]["imbalance"]
+    assert data["summary"]["replayed"]["moves"] == 0
+
+
+def test_replay_with_the_recorded_policy_predicts_what_was_measured(call, checkpoint):
+    data = json.loads(call("replay", str(checkpoint), "--policy", "flux-load", "--json").stdout)
+    for batch in data["batches"]:
+        assert batch["replayed"] == pytest.approx(batch["recorded"])
+
+
+def test_replay_reads_a_journal_of_the_simulator(call, tmp_path):
+    path = tmp_path / "run.jsonl"
+    told = call(
+        "simulate", "slow", "--nodes", "3", "--seconds", "3", "--policy", "flux-load", "--journal", str(path)
+    )
+    assert told.exit_code == 0, told.output
+    data = json.loads(call("replay", str(path), "--policy", "rebuild", "--json").stdout)
+    assert len(data["batches"]) == len(path.read_text().splitlines())
+
+
+def test_replay_of_a_bad_file_and_an_unknown_policy(call, checkpoint, tmp_path):
+    (tmp_path / "letters.txt").write_text("dear all\n")
+    told = call("replay", str(tmp_path / "letters.txt"), "--policy", "static")
+    assert (told.exit_code, "line 1: not a journal line" in told.stderr) == (1, True)
+    (tmp_path / "empty").write_text("")
+    assert "is empty" in call("replay", str(tmp_path / "empty"), "--policy", "static").stderr
+    assert "did you mean 'static'" in call("replay", str(checkpoint), "--policy", "statik").stderr

@@ -119,6 +119,68 @@ def reproduce(
 
 
 @app.command()
+def simulate(
+    scenario: Annotated[str | None, typer.Argument(help="Which; without it, they are listed.")] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="A policy to run; give it again for others. Default: static, flux-hybrid."),
+    ] = None,
+    nodes: Annotated[int, typer.Option(help="Machines of the cluster.")] = 32,
+    seconds: Annotated[int, typer.Option(help="Length of the run.")] = 30,
+    machines: Annotated[int, typer.Option(help="How many machines something happens to.")] = 1,
+    seed: Annotated[int, typer.Option(help="Another seed is another run.")] = 1,
+    paper: Annotated[bool, typer.Option(help="The policies as printed in the paper.")] = False,
+    delta_ms: Annotated[
+        float | None, typer.Option(help="Least collection time; without it, it is tuned.")
+    ] = None,
+    gap_ms: Annotated[float | None, typer.Option(help="Time between swaps of bins on disk (t_gap).")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw throughput and latency into this file.")] = None,
+    journal: Annotated[Path | None, typer.Option(help="Write the rounds as a journal, for `replay`.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run policies in a simulated cluster: machines that slow down, lose memory, skewed keys, bursts."""
+    from headgate.commands import simulate as simulator
+    from headgate.commands.console import Talk
+    from headgate.simulator.scenarios import SCENARIOS, Options, about
+
+    talk = Talk(as_json=as_json)
+    if scenario is None:
+        talk.result(simulator.listing(), {"scenarios": {name: about(name) for name in SCENARIOS}})
+        return
+    options = Options(nodes=nodes, seconds=seconds, seed=seed, machines=machines)
+    run = simulator.Run(policy or ["static", "flux-hybrid"], paper, delta_ms, gap_ms, journal)
+    with talk.progress(f"simulate {scenario}") as tick:
+        results = simulator.simulate(scenario, options, run, plot, tick)
+    talk.result(simulator.as_table(scenario, options, results), simulator.as_json(scenario, options, results))
+
+
+@app.command()
+def replay(
+    recorded: Annotated[
+        str, typer.Argument(metavar="JOURNAL", help="A stage's checkpoint, or a file of its journal.")
+    ],
+    policy: Annotated[str, typer.Option(help="The policy to try on it.")],
+    min_gain: Annotated[float, typer.Option(help="The guard's least gain.")] = 0.05,
+    cool_down: Annotated[int, typer.Option(help="Batches between changes.")] = 2,
+    as_json: AsJson = False,
+) -> None:
+    """Show what another policy would have done with a recorded run."""
+    from headgate.commands import replay as replays
+    from headgate.commands.console import Talk
+    from headgate.policies import Guard
+
+    talk = Talk(as_json=as_json)
+    entries, torn = replays.entries_of(recorded)
+    steps = replays.replay(entries, policy, Guard(min_gain=min_gain, cool_down_batches=cool_down))
+    names = sorted({entry.decision.plan.policy for entry in entries if entry.decision.plan}) or ["no plans"]
+    talk.result(
+        replays.as_table(recorded, ", ".join(names), policy, steps), replays.as_json(recorded, policy, steps)
+    )
+    if torn:
+        talk.say(torn, style="yellow")
+
+
+@app.command()
 def journal(
     checkpoint: Annotated[str, typer.Argument(help="The stage's checkpoint: a folder or any fsspec URL.")],
     last: Annotated[int | None, typer.Option(help="Only the last so many batches.")] = None,

@@ -10,6 +10,7 @@ from headgate.control import Loop, Mode
 from headgate.errors import BatchOrder, ConfigError
 from headgate.plans import Move, Plan, Reason
 from headgate.policies import FluxLoad, Guard, Static
+from headgate.reports import LoadView, fold
 from headgate.routing.table import Table
 from headgate.testing import builders
 
@@ -151,3 +152,15 @@ def test_an_unknown_mode_names_the_closest():
     with pytest.raises(ConfigError, match=r"observe, advise, act; did you mean 'observe'\?"):
         Mode.parse("obsrve")
     assert Mode.parse("act") is Mode.act
+
+
+def test_a_view_made_by_the_driver_is_decided_on_as_a_folded_report_is():
+    table = Table.uniform(8, 2)
+    report = builders.report(0, table, [40, 1, 40, 1, 40, 1, 40, 1])
+    by_report = Loop(FluxLoad(), Guard(), "act", table)
+    by_view = Loop(FluxLoad(), Guard(), "act", table)
+    view = fold(LoadView(), report, table)
+    assert by_view.decide(view, 0).to_json() == by_report.step(report).to_json()
+    assert by_view.snapshot() == by_report.snapshot()
+    with pytest.raises(BatchOrder):
+        by_view.decide(view, 0)

@@ -25,14 +25,19 @@ def read(checkpoint: str) -> tuple[list[journal.Entry], str]:
         for line in store.read(f"journal/{name}").decode("utf-8", errors="replace").splitlines()
         if line
     ]
-    entries = []
+    return decoded(lines, f"{checkpoint}, journal")
+
+
+def decoded(lines: list[str], where: str) -> tuple[list[journal.Entry], str]:
+    """The entries of some lines, and a word on a torn last one; any other bad line is an error that names it."""
+    entries: list[journal.Entry] = []
     for number, line in enumerate(lines, start=1):
         try:
             entries.append(journal.decode(line))
         except CorruptState as error:
-            if number == len(lines):
+            if entries and number == len(lines):
                 return entries, f"the last line is torn and was left out: {line[:60]!r}"
-            raise CorruptState(f"{checkpoint}, journal line {number}: {error}") from error
+            raise CorruptState(f"{where} line {number}: {error}") from error
     return entries, ""
 
 

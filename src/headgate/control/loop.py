@@ -105,29 +105,33 @@ class Loop:
 
     def step(self, report: BatchReport) -> Decision:
         """Take in the report of a finished batch and decide the table from the next batch on."""
-        if self._last_batch is not None and report.batch <= self._last_batch:
+        return self.decide(fold(self.view, report, self.table), report.batch)
+
+    def decide(self, view: LoadView, batch: BatchId) -> Decision:
+        """As `step`, for a driver that makes its own view of the batch, under the newest table."""
+        if self._last_batch is not None and batch <= self._last_batch:
             raise BatchOrder(
-                f"batch {report.batch} was reported after batch {self._last_batch}: a committed batch is not "
+                f"batch {batch} was reported after batch {self._last_batch}: a committed batch is not "
                 f"stepped again; restore the loop from the snapshot of the batch before it"
             )
         asked = self._asked.pop() if self._asked else None
         base = self.table
-        self.view = fold(self.view, report, base)
-        self._last_batch = report.batch
+        self.view = view
+        self._last_batch = batch
         plan: Plan | None
         table: Table | None = None
         if asked is not None:
-            plan, refusal, table = self._rescale(asked, report.batch)
+            plan, refusal, table = self._rescale(asked, batch)
         else:
             plan, refusal = self._consult()
             if plan is not None and refusal is None:
-                plan, refusal, table = self._judge(plan, report.batch)
+                plan, refusal, table = self._judge(plan, batch)
         if table is not None:
             self.table = table
             self.view = self.view.under(table)
-            self._last_change = report.batch
+            self._last_change = batch
         return Decision(
-            batch=report.batch,
+            batch=batch,
             mode=self.mode,
             plan=plan,
             refusal=refusal,

@@ -41,4 +41,4 @@ class FluxHybrid:
         """What the policy in charge proposes."""
         if view.on_disk:
             return self.memory.under_name(view, table, self.name)
-        return self.load.within(view, table, view.excess_bytes(table), self.name)
+        return self.load.within(view, table, view.excess_bytes, self.name)

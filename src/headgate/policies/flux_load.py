@@ -22,7 +22,7 @@ Not here: memory (`flux_memory`), splitting a bin (pins), and whether the plan i
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -90,14 +90,18 @@ class FluxLoad:
         Law: no move makes its pair worse. Cost: one pass over the channels when there is nothing to do, else
         for each round and pair one pass over the donor's bins.
         """
-        return self.within(view, table, [math.inf] * table.channels, self.name)
+        return self.within(view, table, lambda table: [math.inf] * table.channels, self.name)
 
-    def within(self, view: LoadView, table: Table, room: Sequence[float], name: str) -> Plan | None:
-        """As `propose`, for receivers that have so many bytes of room, in the name of another policy."""
-        used, unit = self._measures(view, table)
+    def within(
+        self, view: LoadView, table: Table, room: Callable[[Table], list[float]], name: str
+    ) -> Plan | None:
+        """As `propose`, for receivers with so many bytes of room under a table, in another policy's name."""
+        used, load_scale = self._utilizations(view, table)
         if table.channels < 2 or max(used) <= 0 or not self._starts(used):
             return None
-        scale = _Utilization(self, view, used, unit, bins_held(table), list(room))
+        held = bins_held(table)
+        unit = self._units(view, used, held, load_scale)
+        scale = _Utilization(self, view, used, unit, held, room(table))
         moves = even(scale, self.rounds, first_decides=self.utilization == "relative")
         if not moves:
             return None
@@ -117,22 +121,28 @@ class FluxLoad:
         high, low = max(used), min(used)
         return low <= self.receiver and high >= self.imbalance * low and high > sum(used) / len(used)
 
-    def _measures(self, view: LoadView, table: Table) -> tuple[list[float], list[float]]:
-        """Every channel's utilization, and what one row adds to it."""
-        channels = range(table.channels)
-        cost = [view.row_cost_ms(channel) for channel in channels]
-        if self.utilization == "relative":
-            load = view.under(table).channel_load
-            peak = max(load)
-            scale = 1 / peak if peak > 0 else 0.0
-            return [one * scale for one in load], [one * scale for one in cost]
-        used = [view.utilization.get(channel, 0.0) for channel in channels]
-        work = [0.0] * table.channels
-        for bin, channel in table.items():
-            work[channel] += view.bin_work.get(bin, 0.0)
-        scale = 1 / view.period_ms if view.period_ms > 0 else 0.0
-        # A channel without rows has what a row cost it before, else what it costs elsewhere (FLUX-E5).
-        return used, [used[c] / work[c] if work[c] > 0 and used[c] > 0 else cost[c] * scale for c in channels]
+    def _utilizations(self, view: LoadView, table: Table) -> tuple[list[float], float]:
+        """Every channel's utilization, and what one ms of load is of it."""
+        if self.utilization == "measured":
+            used = [view.utilization.get(channel, 0.0) for channel in range(table.channels)]
+            return used, 1 / view.period_ms if view.period_ms > 0 else 0.0
+        load = view.under(table).channel_load
+        peak = max(load)
+        scale = 1 / peak if peak > 0 else 0.0
+        return [one * scale for one in load], scale
+
+    def _units(
+        self, view: LoadView, used: list[float], held: list[list[Bin]], load_scale: float
+    ) -> list[float]:
+        """What one row adds to each channel's utilization."""
+        units = [view.row_cost_ms(channel) * load_scale for channel in range(len(used))]
+        if self.utilization == "measured":
+            # A channel without rows keeps what a row cost it before, else what it costs elsewhere (FLUX-E5).
+            for channel, bins in enumerate(held):
+                rows = sum(view.bin_work.get(bin, 0.0) for bin in bins)
+                if rows > 0 and used[channel] > 0:
+                    units[channel] = used[channel] / rows
+        return units
 
 
 @dataclass

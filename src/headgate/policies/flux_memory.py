@@ -8,8 +8,12 @@ disk. Pairs run from the least excess to the most; within a pair the largest bin
 their waiting input before they can go. No bound on the receiver: even with memory exhausted everywhere a move
 evens out what is on disk.
 
+The text says neither how uneven a pair must be nor what a ratio of signed numbers would mean (FLUX-E2). Here a
+channel that is short may always give; one that isn't, only where the shares of memory in use differ by the ratio
+`imbalance`, as loads do in the load policy. So the policy stops soon after all is in memory, as the paper's does.
+
 A channel without a limit has room for all, so it takes from channels that are short, and only from those.
-With no limit anywhere the policy is silent. `FluxMemory.paper()` has one round to a plan and no `slack`.
+With no limit anywhere the policy is silent. `FluxMemory.paper()` has one round to a plan.
 
 Not here: spilling and bringing back, which each channel does by itself.
 """
@@ -32,24 +36,24 @@ from headgate.routing.table import Table
 class FluxMemory:
     """Evens the excess memory of the channels pair by pair.
 
-    `slack`: a pair whose excess differs by no more than this share of the larger limit is left alone, unless
-    the donor is short of memory. `rounds` bounds the rounds in one plan.
+    `imbalance`: a donor that is not short of memory gives only where its share of memory in use is this many
+    times the receiver's. `rounds` bounds the rounds in one plan.
     """
 
-    slack: float = 0.1
+    imbalance: float = 1.2
     rounds: int = 32
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        if not 0 <= self.slack < 1 or self.rounds < 1:
+        if not self.imbalance >= 1 or self.rounds < 1:
             raise ConfigError(
-                f"flux-memory: slack={self.slack} must be in [0, 1) and rounds={self.rounds} 1 or more"
+                f"flux-memory: imbalance={self.imbalance} and rounds={self.rounds} must be 1 or more"
             )
 
     @classmethod
     def paper(cls) -> FluxMemory:
         """The policy as printed."""
-        return cls(slack=0.0, rounds=1)
+        return cls(rounds=1)
 
     @property
     def name(self) -> str:
@@ -69,7 +73,11 @@ class FluxMemory:
         if not view.memory_limit or table.channels < 2:
             return None
         excess = view.excess_bytes(table)
-        scale = _Excess(self, view, bins_held(table), excess)
+        scale = _Excess(self, view, excess)
+        least, most = excess.index(min(excess)), excess.index(max(excess))
+        if not scale.worthwhile(least, most):
+            return None
+        scale.held = bins_held(table)
         moves = even(scale, self.rounds)
         if not moves:
             return None
@@ -92,8 +100,8 @@ class _Excess:
 
     rule: FluxMemory
     view: LoadView
-    held: list[list[Bin]]
     excess: list[float]
+    held: list[list[Bin]] = field(default_factory=list)
     pressure: list[float] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -101,12 +109,15 @@ class _Excess:
         self.bounded = [one for one, excess in enumerate(self.excess) if math.isfinite(excess)]
 
     def worthwhile(self, donor: Channel, receiver: Channel) -> bool:
-        gap = self.pressure[donor] - self.pressure[receiver]
-        if math.isinf(self.pressure[receiver]):
-            return self.pressure[donor] > 0
+        if self.pressure[donor] > 0 and math.isinf(self.pressure[receiver]):
+            return True
         mean = sum(self.pressure[channel] for channel in self.bounded) / len(self.bounded)
-        limit = max(self.view.memory_limit.get(donor, 0), self.view.memory_limit.get(receiver, 0))
-        return self.pressure[donor] > mean and (self.pressure[donor] > 0 or gap > self.rule.slack * limit)
+        uneven = self._in_use(donor) >= self.rule.imbalance * self._in_use(receiver)
+        return self.pressure[donor] > mean and (self.pressure[donor] > 0 or uneven)
+
+    def _in_use(self, channel: Channel) -> float:
+        limit = self.view.memory_limit.get(channel)
+        return 1 + self.pressure[channel] / limit if limit else math.inf
 
     def choose(self, donor: Channel, receiver: Channel) -> Bin | None:
         gap = self.pressure[donor] - self.pressure[receiver]

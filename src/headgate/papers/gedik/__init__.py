@@ -16,6 +16,7 @@ from headgate.papers.claims import Claim
 from headgate.papers.gedik import rows_balance, rows_cost, units
 from headgate.papers.gedik.plots import draw
 from headgate.papers.gedik.sweeps import Lab, Progress
+from headgate.papers.rerun import rerun
 
 PAPER = "gedik"
 
@@ -55,15 +56,4 @@ def reproduce(
     >>> [claim.id for claim in reproduce("fig1")][:2]
     ['PX-11', 'PX-12']
     """
-    if figure is not None and figure not in FIGURES:
-        raise ValueError(f"figure is one of {', '.join(FIGURES)}; got {figure!r}")
-    chosen = FIGURES if figure is None else (figure,)
-    lab = Lab(quick=quick, progress=progress)
-    claims: list[Claim] = []
-    for number, name in enumerate(chosen):
-        lab.tell(name, number / len(chosen))
-        claims += _ROWS[name](lab)
-        if out is not None:
-            draw(name, lab, Path(out))
-    lab.tell("done", 1.0)
-    return claims
+    return rerun(_ROWS, draw, Lab(quick=quick, progress=progress), figure=figure, out=out)

@@ -1,0 +1,36 @@
+"""What happens when: actions at ticks, in the order in which they were put down."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from itertools import count
+
+Action = Callable[[], None]
+
+
+class Agenda:
+    """A queue of actions by tick; ties go by serial number, so that a run can be repeated."""
+
+    def __init__(self, tick_s: float) -> None:
+        self._tick_s = tick_s
+        self._queue: list[tuple[int, int, Action]] = []
+        self._serial = count()
+
+    def put(self, seconds: float, action: Action) -> None:
+        """Do something in the first tick that begins at or after this time."""
+        tick = math.ceil(seconds / self._tick_s - 1e-6)
+        heapq.heappush(self._queue, (tick, next(self._serial), action))
+
+    def do(self, tick: int) -> bool:
+        """Do all that is due; whether there was anything."""
+        found = False
+        while self._queue and self._queue[0][0] <= tick:
+            found = True
+            heapq.heappop(self._queue)[2]()
+        return found
+
+    def next_tick(self, otherwise: int) -> int:
+        """When something is due next."""
+        return min(self._queue[0][0], otherwise) if self._queue else otherwise

@@ -1,0 +1,49 @@
+"""The collection time, found while running (FLUX-F1: the paper leaves it to future work).
+
+A policy that decides on too few tuples follows chance: it moves bins that need not move, and under skewed keys the hot ones
+(Figure 9). What moves bring can be checked, though. The tuner compares the rate of the stage in the
+collection before a move phase with that in the one after it:
+
+    it rose by more than chance explains      delta_min / 2, down to `least_s`: this pays, go on
+    it did not                                delta_min * 2, up to `most_s`: wait, and look longer
+    it fell by a tenth or more                `least_s`: something happened, look at once
+
+Chance is two standard deviations of a Poisson count. Nothing here knows the policy or the workload.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+FELL = 0.9
+
+
+@dataclass
+class Tuner:
+    """Holds the least collection time; `saw` is called at the end of each collection, before the policy decides."""
+
+    least_s: float
+    most_s: float = 2.0
+    delta_min_s: float = 0.0
+    _rate: float = 0.0
+    _moved: bool = False
+
+    def __post_init__(self) -> None:
+        """Begin with the least."""
+        self.delta_min_s = self.least_s
+
+    def saw(self, rows: int, seconds: float) -> None:
+        """The stage processed so many rows in a collection of that length."""
+        rate = rows / seconds
+        if rate < FELL * self._rate:
+            self.delta_min_s = self.least_s
+        elif self._moved:
+            paid = rate > self._rate * (1 + 2 / math.sqrt(max(rows, 1)))
+            step = 0.5 if paid else 2.0
+            self.delta_min_s = min(max(self.delta_min_s * step, self.least_s), self.most_s)
+        self._rate = rate
+
+    def moved(self, bins: int) -> None:
+        """So many bins were moved since."""
+        self._moved = bins > 0
