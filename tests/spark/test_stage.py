@@ -207,7 +207,9 @@ def test_a_function_sink_gets_the_same_rows_again_after_it_failed(make_stage: An
 def test_empty_batches_and_empty_channels_are_fine(make_stage: Any, feed: Any, spark: Any) -> None:
     stage = make_stage(hg.Aggregate(**COUNT), channels=16)
     feed(stage, [[], [(1, 1)]])
-    stage(spark.createDataFrame([(1, 1)], "k long, v long").limit(0), 2)  # the optimizer knows that it is empty
+    stage(
+        spark.createDataFrame([(1, 1)], "k long, v long").limit(0), 2
+    )  # the optimizer knows that it is empty
     assert latest(stage) == {(1,): (1, 1)}
     assert [e.report.rows for e in stage.journal()] == [0, 1, 0]
     assert "batch 2" in str(stage.status())
