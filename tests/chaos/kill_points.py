@@ -1,5 +1,6 @@
-"""A driver that kills itself: run as `python kill_points.py FOLDER STEP BATCH`. STEP `never` runs to the
-end.
+"""A driver that kills itself: run as `python kill_points.py FOLDER STEP BATCH [MEMORY]`. STEP `never` runs to the end.
+
+With MEMORY, so much for each channel: bins go to disk and rows wait, until the last run, which has memory for all.
 """
 
 import os
@@ -19,7 +20,7 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def main(folder: Path, step: str, batch: int) -> None:
+def main(folder: Path, step: str, batch: int, memory: int | None = None) -> None:
     class Doomed(hg.Stage):
         def __call__(self, df, batch_id):  # type: ignore[no-untyped-def]
             self.now = batch_id
@@ -59,6 +60,8 @@ def main(folder: Path, step: str, batch: int) -> None:
         guard=Guard(min_gain=0, cool_down_batches=0),
         channels=3,
         bins=16,
+        memory=memory,
+        t_gap=0,
         checkpoint=str(folder / "ckpt"),
         sink=DoomedSink(str(folder / "out")),
     )
@@ -75,4 +78,4 @@ def main(folder: Path, step: str, batch: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), *map(int, sys.argv[4:]))

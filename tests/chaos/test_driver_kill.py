@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ STEPS = [
     "all files moved",
     "published",
 ]
+FEW = ["computed", "committed", "one file moved"]
 
 
 def run(command: list[str], log: Path) -> tuple[int, str]:
@@ -39,25 +41,44 @@ def run(command: list[str], log: Path) -> tuple[int, str]:
     return code, log.read_text()
 
 
-@pytest.mark.timeout(600)
-def test_a_killed_driver_loses_and_repeats_nothing(java_home: str, tmp_path: Path) -> None:
+def write_batches(folder: Path, count: int) -> list[tuple[Any, Any]]:
+    """So many files of rows, which the source takes in the order of their age."""
     draw = np.random.default_rng(7)
-    (tmp_path / "in").mkdir()
+    folder.mkdir()
     batches = []
-    for b in range(len(STEPS) + 1):
+    for b in range(count):
         keys, values = draw.zipf(1.3, 500) % 97, draw.integers(-1000, 1000, 500)
         batches.append((keys, values))
-        path = tmp_path / "in" / f"{b:03d}.parquet"
+        path = folder / f"{b:03d}.parquet"
         pq.write_table(pa.table({"k": pa.array(keys, pa.int64()), "v": pa.array(values, pa.int64())}), path)
-        os.utime(
-            path, (1_700_000_000 + b, 1_700_000_000 + b)
-        )  # the source takes files in the order of their age
+        os.utime(path, (1_700_000_000 + b, 1_700_000_000 + b))
+    return batches
+
+
+def kill_at(steps: list[str], folder: Path, *options: str) -> None:
+    """Run and kill at each step, one batch later each time; then run to the end, without the options."""
     script = Path(__file__).with_name("kill_points.py")
-    for b, step in enumerate([*STEPS, "never"]):
+    for b, step in enumerate([*steps, "never"]):
         target = 0 if step == "opened" else b
-        code, said = run([sys.executable, str(script), str(tmp_path), step, str(target)], tmp_path / "log")
+        command = [sys.executable, str(script), str(folder), step, str(target)]
+        code, said = run([*command, *(options if step != "never" else ())], folder / "log")
         assert code == (0 if step == "never" else -signal.SIGKILL), f"killed at {step!r}: {said[-3000:]}"
 
+
+def output_of(folder: Path, batch: int) -> list[dict[str, Any]]:
+    files = sorted((folder / "out" / f"batch={batch}").iterdir())
+    return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "steps",
+    [FEW, pytest.param(STEPS, marks=pytest.mark.full)],
+    ids=["some steps", "every step"],
+)
+def test_a_killed_driver_loses_and_repeats_nothing(java_home: str, tmp_path: Path, steps: list[str]) -> None:
+    batches = write_batches(tmp_path / "in", len(steps) + 1)
+    kill_at(steps, tmp_path)
     n: Counter[int] = Counter()
     total: Counter[int] = Counter()
     last: dict[int, int] = {}
@@ -70,9 +91,7 @@ def test_a_killed_driver_loses_and_repeats_nothing(java_home: str, tmp_path: Pat
         expected_rows += [(b, k, n[k], total[k], last[k]) for k in sorted(set(keys.tolist()))]
     got = []
     for b in range(len(batches)):
-        folder = tmp_path / "out" / f"batch={b}"
-        rows = [r for f in sorted(folder.iterdir()) for r in pq.ParquetFile(f).read().to_pylist()]
-        got += sorted((b, r["k"], r["n"], r["total"], r["last"]) for r in rows)
+        got += sorted((b, r["k"], r["n"], r["total"], r["last"]) for r in output_of(tmp_path, b))
     assert got == expected_rows
 
     lines = [
@@ -85,3 +104,26 @@ def test_a_killed_driver_loses_and_repeats_nothing(java_home: str, tmp_path: Pat
     assert all(name in newest for name in os.listdir(tmp_path / "ckpt/state")), (
         "files that nobody needs were left behind"
     )
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+def test_a_killed_driver_loses_no_row_that_waits(java_home: str, tmp_path: Path) -> None:
+    steps = ["computed", "decided", "committed", "retired", "published"]
+    batches = write_batches(tmp_path / "in", len(steps) + 1)
+    kill_at(steps, tmp_path, "1000")
+    newest: dict[int, dict[str, Any]] = {}
+    for b in range(len(batches)):
+        if (tmp_path / "out" / f"batch={b}").exists():
+            newest |= {r["k"]: r for r in output_of(tmp_path, b)}
+    rows = [(k, v) for keys, values in batches for k, v in zip(keys.tolist(), values.tolist(), strict=True)]
+    for key in {k for k, _ in rows}:
+        mine = [v for k, v in rows if k == key]
+        assert (newest[key]["n"], newest[key]["total"], newest[key]["last"]) == (
+            len(mine),
+            sum(mine),
+            mine[-1],
+        )
+    lines = [json.loads(x) for f in (tmp_path / "ckpt/journal").iterdir() for x in f.read_text().splitlines()]
+    assert any(sum(line["report"]["channels"].get("backlog_rows", [0])) for line in lines), "rows did wait"
+    assert not list((tmp_path / "ckpt/backlog").iterdir())
