@@ -57,12 +57,12 @@ class Lab:
     @property
     def perturbed(self) -> tuple[int, ...]:
         """Loaded machines, Figure 8."""
-        return (0, 1, 8, 16, 32) if self.quick else (0, 1, 2, 4, 8, 12, 16, 20, 24, 28, 32)
+        return (0, 1, 8, 32) if self.quick else (0, 1, 2, 4, 8, 12, 16, 20, 24, 28, 32)
 
     @property
     def deltas_ms(self) -> tuple[int, ...]:
         """Least collection times, Figure 9."""
-        return (10, 100, 250) if self.quick else (10, 25, 50, 100, 150, 200, 250, 400, 600, 1000)
+        return (10, 250) if self.quick else (10, 25, 50, 100, 150, 200, 250, 400, 600, 1000)
 
     @property
     def squeezed(self) -> tuple[int, ...]:
@@ -145,7 +145,7 @@ class Lab:
 
     def one_loaded(self, policy: str, delta_min_s: float = 0.01) -> Result:
         """Figure 7: one machine loaded from the first second on."""
-        return self.loaded(1, policy, 40, delta_min_s)
+        return self.loaded(1, policy, 25 if self.quick else 40, delta_min_s)
 
     def loaded(
         self, number: int, policy: str, seconds: int | None = None, delta_min_s: float = 0.01
@@ -154,13 +154,13 @@ class Lab:
         cluster = self.load_cluster()
         nodes = self.some(number, cluster.nodes)
         events = [Event(LOADED_FROM_S, nodes, speed=cluster.loaded_speed)]
-        seconds = seconds or (30 if self.quick else 45)
+        seconds = seconds or (25 if self.quick else 45)
         return self.run(f"{number} loaded", cluster, policy, seconds, events=events, delta_min_s=delta_min_s)
 
     @property
     def skewed_seconds(self) -> int:
         """The length of the runs of Figure 9 (the paper: 60)."""
-        return 15 if self.quick else 60
+        return 10 if self.quick else 60
 
     def skewed_shares(self) -> Floats:
         """The 80/20 keys of Figure 9."""
@@ -186,7 +186,7 @@ class Lab:
             if number
             else []
         )
-        seconds = 60 if number < 2 else 120 if policy == "static" or self.quick else 200
+        seconds = 60 if number < 2 or self.quick else 120 if policy == "static" else 200
         return self.run(f"{number} short of memory", cluster, policy, seconds, events=events)
 
     def pressed(self, policy: str) -> Result:
@@ -198,7 +198,7 @@ class Lab:
         cluster = self.memory_cluster()
         nodes = self.some(cluster.nodes // 4, cluster.nodes)
         events = [Event(0.0, nodes, speed=cluster.loaded_speed, memory_mb=half_memory(cluster))]
-        return self.run("a quarter pressed", cluster, policy, 200, events=events)
+        return self.run("a quarter pressed", cluster, policy, 100 if self.quick else 200, events=events)
 
     def pressed_hard(self, policy: str) -> Result:
         """Figure 15 (b, c): all lose speed; half of them 512 MB of memory, the others 262 MB. 150 s, as above."""
@@ -209,7 +209,7 @@ class Lab:
             Event(0.0, order[:half], speed=cluster.loaded_speed, memory_mb=half_memory(cluster)),
             Event(0.0, order[half:], speed=cluster.loaded_speed, memory_mb=half_memory(cluster) * 762 / 512),
         ]
-        return self.run("all pressed", cluster, policy, 150, events=events)
+        return self.run("all pressed", cluster, policy, 100 if self.quick else 150, events=events)
 
 
 def half_memory(cluster: Cluster) -> float:

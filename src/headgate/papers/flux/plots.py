@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from headgate.papers.flux.lab import Lab
 from headgate.papers.flux.rows_load import steady
 from headgate.papers.gedik.plots import new
+from headgate.simulator.run import Result
 
 Points = Sequence[float] | npt.NDArray[Any]
 
@@ -157,11 +158,13 @@ def figure_13(lab: Lab) -> Figure:
     return figure
 
 
+def _late(result: Result) -> float:
+    return result.mean_latency(result.seconds - 20)
+
+
 def figure_14(lab: Lab) -> Figure:
     """Latency against machines short of memory."""
-    figure, axis = _against_squeezed(
-        lab, "Figure 14: latency degradation", lambda r: 1e3 * r.mean_latency(r.seconds - 20), "ms"
-    )
+    figure, axis = _against_squeezed(lab, "Figure 14: latency degradation", lambda r: 1e3 * _late(r), "ms")
     axis.set_yscale("log")
     return figure
 
@@ -173,7 +176,7 @@ def figure_15(lab: Lab) -> Figure:
     panels: Mapping[str, list[float]] = {
         "(a) a quarter pressed: tuples/s": [steady(lab.pressed(p), 20) for p in names],
         "(b) all pressed: tuples/s": [steady(lab.pressed_hard(p), 20) for p in names],
-        "(c) all pressed: mean latency, s": [lab.pressed_hard(p).mean_latency(130) for p in names],
+        "(c) all pressed: mean latency, s": [_late(lab.pressed_hard(p)) for p in names],
     }
     for axis, (title, values) in zip(axes, panels.items(), strict=True):
         axis.bar(names, values, color=[COLOURS[p] for p in names])

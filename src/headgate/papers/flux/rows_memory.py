@@ -128,7 +128,7 @@ def figure_15(lab: Lab) -> list[Claim]:
     """The three policies under load and memory pressure, FX-28..32."""
     runs = {p: lab.pressed(p) for p in ("load", "memory", "hybrid")}
     level = {p: steady(r, 20) for p, r in runs.items()}
-    ends = {p: float(settles_at(runs[p])) for p in ("hybrid", "load")}
+    ends = {p: float(settles_at(runs[p], 10)) for p in ("hybrid", "load")}
     hard = {p: lab.pressed_hard(p) for p in ("load", "memory", "hybrid")}
     late = {p: steady(r, 20) for p, r in hard.items()}
     wait = {p: r.mean_latency(r.seconds - 20) for p, r in hard.items()}
