@@ -155,7 +155,7 @@ def lift(tree, fill, server):
 @inlined
 def least_filled(books):
     """Return the server of least load over size, the lowest number among equals."""
-    return books.tree[1] if books.fill.shape[0] > 1 else np.int32(0)
+    return books.tree[1]
 
 
 @inlined
