@@ -17,9 +17,10 @@ from headgate.hosting import pairs as pair
 from headgate.hosting.pairs import Pairs, new_pairs, widened
 from headgate.hosting.workload import Floats, Workload
 
-QUERIES, COST, SERVERS, SIZE, TRAFFIC, NEEDED, FALLBACKS, MOVES, SAVED, CURSOR = range(10)
+QUERIES, COST, SERVERS, SIZE, TRAFFIC, NEEDED, FALLBACKS, MOVES, SAVED, CURSOR, CAME, WENT = range(12)
 """Places in `totals`. FALLBACKS counts queries that no server could take within the balance limit (MICE-E1); MOVES and SAVED
-what repair did; CURSOR is the query that it looks at next."""
+what repair did; CURSOR is the query that it looks at next; CAME and WENT
+count arrivals and departures."""
 
 
 class Books(NamedTuple):
@@ -58,7 +59,7 @@ def open_books(load: Workload, sizes: Floats, *, count_types: bool) -> Books:
         **_servers(np.zeros(0), sizes),
         streams=new_pairs(load.sources),
         hosted=new_pairs(len(types) if count_types else 0),
-        totals=np.array([0, 0, sizes.shape[0], sizes.sum(), 0, 0, 0, 0, 0, 0], np.float64),
+        totals=np.array([0, 0, sizes.shape[0], sizes.sum(), 0, 0, 0, 0, 0, 0, 0, 0], np.float64),
     )
 
 

@@ -17,10 +17,11 @@ import numpy as np
 
 from headgate.compiled import compiled, inlined
 from headgate.hosting.balance import SLACK
-from headgate.hosting.books import COST, FALLBACKS, QUERIES, SERVERS, SIZE, least_filled
+from headgate.hosting.books import CAME, COST, FALLBACKS, QUERIES, SERVERS, SIZE, WENT, least_filled
 
 LEAST_COST, LEAST_SOURCE, LEAST_QT, ON_RAND, RESERVED, HDRF, FENNEL, MIN_MAX, RARE_FIRST = range(9)
 _SLACK = 1.0 + SLACK
+FRAIL, MANY = 0.4, 8
 
 
 class Frame(NamedTuple):
@@ -64,20 +65,41 @@ def worth(books, frame, s, all_use):
 
 
 @inlined
+def frailty(books, frame):
+    """Return how little a stream that a single query reads can be counted on: FRAIL where as many queries go as come."""
+    return (
+        FRAIL * books.totals[WENT] / books.totals[CAME]
+        if frame.rule == RARE_FIRST and books.totals[WENT] > 0.0
+        else 0.0
+    )
+
+
+@inlined
 def collect(books, frame, kind):
-    """Add up, for each server that receives a source of the type, what having it is worth."""
+    """Add up, for each server that receives a source of the type, what having it is worth.
+
+    RareFirst counts a stream that c queries read by the chance 1 - frailty^c that it stays.
+    """
     begin, end = books.type_start[kind], books.type_start[kind + 1]
     all_use = 0.0
     if frame.rule == HDRF:
         for i in range(begin, end):
             all_use += books.use[books.type_source[i]] + 1.0
-    gain, server = books.gain, books.streams.server
+    frail = frailty(books, frame)
+    gain, server, count = books.gain, books.streams.server, books.streams.count
     for i in range(begin, end):
         s = books.type_source[i]
         value = worth(books, frame, s, all_use)
         first = books.streams.start[s]
-        for at in range(first, first + books.streams.size[s]):
-            gain[server[at]] += value
+        if frail == 0.0:
+            for at in range(first, first + books.streams.size[s]):
+                gain[server[at]] += value
+        else:
+            for at in range(first, first + books.streams.size[s]):
+                gone = 1.0
+                for _ in range(min(count[at], MANY)):
+                    gone *= frail
+                gain[server[at]] += value * (1.0 - gone)
 
 
 @inlined

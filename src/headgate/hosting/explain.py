@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headgate.hosting.balance import SLACK, Balance
-from headgate.hosting.books import COST, QUERIES, SERVERS, SIZE, Books
-from headgate.hosting.choose import Frame
+from headgate.hosting.books import CAME, COST, QUERIES, SERVERS, SIZE, WENT, Books
+from headgate.hosting.choose import FRAIL, MANY, Frame
 from headgate.hosting.rules import (
     Fennel,
     Hdrf,
@@ -135,8 +135,20 @@ def _score(
     if isinstance(rule, Fennel):
         return rule.price * typical * math.sqrt(fill / mean) - sum(rate[s] for s in held)
     if isinstance(rule, RareFirst):
-        return rule.spread * typical * fill / mean - sum(rate[s] / math.sqrt(math.sqrt(use[s])) for s in held)
+        came, went = float(books.totals[CAME]), float(books.totals[WENT])
+        frail = FRAIL * went / came if went else 0.0
+        stays = {s: 1 - frail ** min(_readers(books, s, server), MANY) if frail else 1.0 for s in held}
+        worth = sum(rate[s] / math.sqrt(math.sqrt(use[s])) * stays[s] for s in held)
+        return rule.spread * typical * fill / mean - worth
     return -sum(rate[s] for s in held)
+
+
+def _readers(books: Books, source: int, server: int) -> int:
+    return next(
+        int(books.streams.count[at])
+        for at in _places(books.streams, source)
+        if books.streams.server[at] == server
+    )
 
 
 def _has_type(books: Books, members: Sequence[int], server: int) -> bool:

@@ -7,6 +7,9 @@ leaves large types divisible. Not pure to the last bit: the library has a random
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 
 from headgate.errors import ConfigError
@@ -41,7 +44,7 @@ def partition(load: Workload, sizes: Floats, rooms: Floats, *, seed: int = 1, th
     pins, start = _pins(load, kind)
     used = np.flatnonzero(np.diff(start) > 1)
     nets = [pins[start[s] : start[s + 1]].tolist() for s in used]
-    tool = mtkahypar.initialize(threads)
+    tool = _tool(threads)
     mtkahypar.set_seed(seed)
     context = tool.context_from_preset(mtkahypar.PresetType.DEFAULT)
     context.logging = False
@@ -57,6 +60,14 @@ def partition(load: Workload, sizes: Floats, rooms: Floats, *, seed: int = 1, th
     pair, at = np.unique(kind * k + block, return_inverse=True)
     summed = np.bincount(at, weights=number).astype(np.int64)
     return Assignment(load, sizes, rooms, pair // k, pair % k, summed)
+
+
+@cache
+def _tool(threads: int) -> Any:
+    """Return the library, started once: it complains of a second time."""
+    import mtkahypar
+
+    return mtkahypar.initialize(threads)
 
 
 def lots(count: Ints, cost: Floats, most: float) -> tuple[Ints, Ints]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from headgate.compiled import compiled
-from headgate.hosting.books import CURSOR, MOVES, SAVED, enter, leave, wanted
+from headgate.hosting.books import CAME, CURSOR, MOVES, SAVED, WENT, enter, leave, wanted
 from headgate.hosting.choose import choose, forget, per_size
 from headgate.hosting.pairs import spare
 
@@ -100,11 +100,13 @@ def play(books, frame, act, query, chance, server, begin):
         if act[i] == REMOVE:
             server[i] = books.server_of[q]
             leave(books, q)
+            books.totals[WENT] += 1.0
         else:
             server[i] = choose(books, frame, q, chance[i])
             if server[i] < 0:
                 return i
             enter(books, q, server[i])
+            books.totals[CAME] += 1.0
         if frame.moves > 0:
             repair(books, frame, frame.look, log_query, log_origin, log_server, log_saved)
     return act.shape[0]
