@@ -12,7 +12,7 @@ from headgate.control.loop import Loop
 from headgate.policies import FluxLoad, Guard
 from headgate.reports.batch_report import BatchReport, BinReport, ChannelReport
 
-COMMANDS = ("demo", "bench", "reproduce", "journal", "version")
+COMMANDS = ("demo", "bench", "reproduce", "place", "journal", "version")
 
 
 @pytest.fixture

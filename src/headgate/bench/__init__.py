@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 BENCHES = {
     "aggregate": "count, sum and max per key against native groupBy().agg(); untouched state; the fixed cost of a batch",
     "history": "the last 100 rows per key, mean and std for every row, against native transformWithState in Python",
+    "placement": "placing queries on servers: online rules, churn, offline algorithms, growth of the cost; no Spark",
     "partitioning": "building, lookup and hot-key tracking of partitioning functions; no Spark",
 }
 

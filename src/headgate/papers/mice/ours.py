@@ -13,28 +13,29 @@ from headgate.hosting import Balance, LeastCost, Workload
 from headgate.hosting.bounds import optimum
 from headgate.hosting.offline import rooms_of, solve
 from headgate.hosting.rules import DEFAULT
+from headgate.hosting.run import Run
 from headgate.hosting.workload import Floats
 from headgate.papers.claims import Claim
 from headgate.papers.mice.rows import churn_settings
 from headgate.papers.mice.sweeps import RULE, Lab
-from headgate.papers.mice.trial import Run, arrive
+from headgate.papers.mice.trial import arrive
 from headgate.papers.mice.world import graph
 
 STREAMING = ("rare-first", "least-cost", "hdrf", "fennel", "min-max")
 
 
 def still_settings(lab: Lab) -> list[tuple[str, float]]:
-    """The axes of Figure 4, but the largest n, where the reference alone would take most of the time."""
+    """The axes of Figure 4, but the largest n and d, where the reference alone would take most of the time."""
     return (
         [("beta", b) for b in lab.betas]
-        + [("d", d) for d in lab.ds]
+        + [("d", d) for d in lab.reference_ds]
         + [("k", k) for k in lab.ks]
         + [("n", n) for n in lab.ns[:-1]]
     )
 
 
 def ours(lab: Lab) -> list[Claim]:
-    """HG-1..9."""
+    """HG-1..10."""
     return [_four_times(lab), *_sweeps(lab), _table(lab), _streaming(lab), _exact(), _costs(lab), _sizes(lab)]
 
 
@@ -156,8 +157,7 @@ def _costs(lab: Lab) -> Claim:
 
 
 def _loads_by_count(load: Workload, cost: Floats) -> float:
-    run = Run(load, np.ones(20), DEFAULT, balance=Balance(), repair=None, seed=0)
-    server = run.play(np.ones(load.queries, np.int8), np.arange(load.queries))
+    server = Run(load, np.ones(20), DEFAULT).arrive(np.arange(load.queries))
     held = np.bincount(server, cost, 20)
     return float(held.max() / held.mean())
 

@@ -35,7 +35,7 @@ def curves(
     for name, y in lines.items():
         colour, mark, line = STYLE[name]
         axis.plot(
-            x,
+            x[: len(y)],
             y,
             color=colour,
             marker=mark or None,
@@ -71,7 +71,9 @@ def still(lab: Lab, title: str, names: Sequence[str]) -> Figure:
     )
     for axis, (name, label, x) in zip(axes, panels, strict=True):
         shown = [a for a in names if a not in ("hypergraph", "repair") or name != "n"]
-        curves(axis, x, {a: [lab.still(a, **{name: v}) for v in x] for a in shown}, label, log_x=name in "kn")
+        short = {"hypergraph": lab.reference_ds} if name == "d" else {}
+        lines = {a: [lab.still(a, **{name: v}) for v in short.get(a, x)] for a in shown}
+        curves(axis, x, lines, label, log_x=name in "kn")
     legend(axes[0])
     return figure
 

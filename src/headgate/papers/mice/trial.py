@@ -9,11 +9,10 @@ import numpy as np
 
 from headgate.hosting import books as book
 from headgate.hosting.balance import Balance
-from headgate.hosting.books import COST, FALLBACKS, MOVES, NEEDED, QUERIES, SAVED, SIZE, TRAFFIC, Books
-from headgate.hosting.choose import Frame
+from headgate.hosting.books import COST, FALLBACKS, MOVES, QUERIES, SAVED, SIZE
 from headgate.hosting.host import Repair
-from headgate.hosting.playing import PLACE, REMOVE, play
-from headgate.hosting.rules import LeastQT, Rule
+from headgate.hosting.rules import Rule
+from headgate.hosting.run import Run
 from headgate.hosting.workload import Floats, Ints, Workload
 from headgate.papers.mice.world import Churn
 
@@ -36,41 +35,10 @@ class Outcome:
     live: Workload | None = None
 
 
-class Run:
-    """Books, a rule and its luck."""
+class Trial(Run):
+    """A run with servers that come and go, and what it came to."""
 
-    def __init__(
-        self, load: Workload, sizes: Floats, rule: Rule, *, balance: Balance, repair: Repair | None, seed: int
-    ) -> None:
-        self.books: Books = book.open_books(load, sizes, count_types=isinstance(rule, LeastQT))
-        self.draw = np.random.default_rng([seed, 2])
-        self.draws = rule.draws
-        mend = repair or Repair(moves=0)
-        widest = int(np.diff(load.start).max(initial=1))
-        none = np.zeros(0)
-        self.frame = Frame(
-            rule.code, rule.parameter, balance.relative, balance.absolute, balance.capacity,
-            mend.moves, mend.look, widest, np.zeros(1, np.int64), none.astype(np.int32), none,
-        )  # fmt: skip
-
-    def play(self, act: np.ndarray[tuple[int], np.dtype[np.int8]], query: Ints) -> Ints:
-        """Carry out events; return the server of each."""
-        chance = self.draw.random(act.shape[0]) if self.draws else np.zeros(act.shape[0])
-        server = np.full(act.shape[0], -1, np.int64)
-        at = 0
-        while at < act.shape[0]:
-            at = play(self.books, self.frame, act, query, chance, server, at)
-            if at < act.shape[0]:
-                self.books = book.with_room(self.books, self.frame.widest * (1 + self.frame.moves))
-        return server
-
-    @property
-    def factor(self) -> float:
-        """Traffic over the rate of the sources that are needed now (MICE-E16)."""
-        totals = self.books.totals
-        return float(totals[TRAFFIC] / totals[NEEDED]) if totals[NEEDED] else 1.0
-
-    def trial(self, luck: float) -> None:
+    def server_event(self, luck: float) -> None:
         """Add a server, or lose a random one and place its queries again (MICE-29). The last one stays."""
         alive = np.flatnonzero(self.books.size > 0)
         if luck < 0.5:
@@ -78,9 +46,9 @@ class Run:
         elif alive.shape[0] > 1:
             lost = int(alive[int((luck - 0.5) * 2 * alive.shape[0])])
             orphans = np.flatnonzero(self.books.server_of == lost)
-            self.play(np.full(orphans.shape[0], REMOVE, np.int8), orphans)
+            self.depart(orphans)
             book.without_server(self.books, lost)
-            self.play(np.full(orphans.shape[0], PLACE, np.int8), orphans)
+            self.arrive(orphans)
 
     def outcome(self, factors: list[float], events: int, live: Workload | None = None) -> Outcome:
         """Sum up."""
@@ -110,8 +78,10 @@ def arrive(
 ) -> Outcome:
     """All queries arrive, one after another, and none leaves (Figure 4)."""
     sizes = np.ones(servers) if isinstance(servers, int) else servers
-    run = Run(load, sizes, rule, balance=balance or Balance(), repair=repair, seed=seed)
-    run.play(np.full(load.queries, PLACE, np.int8), np.arange(load.queries))
+    run = Trial(
+        load, sizes, rule, balance=balance, repair=repair, draw=np.random.default_rng([seed, 2]).random
+    )
+    run.arrive(np.arange(load.queries))
     return run.outcome([run.factor], load.queries)
 
 
@@ -125,7 +95,8 @@ def live(
     seed: int = 0,
 ) -> Outcome:
     """Queries come and go, and servers too where the life says so (Figures 5 and 6)."""
-    run = Run(life.load, np.ones(servers), rule, balance=balance or Balance(), repair=repair, seed=seed)
+    draw = np.random.default_rng([seed, 2]).random
+    run = Trial(life.load, np.ones(servers), rule, balance=balance, repair=repair, draw=draw)
     looks = np.linspace(0, life.steps, SAMPLES + 1)[1:]
     trials = np.arange(1, life.steps, life.gamma) if life.gamma else np.zeros(0)
     factors: list[float] = []
@@ -135,7 +106,7 @@ def live(
         run.play(life.act[at:end], life.query[at:end])
         at = end
         if life.gamma and time in trials:
-            run.trial(float(life.coin[int(time) // life.gamma]))
+            run.server_event(float(life.coin[int(time) // life.gamma]))
         if time in looks and time > life.steps / 2:
             factors.append(run.factor)
     there = np.flatnonzero(run.books.server_of >= 0)
