@@ -47,7 +47,8 @@ def curves(
     axis.set_xlabel(label)
     axis.set_ylabel("replication factor")
     axis.set_yscale("log")
-    axis.set_yticks([1, 2, 5, 10, 20, 50], labels=["1", "2", "5", "10", "20", "50"])
+    ticks = (1, 1.2, 1.5, 2, 3, 5, 10, 20, 50)
+    axis.set_yticks(ticks, labels=[f"{tick:g}" for tick in ticks])
     axis.minorticks_off()
     if log_x:
         axis.set_xscale("log")

@@ -48,7 +48,7 @@ def figure_3(lab: Lab) -> list[Claim]:
     gain = {a: np.diff(by_d[a]) / np.diff(lab.ds) for a in OFFLINE}
     bent = [a for a in OFFLINE if not np.all(np.diff(gain[a]) <= 0.01)]
     falls = [
-        f"{a} falls by up to {1 - min(y / x for x, y in pairwise(by_d[a])):.1%}"
+        f"{a} falls by up to {1 - min(y / x for x, y in pairwise(by_d[a])):.2%}"
         for a in OFFLINE
         if not rising(by_d[a])
     ]
