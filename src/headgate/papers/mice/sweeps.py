@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from headgate.hosting import rules
-from headgate.hosting.balance import Balance
+from headgate.hosting.balance import SLACK, Balance
 from headgate.hosting.bounds import capacity_bound
 from headgate.hosting.host import Repair
 from headgate.hosting.hypergraph import partition
-from headgate.hosting.offline import rooms_of, solve
+from headgate.hosting.offline import solve
 from headgate.hosting.rules import Rule
 from headgate.hosting.workload import Workload
 from headgate.papers.mice.trial import Outcome, arrive, live
@@ -172,7 +172,8 @@ class Lab:
             out = arrive(load, k, RULE[name], repair=REPAIR if name == "repair" else None, seed=seed)
             return _told(out)
         sizes = np.ones(k)
-        rooms = rooms_of(load, sizes, Balance())
+        # What online rules are held against has the same limit as they have, alpha included.
+        rooms = np.full(k, np.floor(Balance().limit(load.queries, k) * (1 + SLACK)))
         if name == "floor":
             return {"factor": capacity_bound(load, rooms) / load.needed}
         if name == "hypergraph":
