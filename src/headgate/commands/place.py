@@ -91,7 +91,9 @@ def sized(text: str) -> list[float]:
 
 def placed(load: Workload, sizes: Any, wish: Wish, tick: Tick) -> tuple[Assignment, dict[str, float]]:
     """Place a workload; online rules see the queries in the order of the file."""
-    rooms = rooms_of(load, sizes, wish.balance)
+    rooms = rooms_of(load, sizes, wish.balance)  # refuses what cannot fit at all
+    if wish.algorithm in RULES:
+        rooms = wish.balance.limits(load.total_cost, load.queries, sizes)
     draw = np.random.default_rng(wish.seed).random
     tick(f"grouping {load.queries:,} queries", 0.1)
     tick(f"{wish.algorithm}: {len(load.types):,} types", 0.2)
@@ -146,7 +148,7 @@ def as_table(data: dict[str, Any]) -> Grid:
     rows = (
         ("query types", f"{data['types']:,}", f"over {data['sources']:,} sources"),
         ("replication factor", f"{data['replication']:.4f}", "traffic / rate of the sources in use"),
-        ("  at best", f">= {data['floor']:.4f}", "capacity bound: no placement is below"),
+        ("  at best", f">= {data['floor']:.4f}", "capacity bound: no placement within the limits is below"),
         ("  at random", f"{data['random']:.4f}", "expected, every query on any server"),
         ("traffic", f"{data['traffic']:,.6g}", "each source once for each server that needs it"),
         (

@@ -11,6 +11,7 @@ passed in, no Spark.
 from headgate.hosting.balance import Balance
 from headgate.hosting.explain import Explanation, Option
 from headgate.hosting.host import Decision, Host, Move, Repair, Standing
+from headgate.hosting.offline import ALGORITHMS, Assignment, reserve, solve
 from headgate.hosting.rules import (
     DEFAULT,
     RULES,
@@ -25,11 +26,14 @@ from headgate.hosting.rules import (
     Reserved,
     Rule,
 )
+from headgate.hosting.run import Run
 from headgate.hosting.workload import Types, Workload
 
 __all__ = [
+    "ALGORITHMS",
     "DEFAULT",
     "RULES",
+    "Assignment",
     "Balance",
     "Decision",
     "Explanation",
@@ -47,7 +51,10 @@ __all__ = [
     "Repair",
     "Reserved",
     "Rule",
+    "Run",
     "Standing",
     "Types",
     "Workload",
+    "reserve",
+    "solve",
 ]

@@ -50,6 +50,14 @@ class Balance:
         """Return the number of queries from which the relative limit is the wider one: alpha k / nu."""
         return self.absolute * servers / self.relative if self.relative else math.inf
 
+    def limits(self, total_cost: float, queries: int, sizes: Floats) -> Floats:
+        """Return what each server may hold online, once that many queries of that cost are there."""
+        servers = sizes.shape[0]
+        mean = total_cost / queries if queries else 1.0
+        fair = Balance(self.relative, self.absolute * mean).limit(total_cost, servers) * servers / sizes.sum()
+        found: Floats = min(fair, self.capacity) * sizes
+        return found
+
     def rooms(self, total_cost: float, largest_cost: float, sizes: Floats) -> Floats:
         """Return what each server may hold when all queries are known: (1 + nu) of its share, no alpha.
 

@@ -16,7 +16,7 @@ import numpy as np
 from headgate.errors import ConfigError, NoRoom
 from headgate.hosting import books as book
 from headgate.hosting.balance import Balance
-from headgate.hosting.books import COST, FALLBACKS, NEEDED, QUERIES, SERVERS, SIZE, TRAFFIC
+from headgate.hosting.books import COST, FALLBACKS, NEEDED, QUERIES, SERVERS, TRAFFIC
 from headgate.hosting.choose import Frame
 from headgate.hosting.explain import Explanation, explained
 from headgate.hosting.pairs import widened
@@ -237,12 +237,9 @@ class Host:
     def limit_of(self, server: int) -> float:
         """Return the most that a server may hold by the balance limits, with the queries that are here now."""
         self._live(server)
-        totals = self._books.totals
-        queries, cost, servers = float(totals[QUERIES]), float(totals[COST]), int(totals[SERVERS])
-        mean = cost / queries if queries else 1.0
-        fair = Balance(self.balance.relative, self.balance.absolute * mean).limit(cost, servers)
-        size = float(self._books.size[server])
-        return min(fair * servers / float(totals[SIZE]), self.balance.capacity) * size
+        totals, size = self._books.totals, self._books.size
+        limits = self.balance.limits(float(totals[COST]), int(totals[QUERIES]), size[size > 0])
+        return float(limits[self.servers.index(server)])
 
     def _frame(self, moves: int = 0) -> Frame:
         start, server, upto = self._shares
