@@ -61,9 +61,9 @@ class Run:
             at = play(self.books, self.frame, act, query, chance, server, at)
             if at < act.shape[0]:
                 if server[at] == -1:
-                    names = self.load.query_names
+                    q, names = int(query[at]), self.load.query_names
                     raise NoRoom(
-                        f"query {names[query[at]] if names else query[at]!r} of cost {self.load.cost[query[at]]:g} fits no server within capacity "
+                        f"query {names[q] if names else q!r} of cost {self.load.cost[q]:g} fits no server within capacity "
                         f"{self.frame.capacity:g}: raise it or add servers"
                     )
                 self.books = book.with_room(self.books, self.frame.widest * (1 + self.frame.moves))
