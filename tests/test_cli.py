@@ -13,7 +13,7 @@ from headgate.policies import FluxLoad, Guard
 from headgate.reports.batch_report import BatchReport, BinReport, ChannelReport
 from headgate.simulator.scenarios import SCENARIOS
 
-COMMANDS = ("demo", "bench", "reproduce", "simulate", "replay", "journal", "version")
+COMMANDS = ("demo", "bench", "reproduce", "simulate", "replay", "place", "journal", "version")
 
 
 @pytest.fixture

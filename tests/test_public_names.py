@@ -7,7 +7,7 @@ import pytest
 import headgate as hg
 from headgate import agg
 
-WITHOUT_SPARK = ["Aggregate", "HistoryWindow", "agg", "errors", "policies"]
+WITHOUT_SPARK = ["Aggregate", "HistoryWindow", "agg", "errors", "hosting", "policies"]
 WITH_SPARK = ["Stage", "configure", "sinks"]
 
 

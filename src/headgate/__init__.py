@@ -15,7 +15,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from headgate import errors, policies
+from headgate import errors, hosting, policies
 from headgate.operators import agg
 from headgate.operators.aggregate import Aggregate
 from headgate.operators.history import HistoryWindow
@@ -28,6 +28,7 @@ __all__ = [
     "agg",
     "configure",
     "errors",
+    "hosting",
     "policies",
     "sinks",
 ]

@@ -181,6 +181,50 @@ def replay(
 
 
 @app.command()
+def place(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Queries: columns query and sources (or source), cost if known. CSV, JSON, Parquet."
+        ),
+    ],
+    sources: Annotated[
+        Path | None, typer.Option(help="Columns source and rate; without it every rate is 1.")
+    ] = None,
+    servers: Annotated[int, typer.Option(help="How many servers.")] = 10,
+    sizes: Annotated[str | None, typer.Option(help="Their sizes instead, such as 1,1,2 or 1x10,4x2.")] = None,
+    algorithm: Annotated[
+        str, typer.Option(help="An online rule, an offline algorithm, or hypergraph.")
+    ] = "rare-first",
+    relative: Annotated[float, typer.Option(help="Load a server may have above the mean (nu).")] = 0.05,
+    absolute: Annotated[float, typer.Option(help="The same in queries, while there are few (alpha).")] = 10.0,
+    capacity: Annotated[float, typer.Option(help="The most that a server of size 1 can hold.")] = float(
+        "inf"
+    ),
+    repair: Annotated[int, typer.Option(help="Queries that may move after each arrival.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write query and server: .csv, .json, .jsonl, .parquet.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="For what is drawn at random.")] = 7,
+    spark: Annotated[
+        bool | None, typer.Option("--spark/--no-spark", help="Group on Spark; by itself above 1 GB.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Place queries on servers so that sources are sent to few of them."""
+    from headgate.commands import place as placing
+    from headgate.commands.console import Talk
+    from headgate.hosting import Balance, Repair
+
+    talk = Talk(as_json=as_json)
+    balance = Balance(relative, absolute, capacity)
+    wish = placing.Wish(file, sources, servers, sizes, algorithm, balance, Repair(repair), seed, out, spark)
+    with talk.progress(f"place {file.name}") as tick:
+        found = placing.place(wish, tick)
+    talk.result(placing.as_table(found), found)
+
+
+@app.command()
 def journal(
     checkpoint: Annotated[str, typer.Argument(help="The stage's checkpoint: a folder or any fsspec URL.")],
     last: Annotated[int | None, typer.Option(help="Only the last so many batches.")] = None,

@@ -12,6 +12,7 @@
     ├── BatchOrder                      a batch id that leaves a gap or was superseded
     ├── SinkFailed                      the output could not be published; the batch may be retried
     ├── ArithmeticOverflow (ArithmeticError)   an aggregate left the range of its type
+    ├── NoRoom                          no server can hold a query within its capacity
     ├── TaskFailed                      a channel's task failed; the engine's own error is the cause
     └── StaleTable                      a plan made from a table that is no longer in force
 
@@ -68,6 +69,10 @@ class SinkFailed(HeadgateError):
 
 class ArithmeticOverflow(HeadgateError, ArithmeticError):
     """An aggregate left the range of its type."""
+
+
+class NoRoom(HeadgateError):
+    """No server can hold a query within its capacity."""
 
 
 class TaskFailed(HeadgateError):
