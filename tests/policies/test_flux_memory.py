@@ -127,7 +127,9 @@ def spilled(table, sizes, memory):
     return found
 
 
-@pytest.mark.parametrize("policy", [FluxMemory(), FluxMemory.paper(), FluxHybrid()], ids=repr)
+@pytest.mark.parametrize(
+    "policy", [FluxMemory(), FluxMemory.paper(), FluxHybrid()], ids=["memory", "as printed", "hybrid"]
+)
 @given(st.data())
 def test_on_steady_state_sizes_the_policies_fall_silent(policy, data):
     table = data.draw(tables())

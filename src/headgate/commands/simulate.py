@@ -18,11 +18,10 @@ from headgate.control import journal
 from headgate.errors import ConfigError
 from headgate.policies.base import Policy
 from headgate.policies.guard import Guard
-from headgate.reports.load_view import LoadView
 from headgate.simulator.run import EAGER, Result, Simulation
 from headgate.simulator.scenarios import SCENARIOS, Options, Setup, about
 
-OURS_DELTA_MS, PAPER_DELTA_MS = 100.0, 10.0
+OURS_DELTA_MS, PAPER_DELTA_MS = 200.0, 10.0
 PICTURES = (".png", ".svg", ".pdf")
 
 
@@ -92,8 +91,7 @@ def _simulation(
         seed=options.seed,
         events=setup.events,
         table=setup.table,
-        guard=EAGER if run.paper else Guard(cool_down_batches=1),
-        loop_view=None if run.paper else LoadView(),
+        guard=EAGER if run.paper else Guard(),
         tuned=not run.paper and run.delta_ms is None,
         delta_min_s=delta_ms / 1e3,
         gap_s=None if run.gap_ms is None else run.gap_ms / 1e3,

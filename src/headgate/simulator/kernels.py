@@ -96,9 +96,14 @@ def _draw_bin(a, keys):  # type: ignore[no-untyped-def]
 
 
 @_part
+def _around(place, slots):  # type: ignore[no-untyped-def]
+    """A place in a ring, of one that is less than once around; a division would cost more than the rest."""
+    return place - slots if place >= slots else place
+
+
+@_part
 def _send(a, p, s, b):  # type: ignore[no-untyped-def]
-    slots = a.ring.shape[2]
-    at = (a.ring_head[p, s] + a.ring_used[p, s]) % slots
+    at = _around(a.ring_head[p, s] + a.ring_used[p, s], a.ring.shape[2])
     a.ring[p, s, at] = (np.int64(a.sent[p, b]) << BIN_BITS) | b
     a.sent[p, b] += 1
     a.ring_used[p, s] += 1
@@ -253,9 +258,9 @@ def _next_entry(a, s):  # type: ignore[no-untyped-def]
     """The producer whose connection has something, polling in turn; NONE when all are empty."""
     producers = a.buffer.shape[0]
     for step in range(producers):
-        p = (a.poll[s] + step) % producers
+        p = _around(a.poll[s] + step, producers)
         if a.ring_used[p, s] > 0:
-            a.poll[s] = (p + 1) % producers
+            a.poll[s] = _around(p + 1, producers)
             return p
     return NONE
 
@@ -263,7 +268,7 @@ def _next_entry(a, s):  # type: ignore[no-untyped-def]
 @_part
 def _take(a, p, s):  # type: ignore[no-untyped-def]
     entry = a.ring[p, s, a.ring_head[p, s]]
-    a.ring_head[p, s] = (a.ring_head[p, s] + 1) % a.ring.shape[2]
+    a.ring_head[p, s] = _around(a.ring_head[p, s] + 1, a.ring.shape[2])
     a.ring_used[p, s] -= 1
     if entry >= 0:
         a.ring_data[p, s] -= 1
