@@ -217,18 +217,18 @@ class TestTest:
         code, lines = self.run_test(tmp_path)
         assert code == 0
         assert lines[-1].startswith("10 passed in ")
-        assert lines[-1].endswith("(core: 5 passed, 1 skipped in 0.12s; spark: 5 passed, 1 skipped in 0.12s)")
+        assert lines[-1].endswith("(spark: 5 passed, 1 skipped in 0.12s; core: 5 passed, 1 skipped in 0.12s)")
 
     def test_core_tests_run_without_pyspark(self, tmp_path: Path) -> None:
         ran = [line for line in self.run_test(tmp_path)[1] if "pytest" in line]
         assert ran == [
-            "ran -m pytest --color=no -p tests.no_pyspark -m not spark",
-            "ran -m pytest --color=no -m spark",
+            "ran -m pytest --color=no --durations=5 -m spark",
+            "ran -m pytest --color=no --durations=5 -p tests.no_pyspark -m not spark",
         ]
 
     def test_fast_leaves_spark_out_and_full_is_passed_on(self, tmp_path: Path) -> None:
         ran = [line for line in self.run_test(tmp_path, "--fast", "--full")[1] if "pytest" in line]
-        assert ran == ["ran -m pytest --color=no --full -p tests.no_pyspark -m not spark"]
+        assert ran == ["ran -m pytest --color=no --durations=5 --full -p tests.no_pyspark -m not spark"]
 
     def test_arguments_go_to_one_plain_pytest(self, tmp_path: Path) -> None:
         code, lines = self.run_test(tmp_path, "tests/routing", "--full", "-k", "a or b")
@@ -241,7 +241,7 @@ class TestTest:
     def test_a_failure_is_named_and_hides_no_other_part(self, tmp_path: Path, fails: str, named: str) -> None:
         code, lines = self.run_test(tmp_path, fails=fails)
         assert code == 1
-        assert lines[-1].startswith(f"FAILED: {named} (core: ")
+        assert lines[-1].startswith(f"FAILED: {named} (spark: ")
         assert sum(line.startswith("== ") and " in " in line for line in lines) == 5
 
 
