@@ -54,6 +54,7 @@ def master(java_home: str, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.full
 def test_channels_stay_and_deaths_lose_nothing(master: str, tmp_path: Path) -> None:
     log = tmp_path / "job.log"
     with log.open("w") as file:
