@@ -18,11 +18,13 @@ from typing import Any
 from headgate import errors, hosting, policies
 from headgate.operators import agg
 from headgate.operators.aggregate import Aggregate
+from headgate.operators.hash_join import HashJoin
 from headgate.operators.history import HistoryWindow
 
 __version__ = "0.1.0"
 __all__ = [
     "Aggregate",
+    "HashJoin",
     "HistoryWindow",
     "Stage",
     "agg",

@@ -32,6 +32,7 @@ class Chunk:
     keys: KeyColumn
     lanes: dict[str, LaneColumn]
     results: dict[str, NDArray[Any]] = field(default_factory=dict)
+    parts: list[Any] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -46,6 +47,8 @@ class BoundOperator(ABC):
     ordered: bool
     """Whether the order of a key's rows matters; if so the stage processes them in the order of the
     source."""
+    reads_only: bool = False
+    """Whether `update` only looks keys up; then none is inserted (`slots` has -1) and no delta is written."""
     output: pa.Schema
     resources: str = "CLL"
     """How a key's state, computation and communication grow with its frequency, one letter each: C constant, L linear, Q quadratic.

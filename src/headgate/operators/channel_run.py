@@ -50,7 +50,8 @@ class ChannelRun:
         for b in np.flatnonzero(np.diff(starts)).tolist():
             mine = order[starts[b] : starts[b + 1]]
             table = self.table(b)
-            op.update(table, table.probe(keys, mine), mine, chunk)
+            slots = table.find(keys, mine) if op.reads_only else table.probe(keys, mine)
+            op.update(table, slots, mine, chunk)
             self.rows_of_bin[b] += len(mine)
         emitted = op.row_output(chunk)
         if emitted is not None:
@@ -89,6 +90,8 @@ class ChannelRun:
 
     def finish(self) -> dict[int, Extract]:
         """What the batch changed, by bin; `output` is then complete."""
+        if self.operator.reads_only:
+            return {}
         touched = {
             b: extract(t, t.touched, whole=False) for b, t in sorted(self.tables.items()) if len(t.touched)
         }

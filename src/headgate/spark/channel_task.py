@@ -248,8 +248,11 @@ class _Attempt:
         if out_rows:
             output = f"{task.batch:012d}/part-{self.name}.parquet"
             write_parquet(task.output, output, pa.Table.from_batches(run.output))
-        if pieces:
-            self.cache.settle(run.tables, name)
+        changed = {p.bin for p in pieces}
+        heads = task.committed.heads if task.committed else {}
+        self.cache.settle({b: t for b, t in run.tables.items() if b in changed}, name)
+        for b in run.tables.keys() - changed:  # only looked at
+            self.cache.settle({b: run.tables[b]}, heads.get(b, ""))
         bins = sorted(run.tables)
         return {
             "file": name,

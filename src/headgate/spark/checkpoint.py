@@ -110,12 +110,16 @@ class Checkpoint:
         """Remove what the commit of `now` made needless."""
         if before is None:
             return
-        kept = {f.name for f in now.files}
-        self.store.remove(*(f"state/{f.name}" for f in before.files if f.name not in kept))
+        self.discard(before, now)
         self.store.remove(*(f"backlog/{name}" for name in before.backlog.files - now.backlog.files))
         self.store.remove(f"output/{before.batch:012d}")
         old = [n for n in self.store.names("commits") if n.endswith(".json")][:-KEPT_COMMITS]
         self.store.remove(*(f"commits/{n}" for n in old))
+
+    def discard(self, before: Manifest, now: Manifest) -> None:
+        """Remove state files that `before` names and `now` does not."""
+        kept = {f.name for f in now.files}
+        self.store.remove(*(f"state/{f.name}" for f in before.files if f.name not in kept))
 
     def _sweep(self, last: Manifest) -> None:
         """Remove what attempts left behind that never were committed."""

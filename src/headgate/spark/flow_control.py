@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headgate.errors import ConfigError
@@ -38,6 +38,11 @@ class Flow:
     evicted: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     rotation: Mapping[int, Rotation] = field(default_factory=dict)
     limits: Mapping[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def everything(cls, table: Table) -> Flow:
+        """Nothing waits."""
+        return cls(Backlog(), (EVERYTHING,) * table.channels)
 
     def to_json(self, answers: list[dict[str, Any]], wall_ms: float) -> dict[str, Any]:
         """What the next batch needs to know of this one."""
@@ -90,7 +95,7 @@ class FlowControl:
     def prepare(self, table: Table, view: LoadView, last: Manifest | None) -> Flow:
         """The orders for a batch under a table, after what is committed."""
         if last is None:
-            return Flow(Backlog(), (EVERYTHING,) * table.channels, limits=self._limits_of(table))
+            return replace(Flow.everything(table), limits=self._limits_of(table))
         backlog, flow = last.backlog, last.flow
         before = Table.from_json(last.table)
         sizes = {bin: last.state_bytes.get(bin, 0) for bin in table.bins}

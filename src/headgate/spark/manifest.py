@@ -58,6 +58,8 @@ class Manifest:
     state_keys: Mapping[int, int] = field(default_factory=dict)
     backlog: Backlog = field(default_factory=Backlog)
     flow: Mapping[str, Any] = field(default_factory=dict)
+    refreshed: int | None = None
+    """The last of the build side's refreshes that the state holds, for a join."""
     credit: int = 0
     earned: int = 0
     """Bytes of deltas that this batch wrote: what it added to the credit for snapshots."""
@@ -88,6 +90,7 @@ class Manifest:
             "state_keys": _columns(self.state_keys),
             "backlog": self.backlog.to_json(),
             "flow": self.flow,
+            "refreshed": self.refreshed,
             "credit": self.credit,
             "earned": self.earned,
             "table": self.table,

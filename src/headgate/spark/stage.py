@@ -33,22 +33,23 @@ from headgate.control.explain import explained
 from headgate.control.loop import Decision, Loop
 from headgate.control.modes import Mode
 from headgate.errors import BatchOrder, ConfigError, TaskFailed
-from headgate.flow.backlog import Backlog
 from headgate.operators.base import BoundOperator, Operator, column_type
+from headgate.operators.hash_join import BoundHashJoin, HashJoin
 from headgate.policies import Guard, Policy, Rebuild
 from headgate.policies import get as get_policy
 from headgate.reports.batch_report import BatchReport
 from headgate.reports.load_view import LoadView
-from headgate.routing.reshape import Source, reshaped
+from headgate.routing.reshape import reshaped
 from headgate.routing.table import Table
-from headgate.spark import sinks, split_keys
+from headgate.spark import build_side, sinks, split_keys
 from headgate.spark.anchor import Anchor
 from headgate.spark.channel_task import REPORT, ChannelTask
 from headgate.spark.checkpoint import Checkpoint, starts_journal
 from headgate.spark.exchange import Exchange, routed_schema
 from headgate.spark.flow_control import Flow, FlowControl
-from headgate.spark.manifest import Manifest, StateFile, live_files
+from headgate.spark.manifest import Manifest
 from headgate.spark.measured import batch_report
+from headgate.spark.outcome import absorbed, backlog_after
 from headgate.spark.output import write_parquet
 from headgate.spark.session import conf
 from headgate.spark.status import Status
@@ -173,6 +174,19 @@ class Stage:
             raise ConfigError(f"there is no channel {channel}: they are 0 to {count - 1}")
         return list(range(count)) if channel is None else [channel]
 
+    def refresh(self, rows: DataFrame, mode: str = "replace") -> None:
+        """Change the build side of a join, from the next batch on; the rows are safe when this returns.
+
+        `replace`: these are now the rows of the keys that occur; `append`: they come on top; `delete`: their keys have none.
+        """
+        if not isinstance(self.operator, HashJoin):
+            raise ConfigError(f"{self.operator!r} has no build side to refresh")
+        with self._lock:
+            last = self._bound.checkpoint.last if self._bound else None
+            build_side.save(
+                self.store, self.operator, rows, mode, self.key, (last.refreshed or 0) if last else 0
+            )
+
     def explain(self) -> str:
         """Why the last plan was made, or refused."""
         if self._last is None:
@@ -205,7 +219,10 @@ class Stage:
             self._bound.check(source)
             return self._bound
         spec = KeySpec(self.key, tuple(source.field(n).type for n in self.key))
-        operator = self.operator.bind(spec, source)
+        config = self.operator
+        if isinstance(config, HashJoin):
+            config = config.typed(arrow_schema(config.build.schema, key=config.keys(self.key)))
+        operator = config.bind(spec, source)
         if isinstance(self.policy, Rebuild):
             self.policy = self.policy.fitted(operator.resources, whole=operator.whole)
         identity = {
@@ -235,6 +252,7 @@ class Stage:
         loop, operator = bound.loop, bound.operator
         table = loop.table
         flow = self._flow.prepare(table, loop.view, last)
+        committed, last = last, self._with_build_rows(df, batch, bound, last)
         snapshots: list[int] = []
         credit = 0
         if last is not None:
@@ -263,7 +281,7 @@ class Stage:
         answers = self._run_job(df, bound.exchange, table, task)
         output = self._output(batch, answers, operator)
         self._reached("computed")
-        backlog = _backlog_after(flow, changed, answers)
+        backlog = backlog_after(flow, changed, answers)
         wall_ms = 1e3 * (time.perf_counter() - started)
         report = batch_report(batch, table, answers, last, wall_ms, flow, backlog)
         before = loop.snapshot()
@@ -277,13 +295,21 @@ class Stage:
             )
         self._reached("decided")
         manifest = self._manifest(batch, table, answers, last, credit, report, decision, before, loop, output)
-        manifest = replace(manifest, backlog=backlog, flow=flow.to_json(answers, wall_ms))
+        manifest = replace(
+            manifest,
+            backlog=backlog,
+            flow=flow.to_json(answers, wall_ms),
+            refreshed=last.refreshed if last else None,
+        )
         bound.checkpoint.commit(manifest)
         self._last = (report, decision)
         self._reached("committed")
         bound.checkpoint.write_journal(manifest.journal, batch)
         self._reached("journaled")
-        bound.checkpoint.retire(last, manifest)
+        bound.checkpoint.retire(committed, manifest)
+        if last is not committed and last is not None:
+            bound.checkpoint.discard(last, manifest)
+            build_side.retire(self.store, last.refreshed or 0)
         self._reached("retired")
         self._publish(df, manifest, bound)
 
@@ -329,6 +355,41 @@ class Stage:
         write_parquet(self._staged, name, pa.Table.from_batches([merged]))
         return (*written, name)
 
+    def _with_build_rows(
+        self, df: DataFrame, batch: int, bound: _Bound, last: Manifest | None
+    ) -> Manifest | None:
+        """What is committed, and beside it the build rows that this batch is the first to see; they are committed with it."""
+        join, operator, table = self.operator, bound.operator, bound.loop.table
+        if not isinstance(join, HashJoin) or not isinstance(operator, BoundHashJoin):
+            return last
+        taken = last.refreshed if last else None
+        for number, mode, rows in build_side.waiting(self.store, df.sparkSession, join, self.key, taken):
+            builder = operator.builder(mode)
+            task = ChannelTask(
+                batch=batch,
+                stage=bound.checkpoint.stage,
+                run=self._run,
+                table=table,
+                operator=builder,
+                rows=routed_schema(builder, arrow_schema(rows.schema, key=self.key)),
+                committed=last,
+                snapshots=frozenset(),
+                reshaped=reshaped(Table.from_json(last.table), table) if last else {},
+                state=self.store.child("state"),
+                output=self._staged,
+                flow=Flow.everything(table),
+                backlog=self.store.child("backlog"),
+                pace_us={},
+            )
+            answers = self._run_job(rows, Exchange(builder), table, task)
+            last = replace(
+                last or Manifest(batch=batch, run=self._run, channels=self.channels),
+                **absorbed(last, batch, table, answers, last.credit if last else 0),
+                table=table.to_json(),
+                refreshed=number,
+            )
+        return last
+
     def _manifest(
         self,
         batch: int,
@@ -342,32 +403,11 @@ class Stage:
         loop: Loop,
         output: tuple[str, ...],
     ) -> Manifest:
-        bases = dict(last.bases) if last else {}
-        sizes = dict(last.state_bytes) if last else {}
-        keys = dict(last.state_keys) if last else {}
-        written = [StateFile(a["file"], batch, frozenset(a["bins"])) for a in answers if a["file"]]
-        for answer in answers:
-            for b in answer["bins"]:
-                bases.setdefault(b, batch)
-            bases.update(dict.fromkeys(answer["snapshots"], batch))
-            touched = answer["touched"]
-            sizes.update(zip(touched["bin"], touched["state_bytes"], strict=True))
-            keys.update(zip(touched["bin"], touched["keys"], strict=True))
-        earned = sum(a["delta_bytes"] for a in answers)
-        for gone in bases.keys() - set(table.bins):
-            del bases[gone]
-            sizes.pop(gone, None)
-            keys.pop(gone, None)
         return Manifest(
             batch=batch,
             run=self._run,
             channels=self.channels,
-            files=live_files((*(last.files if last else ()), *written), bases),
-            bases=bases,
-            state_bytes=sizes,
-            state_keys=keys,
-            credit=credit + earned,
-            earned=earned,
+            **absorbed(last, batch, table, answers, credit),
             table=table.to_json(),
             loop=loop.snapshot(),
             output=output,
@@ -379,15 +419,6 @@ class Stage:
             self.sink, self._staged, manifest.output, manifest.batch, bound.operator.output, df.sparkSession
         )
         self._reached("published")
-
-
-def _backlog_after(
-    flow: Flow, changed: Mapping[int, tuple[Source, ...]], answers: list[dict[str, Any]]
-) -> Backlog:
-    """What waits after a batch. The rows of reshaped bins were all looked at: they are done, or wait under their new bins."""
-    sources = {source.bin for found in changed.values() for source in found}
-    taken = flow.backlog.of(sources) + tuple(w for a in answers for w in Backlog.from_json(a["taken"]))
-    return flow.backlog.after(taken, (w for a in answers for w in Backlog.from_json(a["waiting"])))
 
 
 class _Bound:

@@ -101,6 +101,57 @@ def probe_fixed(
 
 
 @compiled
+def find_fixed(header, index, stamp, touched, key, null, order, in_hash, in_key, in_valid, slots):
+    """Find the state row of each input row and count it as touched; -1 where there is none. Nothing is inserted."""
+    size = len(index)
+    bits = index_bits(size)
+    for i in range(len(order)):
+        r = order[i]
+        slots[i] = -1
+        if len(in_valid) > 0 and in_valid[r] == 0:
+            continue
+        at = spread(in_hash[r], bits)
+        row = index[at]
+        while row >= 0 and not (key[row] == in_key[r] and null[row] == 0):
+            at = (at + 1) & (size - 1)
+            row = index[at]
+        if row >= 0:
+            touch(header, stamp, touched, row)
+            slots[i] = row
+
+
+@compiled
+def find_bytes(
+    header, index, hashes, stamp, touched, off, length, heap, order, in_hash, in_off, in_data, slots
+):
+    """`find_fixed` for keys that are byte strings."""
+    size = len(index)
+    bits = index_bits(size)
+    for i in range(len(order)):
+        r = order[i]
+        h = in_hash[r]
+        a = in_off[r]
+        n = in_off[r + 1] - a
+        at = spread(h, bits)
+        row = index[at]
+        while row >= 0:
+            if hashes[row] == h and length[row] == n:
+                b = off[row]
+                same = True
+                for j in range(n):
+                    if heap[b + j] != in_data[a + j]:
+                        same = False
+                        break
+                if same:
+                    break
+            at = (at + 1) & (size - 1)
+            row = index[at]
+        slots[i] = row
+        if row >= 0:
+            touch(header, stamp, touched, row)
+
+
+@compiled
 def probe_bytes(
     header, index, hashes, stamp, touched, off, length, heap, order, lo, hi, in_hash, in_off, in_data, slots
 ):

@@ -9,6 +9,7 @@ exact and never rests on the hash.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,42 +60,56 @@ class KeySpec:
 
     def encode(self, columns: list[pa.Array], hashes: NDArray[np.int64]) -> KeyColumn:
         """Arrow key columns to keys."""
-        lanes = [to_lane(c) for c in columns]
         if self.is_fixed:
-            return KeyColumn(hashes, lanes[0].data, lanes[0].valid, NO_INTS)
-        sizes = np.zeros(len(hashes), np.int64)
-        for lane in lanes:
-            _add_sizes(sizes, _WIDTHS[lane.lane], lane.valid, lane.offsets)
-        offsets = np.zeros(len(hashes) + 1, np.int64)
-        np.cumsum(sizes, out=offsets[1:])
-        data = np.empty(int(offsets[-1]), np.uint8)
-        at = offsets[:-1].copy()
-        for lane in lanes:
-            _write(data, at, _WIDTHS[lane.lane], _raw(lane), lane.valid, lane.offsets)
+            lane = to_lane(columns[0])
+            return KeyColumn(hashes, lane.data, lane.valid, NO_INTS)
+        offsets, data = pack(columns, len(hashes))
         return KeyColumn(hashes, data, NO_BYTES, offsets)
 
     def decode(self, keys: KeyColumn) -> list[pa.Array]:
         """Keys back to Arrow columns of the declared types."""
         if self.is_fixed:
             return [from_lane(LaneColumn(Lane.I64, keys.data, keys.valid), self.types[0])]
-        n = len(keys.offsets) - 1
-        at = keys.offsets[:-1].copy()
-        out = []
-        for lane, kind in zip(self.lanes, self.types, strict=True):
-            valid = np.empty(n, np.uint8)
-            width = _WIDTHS[lane]
-            if lane is Lane.BYTES:
-                offsets = np.zeros(n + 1, np.int64)
-                _read_sizes(keys.data, at, valid, offsets)
-                raw = np.empty(int(offsets[-1]), np.uint8)
-                _read_bytes(keys.data, at, valid, offsets, raw)
-                out.append(from_lane(LaneColumn(lane, raw, valid, offsets), kind))
-                continue
-            raw = np.zeros(n * width, np.uint8)
-            _read_fixed(keys.data, at, valid, width, raw)
-            data = raw.view(np.float64 if lane is Lane.F64 else np.int64)
-            out.append(from_lane(LaneColumn(lane, data, valid), kind))
-        return out
+        return unpack(keys.offsets[:-1], keys.data, self.types)
+
+
+def pack(columns: list[pa.Array], rows: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Rows of any columns as byte strings: (offsets, bytes)."""
+    lanes = [to_lane(c) for c in columns]
+    sizes = np.zeros(rows, np.int64)
+    for lane in lanes:
+        _add_sizes(sizes, _WIDTHS[lane.lane], lane.valid, lane.offsets)
+    offsets = np.zeros(rows + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    data = np.empty(int(offsets[-1]), np.uint8)
+    at = offsets[:-1].copy()
+    for lane in lanes:
+        _write(data, at, _WIDTHS[lane.lane], _raw(lane), lane.valid, lane.offsets)
+    return offsets, data
+
+
+def unpack(
+    starts: NDArray[np.int64], data: NDArray[np.uint8], types: Sequence[pa.DataType]
+) -> list[pa.Array]:
+    """The columns of rows that `pack` wrote, each starting at its place."""
+    n, at = len(starts), starts.copy()
+    out = []
+    for kind in types:
+        lane = lane_of(kind)
+        valid = np.empty(n, np.uint8)
+        width = _WIDTHS[lane]
+        if lane is Lane.BYTES:
+            offsets = np.zeros(n + 1, np.int64)
+            _read_sizes(data, at, valid, offsets)
+            raw = np.empty(int(offsets[-1]), np.uint8)
+            _read_bytes(data, at, valid, offsets, raw)
+            out.append(from_lane(LaneColumn(lane, raw, valid, offsets), kind))
+            continue
+        raw = np.zeros(n * width, np.uint8)
+        _read_fixed(data, at, valid, width, raw)
+        wide = raw.view(np.float64 if lane is Lane.F64 else np.int64)
+        out.append(from_lane(LaneColumn(lane, wide, valid), kind))
+    return out
 
 
 _WIDTHS = {Lane.I64: 8, Lane.F64: 8, Lane.I128: 16, Lane.BYTES: 0}

@@ -146,6 +146,19 @@ class BinTable:
                 self.grow()
         return slots
 
+    def find(self, keys: KeyColumn, order: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows of `keys` in the given order, -1 where there is none; counts them as touched. Null fixed keys have none."""
+        slots = np.empty(len(order), np.int64)
+        a = self.arrays
+        if self.layout.fixed_key:
+            fixed = (self.header, a["index"], a["stamp"], a["touched"], a["key"], a["key.null"])
+            k.find_fixed(*fixed, order, keys.hashes, keys.data, keys.valid, slots)
+        else:
+            where = (a["key.off"], a["key.len"], self.heap)
+            varied = (self.header, a["index"], a["hash"], a["stamp"], a["touched"], *where)
+            k.find_bytes(*varied, order, keys.hashes, keys.offsets, keys.data, slots)
+        return slots
+
     def run(self, step: Callable[[int], int], end: int) -> None:
         """Drive a resumable kernel `step(from) -> stopped at` to the end, growing the table whenever it
         stops.

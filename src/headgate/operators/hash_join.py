@@ -1,0 +1,263 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""A stream that probes a built table: the build side lives in the stage's state, by bin, and is moved, spilled and balanced with it.
+
+Per key the state holds its build rows, packed one after the other. Loading the build side and refreshing it are batches of build rows
+for `BoundBuild`; the stream's rows are looked up by `BoundHashJoin`, which changes nothing, so probing writes no state. As in SQL a
+null key matches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from headgate.compiled import compiled
+from headgate.errors import ConfigError, MissingColumn
+from headgate.operators.base import BoundOperator, Chunk, column_type
+from headgate.state import kernels as k
+from headgate.state.keys import KeySpec, pack, unpack
+from headgate.state.lanes import NO_BYTES, LaneColumn, lane_of
+from headgate.state.layout import Kind, StateColumn, StateLayout
+from headgate.state.table import BinTable
+
+How = Literal["inner", "left"]
+Mode = Literal["append", "replace", "delete"]
+ROWS, COUNT = "rows", "count"
+MODES = ("append", "replace", "delete")
+
+
+@dataclass(frozen=True)
+class HashJoin:
+    """Joins the stream with a table by the stage's key.
+
+    `build` is a DataFrame; `on` names its key columns (by default they are called as the stage's). Emits for each row of the stream and
+    each build row of its key: the key columns, the stream's columns to `keep` (by default all), and the build side's. With
+    `how="left"` a row without any build row is emitted with nulls. `stage.refresh(rows)` changes the build side while the stream runs.
+    """
+
+    build: Any
+    on: str | Sequence[str] | None = None
+    how: How = "inner"
+    keep: Sequence[str] | None = None
+    build_schema: pa.Schema | None = None
+
+    def __post_init__(self) -> None:
+        if self.how not in ("inner", "left"):
+            raise ConfigError(
+                f"how={self.how!r}: a stream can be joined 'inner' or 'left' with a built table"
+            )
+        if not hasattr(self.build, "schema"):
+            raise ConfigError(f"build={self.build!r} is not a DataFrame")
+
+    def __repr__(self) -> str:
+        return f"HashJoin(on={list(self.keys(()))}, how={self.how!r})"
+
+    def keys(self, stage_key: Sequence[str]) -> tuple[str, ...]:
+        """The build side's key columns."""
+        if self.on is None:
+            return tuple(stage_key)
+        return (self.on,) if isinstance(self.on, str) else tuple(self.on)
+
+    def typed(self, schema: pa.Schema) -> HashJoin:
+        """This join, knowing the build side's columns."""
+        return replace(self, build_schema=schema)
+
+    def bind(self, key: KeySpec, schema: pa.Schema) -> BoundHashJoin:
+        """Check both sides against each other."""
+        assert self.build_schema is not None, "the stage tells the build side's columns"
+        on = self.keys(key.names)
+        if len(on) != len(key.names):
+            raise ConfigError(f"on={list(on)} has {len(on)} columns and the stage's key {len(key.names)}")
+        for name, mine, kind in zip(on, key.names, key.types, strict=True):
+            if name not in self.build_schema.names:
+                raise MissingColumn(f"HashJoin: build column {name!r} is not in {self.build_schema.names}")
+            other = self.build_schema.field(name).type
+            if other != kind:
+                raise ConfigError(
+                    f"HashJoin: {mine!r} of the stream is {kind} and {name!r} of the build side {other}; cast one of them"
+                )
+        values = [n for n in self.build_schema.names if n not in on]
+        keep = [n for n in (schema.names if self.keep is None else self.keep) if n not in key.names]
+        for name in keep:
+            column_type(schema, name, repr(self))
+        names = [*key.names, *keep, *values]
+        twice = [n for n in names if names.count(n) > 1]
+        if twice:
+            raise ConfigError(
+                f"HashJoin would emit column {twice[0]!r} twice; rename it on one side or leave it out of keep"
+            )
+        return BoundHashJoin(self, key, schema, tuple(keep), tuple(values))
+
+
+class _Side(BoundOperator):
+    """What both sides of a join share: the state."""
+
+    ordered = False
+    whole = "HashJoin cannot split a key, since its build rows are in one bin"
+    resources = "CLL"
+
+    def __init__(self, config: HashJoin, key: KeySpec, values: tuple[str, ...]) -> None:
+        assert config.build_schema is not None
+        self.key, self.values, self.how = key, values, config.how
+        self.types = tuple(config.build_schema.field(n).type for n in values)
+        for name, kind in zip(values, self.types, strict=True):
+            lane_of(kind, f"build column {name!r}")
+        self.layout = StateLayout(key.is_fixed, (StateColumn(ROWS, Kind.BYTES), StateColumn(COUNT, Kind.I64)))
+
+    def fingerprint(self) -> dict[str, Any]:
+        build = [[n, str(t)] for n, t in zip(self.values, self.types, strict=True)]
+        return {"operator": f"HashJoin({self.how})", "build": build, "state": self.layout.fingerprint()}
+
+    def lanes(self, rows: pa.RecordBatch) -> dict[str, LaneColumn]:
+        return {}
+
+
+class BoundBuild(_Side):
+    """Takes build rows into the state. All rows of a key come in one call."""
+
+    ordered = True
+
+    def __init__(self, config: HashJoin, key: KeySpec, values: tuple[str, ...], mode: Mode) -> None:
+        super().__init__(config, key, values)
+        self.mode = mode
+        self.inputs = values
+        self.output = pa.schema([])
+
+    def begin(self, chunk: Chunk) -> None:
+        offsets, data = pack([chunk.rows.column(n) for n in self.values], len(chunk))
+        chunk.results["offsets"], chunk.results["data"] = offsets, data
+
+    def update(
+        self, table: BinTable, slots: NDArray[np.int64], order: NDArray[np.int64], chunk: Chunk
+    ) -> None:
+        by_slot = np.argsort(slots, kind="stable")
+        mine, firsts = np.unique(slots[by_slot], return_index=True)
+        added = np.diff(np.append(firsts, len(slots)))
+        off, length = (table.arrays[f"{ROWS}.{part}"] for part in ("off", "len"))
+        count = table.arrays[COUNT]
+        if self.mode == "append":
+            old = k.gather_offsets(length, mine)
+            before = np.empty(int(old[-1]), np.uint8)
+            k.gather_bytes(table.heap, off, mine, old, before)
+        else:
+            old, before = np.zeros(len(mine) + 1, np.int64), NO_BYTES
+            count[mine] = 0
+        offsets, data = old, NO_BYTES
+        if self.mode != "delete":
+            packed = chunk.results["offsets"], chunk.results["data"]
+            offsets, data = _appended(old, before, order[by_slot], np.append(firsts, len(slots)), *packed)
+            count[mine] += added
+
+        def put(at: int) -> int:
+            a = table.arrays
+            return int(
+                k.put_all_bytes(
+                    table.header, table.heap, a[f"{ROWS}.off"], a[f"{ROWS}.len"], mine, at, offsets, data
+                )
+            )
+
+        table.run(put, len(mine))
+
+
+class BoundHashJoin(_Side):
+    """Looks the stream's rows up."""
+
+    reads_only = True
+
+    def __init__(
+        self,
+        config: HashJoin,
+        key: KeySpec,
+        schema: pa.Schema,
+        keep: tuple[str, ...],
+        values: tuple[str, ...],
+    ) -> None:
+        super().__init__(config, key, values)
+        self.config, self.inputs = replace(config, build=_Nothing()), keep
+        fields = [*zip(key.names, key.types, strict=True), *((n, schema.field(n).type) for n in keep)]
+        self.output = pa.schema([pa.field(n, t) for n, t in (*fields, *zip(values, self.types, strict=True))])
+
+    def builder(self, mode: Mode) -> BoundBuild:
+        """The operator that takes build rows."""
+        return BoundBuild(self.config, self.key, self.values, mode)
+
+    def update(
+        self, table: BinTable, slots: NDArray[np.int64], order: NDArray[np.int64], chunk: Chunk
+    ) -> None:
+        found = slots >= 0
+        counts = np.zeros(len(slots), np.int64)
+        counts[found] = table.arrays[COUNT][slots[found]]
+        there = np.flatnonzero(counts)
+        rows = slots[there]
+        offsets = k.gather_offsets(table.arrays[f"{ROWS}.len"], rows)
+        data = np.empty(int(offsets[-1]), np.uint8)
+        k.gather_bytes(table.heap, table.arrays[f"{ROWS}.off"], rows, offsets, data)
+        chunk.parts.append((np.repeat(order[there], counts[there]), data, order[np.flatnonzero(counts == 0)]))
+
+    def row_output(self, chunk: Chunk) -> pa.RecordBatch | None:
+        matched = np.concatenate([part[0] for part in chunk.parts])
+        data = np.concatenate([part[1] for part in chunk.parts])
+        columns = unpack(_starts(data, len(matched)), data, self.types)
+        if self.how == "left":
+            lonely = np.concatenate([part[2] for part in chunk.parts])
+            matched = np.concatenate([matched, lonely])
+            columns = [
+                pa.concat_arrays([column, pa.nulls(len(lonely), kind)])
+                for column, kind in zip(columns, self.types, strict=True)
+            ]
+        names = [*self.key.names, *self.inputs]
+        kept = [chunk.rows.column(n).take(pa.array(matched)) for n in names]
+        return pa.RecordBatch.from_arrays([*kept, *columns], schema=self.output)
+
+
+class _Nothing:
+    """Stands for the build side where it is not needed: tasks do not carry a DataFrame."""
+
+    schema = None
+
+
+@compiled
+def _appended(old_off, old, order, groups, in_off, in_data):
+    """For each group what it had, then its new rows, each behind its length: (offsets, bytes)."""
+    offsets = np.zeros(len(groups), np.int64)
+    for g in range(len(groups) - 1):
+        size = old_off[g + 1] - old_off[g]
+        for i in range(groups[g], groups[g + 1]):
+            r = order[i]
+            size += 4 + in_off[r + 1] - in_off[r]
+        offsets[g + 1] = offsets[g] + size
+    out = np.empty(offsets[-1], np.uint8)
+    for g in range(len(groups) - 1):
+        p = offsets[g]
+        for j in range(old_off[g], old_off[g + 1]):
+            out[p] = old[j]
+            p += 1
+        for i in range(groups[g], groups[g + 1]):
+            r = order[i]
+            n = in_off[r + 1] - in_off[r]
+            for j in range(4):
+                out[p + j] = (n >> (8 * j)) & 255
+            p += 4
+            for j in range(n):
+                out[p + j] = in_data[in_off[r] + j]
+            p += n
+    return offsets, out
+
+
+@compiled
+def _starts(data, count):
+    """Where each of the rows begins, behind its length."""
+    starts = np.empty(count, np.int64)
+    p = np.int64(0)
+    for i in range(count):
+        n = np.int64(0)
+        for j in range(4):
+            n |= np.int64(data[p + j]) << (8 * j)
+        starts[i] = p + 4
+        p += 4 + n
+    return starts
