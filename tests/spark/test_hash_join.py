@@ -1,6 +1,7 @@
 """A stream joined with a table that lives in the stage's state: as native Spark joins them, whatever is moved or refreshed."""
 
 import datetime as dt
+import runpy
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -133,3 +134,18 @@ def test_it_adapts_while_probing(make_stage: Any, feed: Any, spark: Any) -> None
     assert reports[-1].row_imbalance < reports[0].row_imbalance
     assert stage.journal()[-1].decision.table.pins
     assert sum(t.num_rows for t in stage.sink.batches.values()) == 3000
+
+
+def test_lineitem_probes_orders_as_the_example_says(spark: Any, tmp_path: Path) -> None:
+    """TPC-H's tables, a slow channel, and native Spark's answer."""
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "tpch_join.py"))
+    example["generate"](0.002, tmp_path / "tpch")
+    stage = example["join"](spark, tmp_path / "tpch", tmp_path / "work")
+    lines = spark.read.parquet(str(tmp_path / "tpch" / "lineitem"))
+    orders = spark.read.parquet(str(tmp_path / "tpch" / "orders.parquet"))
+    native = lines.join(orders, lines.l_orderkey == orders.o_orderkey)
+    ours = spark.read.parquet(str(tmp_path / "work" / "joined")).drop("batch")
+    native = native.select(*ours.columns)
+    assert ours.count() == lines.count()
+    assert ours.exceptAll(native).count() == 0
+    assert any(entry.decision.changed for entry in stage.journal()), "the slow channel shed bins"
