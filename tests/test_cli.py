@@ -13,7 +13,7 @@ from headgate.policies import FluxLoad, Guard
 from headgate.reports.batch_report import BatchReport, BinReport, ChannelReport
 from headgate.simulator.scenarios import SCENARIOS
 
-COMMANDS = ("demo", "bench", "reproduce", "simulate", "replay", "place", "journal", "version")
+COMMANDS = ("demo", "bench", "reproduce", "simulate", "replay", "place", "journal", "explain", "version")
 
 
 @pytest.fixture
@@ -138,6 +138,18 @@ def test_a_damaged_line_is_named(call, checkpoint):
     told = call("journal", str(checkpoint))
     assert told.exit_code == 1
     assert "journal line 1" in told.stderr
+
+
+def test_explain_says_why(call, checkpoint):
+    told = call("explain", str(checkpoint))
+    assert told.exit_code == 0
+    assert told.stdout.startswith("batch ")
+    first = json.loads(call("explain", str(checkpoint), "--batch", "0", "--json").stdout)
+    assert first["batch"] == 0
+    assert first["explanation"][0].startswith("batch 0: ")
+    missing = call("explain", str(checkpoint), "--batch", "999")
+    assert missing.exit_code != 0
+    assert "batch 999 is not in the journal" in missing.stderr
 
 
 def test_a_folder_without_a_journal(call, tmp_path):

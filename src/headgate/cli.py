@@ -247,6 +247,22 @@ def journal(
 
 
 @app.command()
+def explain(
+    checkpoint: Annotated[str, typer.Argument(help="The stage's checkpoint: a folder or any fsspec URL.")],
+    batch: Annotated[int | None, typer.Option(help="Which; without it, the last.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say why a plan was made, or refused."""
+    from headgate.commands import journal as journals
+    from headgate.commands.console import Talk
+    from headgate.control.explain import explained
+
+    entry = journals.entry_of(checkpoint, batch)
+    text = explained(entry.report, entry.decision)
+    Talk(as_json=as_json).result(text, {**journals.row(entry), "explanation": text.splitlines()})
+
+
+@app.command()
 def version(as_json: AsJson = False) -> None:
     """Show the versions of headgate and of what it runs on."""
     from headgate.commands.console import Talk

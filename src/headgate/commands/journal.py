@@ -28,6 +28,17 @@ def read(checkpoint: str) -> tuple[list[journal.Entry], str]:
     return decoded(lines, f"{checkpoint}, journal")
 
 
+def entry_of(checkpoint: str, batch: int | None) -> journal.Entry:
+    """The entry of a batch, or the last."""
+    entries, _ = read(checkpoint)
+    found = {entry.report.batch: entry for entry in entries}
+    if batch is not None and batch not in found:
+        raise ConfigError(
+            f"batch {batch} is not in the journal of {checkpoint}: it has {min(found)} to {max(found)}"
+        )
+    return entries[-1] if batch is None else found[batch]
+
+
 def decoded(lines: list[str], where: str) -> tuple[list[journal.Entry], str]:
     """The entries of some lines, and a word on a torn last one; any other bad line is an error that names it."""
     entries: list[journal.Entry] = []
