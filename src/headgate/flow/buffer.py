@@ -11,6 +11,7 @@ Law: the room given to all channels together is what the buffer has left, so it 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import median
 
 from headgate.flow.backlog import Backlog
 from headgate.reports.load_view import LoadView
@@ -26,22 +27,25 @@ class Share:
 
 
 def shares(
-    view: LoadView, table: Table, backlog: Backlog, buffer: int, *, slack: float = 0.05
+    view: LoadView, table: Table, backlog: Backlog, buffer: int, *, slack: float = 0.02
 ) -> list[Share]:
     """Each channel's share of the next batch; without any report yet, nobody lets rows wait.
 
-    A channel should work for the mean of what all have to do, with some `slack` so that chance alone defers nothing. Room
-    is given by how much more than that a channel has to do, and evenly where none has.
+    A channel should work as long as the one in the middle has new work, and for its part of what waits: one that was slow for a
+    moment moves the mean of all, and not the middle. `slack` keeps chance alone from deferring much. Room is given by how
+    much more than that a channel has to do, and evenly where none has.
     """
     if view.reports == 0:
         return [Share(float("inf"), 0)] * table.channels
     due = list(view.under(table).channel_load)
+    row_ms = median(view.measured_cost_ms(channel) for channel in range(table.channels))
+    waiting = [0.0] * table.channels
     for bin, rows in backlog.rows.items():
         if bin in table.channel_of:
-            due[table.channel_of[bin]] += rows * view.measured_cost_ms(table.channel_of[bin])
-    work_ms = (1 + slack) * sum(due) / len(due)
+            waiting[table.channel_of[bin]] += rows * row_ms
+    work_ms = (1 + slack) * (median(due) + sum(waiting) / len(waiting))
     room = max(0, buffer - sum(backlog.bytes.values()))
-    excess = [max(0.0, one - work_ms) for one in due]
+    excess = [max(0.0, new + old - work_ms) for new, old in zip(due, waiting, strict=True)]
     total = sum(excess)
     # half by need and half to all: a burst that is not foreseen needs room too
     parts = [(one / total / 2 if total > 0 else 0.5 / len(due)) + 0.5 / len(due) for one in excess]

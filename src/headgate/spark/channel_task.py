@@ -41,7 +41,7 @@ from headgate.state.table import BinTable
 REPORT = "report string"
 HOT_KEYS = 64
 """How many of its most frequent keys a channel reports."""
-LOOKS, SMALLEST = 32, 32
+LOOKS, SMALLEST = 64, 8
 """Where rows may be left for later: looks at the clock while a chunk is processed, and rows between two of them at least."""
 
 
