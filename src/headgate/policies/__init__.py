@@ -11,10 +11,24 @@ from headgate.policies.flux_hybrid import FluxHybrid
 from headgate.policies.flux_load import FluxLoad
 from headgate.policies.flux_memory import FluxMemory
 from headgate.policies.guard import Guard
+from headgate.policies.lqr import Lqr
+from headgate.policies.mpc import Mpc
 from headgate.policies.rebuild import Rebuild
 from headgate.policies.static import Static
 
-__all__ = ["FluxHybrid", "FluxLoad", "FluxMemory", "Guard", "Policy", "Rebuild", "Static", "get", "names"]
+__all__ = [
+    "FluxHybrid",
+    "FluxLoad",
+    "FluxMemory",
+    "Guard",
+    "Lqr",
+    "Mpc",
+    "Policy",
+    "Rebuild",
+    "Static",
+    "get",
+    "names",
+]
 
 _MAKERS: dict[str, Callable[[], Policy]] = {
     "static": Static,
@@ -22,6 +36,8 @@ _MAKERS: dict[str, Callable[[], Policy]] = {
     "flux-memory": FluxMemory,
     "flux-hybrid": FluxHybrid,
     "rebuild": Rebuild,
+    "mpc": Mpc,
+    "lqr": Lqr,
 }
 
 

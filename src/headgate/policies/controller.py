@@ -1,0 +1,141 @@
+"""What controllers of shares have in common: reading the stage, and turning the shares they want into a plan.
+
+    u_c = the channel's part of the work       B_c = cost of a row on c * all rows: the seconds that all the work would take there
+    y_c = B_c u_c                              move_c = (state bytes of c / u_c) * seconds per byte: the time of a share of 1
+
+Where something needed was not measured, or no shares are within the memory granted, the answer is a refusal by name and the shares stand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headgate.errors import ConfigError
+from headgate.plans.plan import Plan
+from headgate.plans.refusal import Reason, Refusal
+from headgate.policies.base import bytes_moved
+from headgate.policies.horizon import Floats
+from headgate.policies.shares import departs, moves_to, shares_of
+from headgate.reports.load_view import LoadView
+from headgate.routing.table import Table
+
+UNMEASURED_MB_S = 100.0
+"""What a move is expected to reach before the first one was measured."""
+
+_LEAST_GAIN = 1e-6  # a plan must beat rounding errors
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When a controller acts: Yfoulis and Gounaris, section V.
+
+    `deadband`: some share must change by this part of itself. `gate`: no action while a channel's cost changed by more than
+    this part from one batch to the next; None: no gate. `settle`: reports before the first action.
+    """
+
+    deadband: float = 0.05
+    gate: float | None = None
+    settle: int = 2
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if not 0 <= self.deadband < 1 or self.settle < 1 or (self.gate is not None and not self.gate > 0):
+            raise ConfigError(f"{self} is out of range: 0 <= deadband < 1, settle >= 1, gate > 0 or None")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The stage as a controller sees it, one entry for each channel."""
+
+    shares: Floats
+    unit_s: Floats
+    move_s: Floats
+    upper: Floats
+    history: Floats
+    """The last batches' `unit_s`, each as measured, for the present work: one row a batch."""
+
+
+def read(
+    view: LoadView, table: Table, rules: Rules, *, bandwidth_mb_s: float | None = None
+) -> Reading | Refusal | None:
+    """What there is to decide on; None where there is nothing to balance, or the named reason why not."""
+    total = sum(view.bin_work.get(bin, 0.0) for bin in table.bins)
+    if table.channels < 2 or total <= 0:
+        return None
+    if view.silent:
+        silent = ", ".join(str(channel) for channel in sorted(view.silent))
+        return Refusal(Reason.unmeasured, f"no speed was measured in the last batch on channel {silent}")
+    cost_ms = np.array([view.row_cost_ms(channel) for channel in range(table.channels)])
+    if not (np.isfinite(cost_ms) & (cost_ms > 0)).all():
+        bad = int(np.flatnonzero(~(np.isfinite(cost_ms) & (cost_ms > 0)))[0])
+        return Refusal(Reason.unmeasured, f"a row on channel {bad} is said to take {cost_ms[bad]} ms")
+    history = np.array(view.history, dtype=np.float64).reshape(len(view.history), -1)
+    waits = _waits(view.reports, history, rules)
+    if waits is not None:
+        return waits
+    shares = shares_of(view, table)
+    held = np.array(view.state_bytes(table), dtype=np.float64)
+    share_bytes = np.divide(held, shares, out=np.full(table.channels, held.sum()), where=shares > 0)
+    byte_s = view.move_ms_per_byte / 1e3 or 1e-6 / UNMEASURED_MB_S
+    if bandwidth_mb_s is not None:
+        byte_s = 1e-6 / bandwidth_mb_s
+    room = np.array(view.excess_bytes(table))
+    upper = np.full(table.channels, 1.0)
+    bounded = np.isfinite(room) & (share_bytes > 0)
+    upper[bounded] = np.clip(shares[bounded] + room[bounded] / share_bytes[bounded], 0.0, 1.0)
+    to_s = total / 1e3
+    return Reading(shares, cost_ms * to_s, share_bytes * byte_s, upper, history * to_s)
+
+
+def _waits(reports: int, history: Floats, rules: Rules) -> Refusal | None:
+    if reports < rules.settle:
+        return Refusal(Reason.unsettled, f"{reports} of {rules.settle} reports are in")
+    if rules.gate is None or len(history) < 2:
+        return None
+    change = np.abs(history[-1] / history[-2] - 1)
+    worst = int(change.argmax())
+    if change[worst] <= rules.gate:
+        return None
+    return Refusal(
+        Reason.unsettled,
+        f"the cost of a row on channel {worst} changed by {change[worst]:.1%} in one batch, the gate is {rules.gate:.1%}",
+    )
+
+
+def plan_to(
+    target: Floats | None, reading: Reading, view: LoadView, table: Table, rules: Rules, *, policy: str
+) -> Plan | Refusal | None:
+    """The plan that brings the shares near the target; None within the deadband or when the busiest channel would not gain.
+
+    Without a target no shares are within the bounds: a refusal.
+    """
+    if target is None:
+        most = float(reading.upper.sum())
+        return Refusal(
+            Reason.infeasible, f"the memory granted to the channels holds {most:.1%} of the work's state"
+        )
+    if not departs(target, reading.shares, rules.deadband):
+        return None
+    moves = moves_to(target, view, table, room=view.excess_bytes(table))
+    after = reading.shares.copy()
+    total = sum(view.bin_work.get(bin, 0.0) for bin in table.bins)
+    for move in moves:
+        part = view.bin_work.get(move.bin, 0.0) / total
+        after[move.source] -= part
+        after[move.target] += part
+    before_s, after_s = reading.unit_s * reading.shares, reading.unit_s * after
+    gain = 1 - float(after_s.max() / before_s.max())
+    if not moves or not gain > _LEAST_GAIN:
+        return None
+    busiest = int(before_s.argmax())
+    return Plan(
+        policy=policy,
+        from_version=table.version,
+        moves=moves,
+        gain=gain,
+        cost=float(bytes_moved(view, moves)),
+        reason=f"channel {busiest} takes {before_s[busiest] / before_s.mean():.2f} times the mean time; its share goes "
+        f"from {reading.shares[busiest]:.3f} towards {target[busiest]:.3f}",
+    )
