@@ -31,7 +31,7 @@ _LEAST_GAIN = 1e-6  # a plan must beat rounding errors
 class Rules:
     """When a controller acts: Yfoulis and Gounaris, section V.
 
-    `deadband`: some share must change by this part of itself. `gate`: no action while a channel's cost changed by more than
+    `deadband`: some share must be planned to change by this part of itself. `gate`: no action while a channel's cost changed by more than
     this part from one batch to the next; None: no gate. `settle`: reports before the first action.
     """
 
@@ -71,7 +71,7 @@ def read(
     if not (np.isfinite(cost_ms) & (cost_ms > 0)).all():
         bad = int(np.flatnonzero(~(np.isfinite(cost_ms) & (cost_ms > 0)))[0])
         return Refusal(Reason.unmeasured, f"a row on channel {bad} is said to take {cost_ms[bad]} ms")
-    history = np.array(view.history, dtype=np.float64).reshape(len(view.history), -1)
+    history = np.array(view.history, dtype=np.float64).reshape(len(view.history), table.channels)
     waits = _waits(view.reports, history, rules)
     if waits is not None:
         return waits
@@ -105,19 +105,21 @@ def _waits(reports: int, history: Floats, rules: Rules) -> Refusal | None:
 
 
 def plan_to(
-    target: Floats | None, reading: Reading, view: LoadView, table: Table, rules: Rules, *, policy: str
+    planned: Floats | None, reading: Reading, view: LoadView, table: Table, rules: Rules, *, policy: str
 ) -> Plan | Refusal | None:
-    """The plan that brings the shares near the target; None within the deadband or when the busiest channel would not gain.
+    """The plan that brings the shares near the first row; None within the deadband or when the busiest channel would not gain.
 
-    Without a target no shares are within the bounds: a refusal.
+    The deadband looks at the last row, where the shares are going: small steps may lead far. Without shares to go to there are
+    none within the bounds: a refusal.
     """
-    if target is None:
+    if planned is None:
         most = float(reading.upper.sum())
         return Refusal(
             Reason.infeasible, f"the memory granted to the channels holds {most:.1%} of the work's state"
         )
-    if not departs(target, reading.shares, rules.deadband):
+    if not departs(planned[-1], reading.shares, rules.deadband):
         return None
+    target = planned[0]
     moves = moves_to(target, view, table, room=view.excess_bytes(table))
     after = reading.shares.copy()
     total = sum(view.bin_work.get(bin, 0.0) for bin in table.bins)

@@ -87,9 +87,7 @@ class Mpc:
         reading = read(view, table, self.rules, bandwidth_mb_s=self.bandwidth_mb_s)
         if not isinstance(reading, Reading):
             return reading
-        shares = self.planned(reading)
-        target = None if shares is None else shares[0]
-        return plan_to(target, reading, view, table, self.rules, policy=self.name)
+        return plan_to(self.planned(reading), reading, view, table, self.rules, policy=self.name)
 
     def planned(self, reading: Reading) -> Floats | None:
         """The shares over the control horizon; None when none are within the bounds."""
