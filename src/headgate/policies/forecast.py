@@ -9,12 +9,17 @@ so a short disturbance is expected to pass and a lasting one to last. With a sho
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from headgate.policies.horizon import Floats
 
 LEAST = 20
 """Steps of the past below which nothing is concluded from it."""
+
+SHORTEST = 4
+"""The shortest period, in steps."""
 
 _EXPLAINED = 0.3
 _LONGEST_MEMORY = 0.98
@@ -46,17 +51,20 @@ def forecast(history: Floats, steps: int) -> Floats:
 def _cycle(past: Floats, steps: int) -> Floats:
     """The sinusoid of the best period over past and coming steps, zero where it explains little."""
     length = len(past)
-    found = np.zeros((length + steps, past.shape[1]))
+    waves, fits = _waves(length)
     total = (past**2).sum(axis=0)
-    best = 0.0
-    time = np.arange(length + steps)[:, None]
-    for period in range(4, length // 2 + 1):
-        angle = 2 * np.pi * time / period
-        waves = np.hstack([np.sin(angle), np.cos(angle)])
-        fit, *_ = np.linalg.lstsq(waves[:length], past, rcond=None)
-        curve = waves @ fit
-        explained = total - ((past - curve[:length]) ** 2).sum(axis=0)
-        if explained.sum() > best:
-            best = float(explained.sum())
-            found = np.where(explained > _EXPLAINED * total, curve, 0.0)
-    return found
+    factors = fits @ past
+    explained = total - ((past - waves @ factors) ** 2).sum(axis=1)
+    best = int(explained.sum(axis=1).argmax())
+    angle = 2 * np.pi * np.arange(length + steps) / (best + SHORTEST)
+    curve = np.stack([np.sin(angle), np.cos(angle)], axis=1) @ factors[best]
+    return np.where(explained[best] > _EXPLAINED * total, curve, 0.0)
+
+
+@lru_cache(maxsize=2)
+def _waves(length: int) -> tuple[Floats, Floats]:
+    """The sine and cosine of every period up to half of the past, and what fits them to it by least squares."""
+    periods = np.arange(SHORTEST, length // 2 + 1)
+    angle = 2 * np.pi * np.arange(length)[None, :] / periods[:, None]
+    waves = np.stack([np.sin(angle), np.cos(angle)], axis=2)
+    return waves, np.linalg.pinv(waves)
