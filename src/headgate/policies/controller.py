@@ -105,12 +105,20 @@ def _waits(reports: int, history: Floats, rules: Rules) -> Refusal | None:
 
 
 def plan_to(
-    planned: Floats | None, reading: Reading, view: LoadView, table: Table, rules: Rules, *, policy: str
+    planned: Floats | None,
+    unit_s: Floats,
+    reading: Reading,
+    view: LoadView,
+    table: Table,
+    rules: Rules,
+    *,
+    policy: str,
 ) -> Plan | Refusal | None:
     """The plan that brings the shares near the first row; None within the deadband or when the busiest channel would not gain.
 
-    The deadband looks at the last row, where the shares are going: small steps may lead far. Without shares to go to there are
-    none within the bounds: a refusal.
+    `unit_s` is `Reading.unit_s` as it is expected to be, or a row of it for each coming batch; the gain is about the next. The
+    deadband looks at the last row of `planned`, where the shares are going: small steps may lead far. Without shares to go
+    to there are none within the bounds: a refusal.
     """
     if planned is None:
         most = float(reading.upper.sum())
@@ -127,17 +135,18 @@ def plan_to(
         part = view.bin_work.get(move.bin, 0.0) / total
         after[move.source] -= part
         after[move.target] += part
-    before_s, after_s = reading.unit_s * reading.shares, reading.unit_s * after
-    gain = 1 - float(after_s.max() / before_s.max())
+    soon_s = np.atleast_2d(unit_s)[0]
+    times = soon_s * reading.shares
+    gain = 1 - float((soon_s * after).max() / times.max())
     if not moves or not gain > _LEAST_GAIN:
         return None
-    busiest = int(before_s.argmax())
+    busiest = int(times.argmax())
     return Plan(
         policy=policy,
         from_version=table.version,
         moves=moves,
         gain=gain,
         cost=float(bytes_moved(view, moves)),
-        reason=f"channel {busiest} takes {before_s[busiest] / before_s.mean():.2f} times the mean time; its share goes "
+        reason=f"channel {busiest} takes {times[busiest] / times.mean():.2f} times the mean time; its share goes "
         f"from {reading.shares[busiest]:.3f} towards {target[busiest]:.3f}",
     )

@@ -2,9 +2,10 @@
 
     x(t + k) = mean + cycle(t + k) + phi^k * (x(t) - mean - cycle(t))
 
-`cycle` is one sinusoid whose period is the one that explains most of all channels' past; it counts for a channel only where it
-explains a good part of that channel's. `phi` is what one step keeps of a deviation (lag-one autocorrelation),
-so a short disturbance is expected to pass and a lasting one to last. With a short past it is the last value.
+`cycle` is one sinusoid whose period is the one that explains most of all channels' past, the newest quarter left out; it
+counts for a channel only where it foretells a good part of that quarter, or chance would look like a cycle.
+`phi` is what one step keeps of a deviation (lag-one autocorrelation), so a short disturbance is expected to pass and a lasting
+one to last. With a short past it is the last value.
 """
 
 from __future__ import annotations
@@ -49,16 +50,19 @@ def forecast(history: Floats, steps: int) -> Floats:
 
 
 def _cycle(past: Floats, steps: int) -> Floats:
-    """The sinusoid of the best period over past and coming steps, zero where it explains little."""
+    """The sinusoid of the best period over past and coming steps, zero where it would not have foretold the newest quarter."""
     length = len(past)
-    waves, fits = _waves(length)
-    total = (past**2).sum(axis=0)
-    factors = fits @ past
-    explained = total - ((past - waves @ factors) ** 2).sum(axis=1)
-    best = int(explained.sum(axis=1).argmax())
-    angle = 2 * np.pi * np.arange(length + steps) / (best + SHORTEST)
-    curve = np.stack([np.sin(angle), np.cos(angle)], axis=1) @ factors[best]
-    return np.where(explained[best] > _EXPLAINED * total, curve, 0.0)
+    waves, fits = _waves(length - length // 4)
+    older, newer = past[: waves.shape[1]], past[waves.shape[1] :]
+    factors = fits @ older
+    missed = ((older - waves @ factors) ** 2).sum(axis=(1, 2))
+    period = int(missed.argmin()) + SHORTEST
+    angle = 2 * np.pi * np.arange(length + steps) / period
+    wave = np.stack([np.sin(angle), np.cos(angle)], axis=1)
+    foretold = wave[len(older) : length] @ factors[period - SHORTEST]
+    right = ((newer - foretold) ** 2).sum(axis=0) < (1 - _EXPLAINED) * (newer**2).sum(axis=0)
+    again, *_ = np.linalg.lstsq(wave[:length], past, rcond=None)
+    return np.where(right, wave @ again, 0.0)
 
 
 @lru_cache(maxsize=2)

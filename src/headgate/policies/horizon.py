@@ -27,7 +27,9 @@ from headgate.errors import ConfigError
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-_TIDY = 0.05  # of a move's time counts even where it hides behind a slower channel: bytes are never free
+TIDY = 0.05
+"""The part of a move's time that counts even where it hides behind a slower channel: bytes are never free."""
+
 _FREE = np.inf
 
 
@@ -113,6 +115,7 @@ def least_time(
     horizon: Horizon | None = None,
     offset_s: Floats | float = 0.0,
     upper: Floats | float = 1.0,
+    tidy: float = TIDY,
 ) -> Floats | None:
     """The planned shares, one row for each control step, that finish the horizon soonest, moves included (linear).
 
@@ -151,7 +154,7 @@ def least_time(
     bound = np.concatenate([np.tile(-offset, steps), np.zeros(2 * blocks.size)])
     bound[up[0]] = shares
     bound[down[0]] = -shares
-    cost = np.concatenate([np.zeros(blocks.size), _TIDY * each.ravel(), np.ones(steps)])
+    cost = np.concatenate([np.zeros(blocks.size), tidy * each.ravel(), np.ones(steps)])
     hessian = sparse.csc_matrix((variables, variables))
     return _solved(hessian, cost, horizon, size, upper, limits=limits, bound=bound)
 

@@ -58,7 +58,7 @@ class Lqr:
         if not isinstance(reading, Reading):
             return reading
         target = regulated(reading.unit_s, reading.shares, self.weight)
-        return plan_to(target[None], reading, view, table, self.rules, policy=self.name)
+        return plan_to(target[None], reading.unit_s, reading, view, table, self.rules, policy=self.name)
 
 
 def regulated(unit_s: Floats, shares: Floats, weight: float, offset_s: Floats | float = 0.0) -> Floats:

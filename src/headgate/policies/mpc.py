@@ -82,16 +82,16 @@ class Mpc:
     def propose(self, view: LoadView, table: Table) -> Plan | Refusal | None:
         """Moves towards the planned shares; None within the deadband, or the named reason why nothing is decided.
 
-        Law: the busiest channel's load falls. Cost: 3 ms for 8 channels, 40 ms for 128.
+        Law: the time of the coming batches, as expected, falls. Cost: 3 ms for 8 channels, 40 ms for 128.
         """
         reading = read(view, table, self.rules, bandwidth_mb_s=self.bandwidth_mb_s)
         if not isinstance(reading, Reading):
             return reading
-        return plan_to(self.planned(reading), reading, view, table, self.rules, policy=self.name)
-
-    def planned(self, reading: Reading) -> Floats | None:
-        """The shares over the control horizon; None when none are within the bounds."""
         unit_s = self._expected(reading)
+        planned = self._planned(reading, unit_s)
+        return plan_to(planned, unit_s, reading, view, table, self.rules, policy=self.name)
+
+    def _planned(self, reading: Reading, unit_s: Floats) -> Floats | None:
         if self.cost == "linear":
             return least_time(
                 unit_s, reading.shares, move_s=reading.move_s, horizon=self.horizon, upper=reading.upper

@@ -312,12 +312,16 @@ def _utilization(view: LoadView, report: BatchReport, table: Table, alpha: float
 
 
 def _costs_seen(report: BatchReport, channels: int) -> dict[Channel, float]:
-    """The ms of a row on each channel that measured one."""
-    return {
-        one.channel: float(one.busy_ms) / int(one.rows)
-        for one in report.channels
-        if one.channel < channels and one.rows > 0 and 0 < one.busy_ms < math.inf
-    }
+    """The ms of a row on each channel that measured one.
+
+    Reading the state of a bin that moved here happens once and says nothing about the speed, unless bins take turns on disk.
+    """
+    seen = {}
+    for one in report.channels:
+        working = one.busy_ms - (0.0 if one.disk_bytes else one.read_ms)
+        if one.channel < channels and one.rows > 0 and 0 < working < math.inf:
+            seen[one.channel] = float(working) / int(one.rows)
+    return seen
 
 
 def _costs(view: LoadView, report: BatchReport, seen: Mapping[Channel, float]) -> dict[Channel, float]:
