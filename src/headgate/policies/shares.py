@@ -13,13 +13,19 @@ has work. Bins must be many more than channels; a target below a bin's weight ca
 
 from __future__ import annotations
 
-import numpy as np
+from typing import TypeAlias
 
-from headgate.ids import Bin, Channel
+import numpy as np
+import numpy.typing as npt
+
+from headgate.compiled import compiled
 from headgate.policies.horizon import Floats
-from headgate.policies.pairing import STRICTLY, bins_held
+from headgate.policies.pairing import STRICTLY
 from headgate.reports.load_view import LoadView
 from headgate.routing.table import Move, Table
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
 
 
 def shares_of(view: LoadView, table: Table) -> Floats:
@@ -48,60 +54,68 @@ def moves_to(
 ) -> tuple[Move, ...]:
     """The moves that bring the shares near the target, best first. `room` is each channel's free memory in bytes.
 
-    Cost: for each move one pass over the donor's bins.
+    Cost: for each move one pass over the bins, compiled.
     """
-    return tuple(_Shift(target, view, table, room).run())
+    place = np.array(table.assignment, dtype=np.int64)
+    work = np.array([view.bin_work.get(bin, 0.0) for bin in table.bins], dtype=np.float64)
+    sizes = np.array([view.bin_bytes.get(bin, 0) for bin in table.bins], dtype=np.float64)
+    free = np.full(table.channels, np.inf) if room is None else np.array(room, dtype=np.float64)
+    weights = work / (work.sum() or 1.0)
+    may_move = weights > 0
+    may_move[_pieces(table)] = False
+    chosen, targets = _greedy(weights, sizes, place, may_move, target - shares_of(view, table), free)
+    bins = table.bins
+    return tuple(
+        Move(bins[at], table.assignment[at], channel)
+        for at, channel in zip(chosen.tolist(), targets.tolist(), strict=True)
+    )
 
 
-class _Shift:
-    def __init__(self, target: Floats, view: LoadView, table: Table, room: list[float] | None) -> None:
-        total = sum(view.bin_work.get(bin, 0.0) for bin in table.bins) or 1.0
-        held = bins_held(table)
-        self.bins = [np.array(mine, dtype=np.int64) for mine in held]
-        self.weights = [
-            np.array([view.bin_work.get(bin, 0.0) / total for bin in mine], dtype=np.float64) for mine in held
-        ]
-        self.sizes = [
-            np.array([view.bin_bytes.get(bin, 0) for bin in mine], dtype=np.float64) for mine in held
-        ]
-        self.room = np.full(table.channels, np.inf) if room is None else np.array(room, dtype=np.float64)
-        self.deficit = target - shares_of(view, table)
+def _pieces(table: Table) -> list[int]:
+    """Where in the table the pieces of split keys are: they stay, lest they meet."""
+    pieces = {pin.bin for pins in table.splits.values() for pin in pins}
+    return [at for at, bin in enumerate(table.bins) if bin in pieces] if pieces else []
 
-    def run(self) -> list[Move]:
-        moves: list[Move] = []
-        while (move := self._next()) is not None:
-            moves.append(move)
-        return moves
 
-    def _next(self) -> Move | None:
-        """The next move: the outermost pair that a bin helps."""
-        order = np.argsort(self.deficit, kind="stable")
-        donors = [int(c) for c in order if self.deficit[c] < 0]
-        receivers = [int(c) for c in order[::-1] if self.deficit[c] > 0]
-        for donor in donors:
-            for receiver in receivers:
-                at = self._best(donor, receiver)
-                if at is not None:
-                    return self._shift(donor, receiver, at)
-        return None
-
-    def _best(self, donor: Channel, receiver: Channel) -> int | None:
-        weight, size = self.weights[donor], self.sizes[donor]
-        surplus, lack = -self.deficit[donor], self.deficit[receiver]
-        relief = surplus + lack - np.abs(surplus - weight) - np.abs(lack - weight)
-        helps = (weight > 0) & (weight < (surplus + lack) * STRICTLY) & (size <= self.room[receiver])
-        if not helps.any():
-            return None
-        per_byte = np.where(helps, relief / np.maximum(size, 1.0), -np.inf)
-        best = np.flatnonzero(per_byte == per_byte.max())
-        return int(best[np.argmax(relief[best])])
-
-    def _shift(self, donor: Channel, receiver: Channel, at: int) -> Move:
-        weight, size, bin = self.weights[donor][at], self.sizes[donor][at], int(self.bins[donor][at])
-        self.deficit[donor] += weight
-        self.deficit[receiver] -= weight
-        self.room[donor] += size
-        self.room[receiver] -= size
-        for column in (self.bins, self.weights, self.sizes):
-            column[donor] = np.delete(column[donor], at)
-        return Move(Bin(bin), donor, receiver)
+@compiled
+def _greedy(
+    weights: Floats, sizes: Floats, place: Ints, may_move: Bools, deficit: Floats, room: Floats
+) -> tuple[Ints, Ints]:
+    """The bins in the order of their moves, by their place in the table, and where they go."""
+    chosen = np.empty(len(weights), np.int64)
+    targets = np.empty(len(weights), np.int64)
+    moves = 0
+    found = True
+    while found:
+        found = False
+        order = np.argsort(deficit, kind="mergesort")
+        for donor in order:
+            surplus = -deficit[donor]
+            if found or surplus <= 0:
+                break
+            for receiver in order[::-1]:
+                lack = deficit[receiver]
+                if lack <= 0:
+                    break
+                best, best_rate, best_relief = -1, 0.0, 0.0
+                for at in range(len(weights)):
+                    weight = weights[at]
+                    if place[at] != donor or not may_move[at] or sizes[at] > room[receiver]:
+                        continue
+                    if weight >= (surplus + lack) * STRICTLY:
+                        continue
+                    relief = surplus + lack - abs(surplus - weight) - abs(lack - weight)
+                    rate = relief / max(sizes[at], 1.0)
+                    if rate > best_rate or (rate == best_rate and relief > best_relief):
+                        best, best_rate, best_relief = at, rate, relief
+                if best >= 0:
+                    deficit[donor] += weights[best]
+                    deficit[receiver] -= weights[best]
+                    room[donor] += sizes[best]
+                    room[receiver] -= sizes[best]
+                    may_move[best] = False
+                    chosen[moves], targets[moves] = best, receiver
+                    moves += 1
+                    found = True
+                    break
+    return chosen[:moves], targets[:moves]
