@@ -50,9 +50,8 @@ class Horizon:
                 f"control={self.control} and prediction={self.prediction}: 1 <= control <= prediction is needed"
             )
 
-    def over(self, unit_s: Floats) -> Floats:
-        """One row for each predicted step: a vector stands still, a matrix is a forecast."""
-        return np.broadcast_to(unit_s, (self.prediction, unit_s.shape[-1]))
+
+DEFAULT = Horizon()
 
 
 def least_imbalance(
@@ -60,7 +59,7 @@ def least_imbalance(
     shares: Floats,
     *,
     weight: Floats | float,
-    horizon: Horizon | None = None,
+    horizon: Horizon = DEFAULT,
     offset_s: Floats | float = 0.0,
     upper: Floats | float = 1.0,
 ) -> Floats | None:
@@ -73,10 +72,7 @@ def least_imbalance(
     >>> [round(float(change), 4) for change in plan[0] - 1 / 3]
     [0.1274, 0.0045, -0.1319]
     """
-    horizon = horizon or Horizon()
-    b = horizon.over(unit_s)
-    scale = float(b.mean())
-    b, offset = b / scale, np.broadcast_to(offset_s, shares.shape) / scale
+    b, offset, scale = _scaled(unit_s, offset_s, horizon)
     r = np.broadcast_to(weight, shares.shape) / scale**2
     steps, size = horizon.prediction, len(shares)
     stage = _stage(horizon)
@@ -112,7 +108,7 @@ def least_time(
     shares: Floats,
     *,
     move_s: Floats | float,
-    horizon: Horizon | None = None,
+    horizon: Horizon = DEFAULT,
     offset_s: Floats | float = 0.0,
     upper: Floats | float = 1.0,
     tidy: float = TIDY,
@@ -122,10 +118,7 @@ def least_time(
     `move_s` is the time in which a channel gives or takes a share of 1. Nothing moves unless it pays within the horizon, and
     a part may follow later, when it hides behind a slower channel. None when no shares are within `upper`.
     """
-    horizon = horizon or Horizon()
-    b = horizon.over(unit_s)
-    scale = float(b.mean())
-    b, offset = b / scale, np.broadcast_to(offset_s, shares.shape) / scale
+    b, offset, scale = _scaled(unit_s, offset_s, horizon)
     move = np.broadcast_to(move_s, shares.shape) / scale
     steps, size, control = horizon.prediction, len(shares), horizon.control
     blocks = np.arange(control * size).reshape(control, size)
@@ -157,6 +150,14 @@ def least_time(
     cost = np.concatenate([np.zeros(blocks.size), tidy * each.ravel(), np.ones(steps)])
     hessian = sparse.csc_matrix((variables, variables))
     return _solved(hessian, cost, horizon, size, upper, limits=limits, bound=bound)
+
+
+def _scaled(unit_s: Floats, offset_s: Floats | float, horizon: Horizon) -> tuple[Floats, Floats, float]:
+    """Times over their mean, one row for each predicted step (a vector stands still, a matrix is a forecast), and that mean."""
+    size = unit_s.shape[-1]
+    scale = float(unit_s.mean())
+    unit = np.broadcast_to(unit_s / scale, (horizon.prediction, size))
+    return unit, np.broadcast_to(offset_s, (size,)) / scale, scale
 
 
 def _stage(horizon: Horizon) -> npt.NDArray[np.int64]:
