@@ -122,9 +122,12 @@ def plan_to(
     """
     if planned is None:
         most = float(reading.upper.sum())
-        return Refusal(
-            Reason.infeasible, f"the memory granted to the channels holds {most:.1%} of the work's state"
-        )
+        if most < 1:
+            return Refusal(
+                Reason.infeasible, f"the memory granted to the channels holds {most:.1%} of the work's state"
+            )
+        spread = float(reading.unit_s.max() / reading.unit_s.min())
+        return Refusal(Reason.infeasible, f"no shares were found for channels that differ {spread:.3g}-fold")
     if not departs(planned[-1], reading.shares, rules.deadband):
         return None
     target = np.round(planned[0], 6)  # the solver's last digits are not the same on every machine

@@ -31,6 +31,8 @@ TIDY = 0.05
 """The part of a move's time that counts even where it hides behind a slower channel: bytes are never free."""
 
 _FREE = np.inf
+_LEAST_WEIGHT = 1e-9  # over the squared mean time: below it the solver has nothing to hold on to
+_DEAREST = 1e3  # mean times for moving everything: nothing moves long before that
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def least_imbalance(
     [0.1274, 0.0045, -0.1319]
     """
     b, offset, scale = _scaled(unit_s, offset_s, horizon)
-    r = np.broadcast_to(weight, shares.shape) / scale**2
+    r = np.maximum(np.broadcast_to(weight, shares.shape) / scale**2, _LEAST_WEIGHT)
     steps, size = horizon.prediction, len(shares)
     stage = _stage(horizon)
     blocks = np.arange(horizon.control * size).reshape(horizon.control, size)
@@ -119,7 +121,7 @@ def least_time(
     a part may follow later, when it hides behind a slower channel. None when no shares are within `upper`.
     """
     b, offset, scale = _scaled(unit_s, offset_s, horizon)
-    move = np.broadcast_to(move_s, shares.shape) / scale
+    move = np.minimum(np.broadcast_to(move_s, shares.shape) / scale, _DEAREST)
     steps, size, control = horizon.prediction, len(shares), horizon.control
     blocks = np.arange(control * size).reshape(control, size)
     moved = blocks + blocks.size
