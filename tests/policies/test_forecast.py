@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate.policies.forecast import LEAST, forecast
+from headgate.policies.forecast import LEAST, cautious, forecast
 
 
 def test_a_cycle_is_continued():
@@ -38,3 +38,14 @@ def test_it_stays_within_what_was_seen(seed, length, channels, steps):
     assert got.shape == (steps, channels)
     assert (got >= past.min(axis=0) - 1e-12).all()
     assert (got <= past.max(axis=0) + 1e-12).all()
+
+
+def test_caution_is_for_several_restless_channels_and_changes_nothing_for_one_or_none():
+    calm = np.tile([1.0, 2.0, 3.0], (50, 1))
+    assert cautious(calm, 3) == pytest.approx(forecast(calm, 3))
+    calm[::2, 0] = 3.0
+    assert cautious(calm, 3) == pytest.approx(forecast(calm, 3))
+    calm[::3, 1] = 4.0
+    more = cautious(calm, 3) - forecast(calm, 3)
+    assert more[:, 2] == pytest.approx(np.zeros(3))
+    assert more[:, :2].min() > np.diff(calm[:, 1]).std()

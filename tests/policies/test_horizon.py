@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from headgate.errors import ConfigError
 from headgate.policies.horizon import Horizon, least_imbalance, least_time
-from headgate.policies.lqr import bounded, regulated, response
+from headgate.policies.lqr import bounded, modes, regulated
 
 B = np.array([1.0, 2.0, 4.0])
 EVEN = np.full(3, 1 / 3)
@@ -183,9 +183,10 @@ def test_a_horizon_that_cannot_be_is_refused(control, prediction):
 def test_the_regulators_gain_solves_the_riccati_equation(problem, weight):
     unit, shares = problem
     unit = unit / unit.mean()
-    g = response(unit)
-    times = unit * shares
-    deviation = (times - times.mean())[:-1]
+    s, basis = modes(unit)
+    assert basis.sum(axis=0) == pytest.approx(np.zeros(len(s)), abs=1e-9)
+    g = basis.T @ np.diag(unit) @ basis
+    assert g == pytest.approx(np.diag(s), abs=1e-9)
     p = np.eye(len(g))
     for _ in range(20_000):
         gain = np.linalg.solve(weight * np.eye(len(g)) + g.T @ p @ g, g.T @ p)
@@ -193,8 +194,7 @@ def test_the_regulators_gain_solves_the_riccati_equation(problem, weight):
         if np.abs(new - p).max() < 1e-12 * np.abs(new).max():
             break
         p = new
-    change = -gain @ deviation
-    expected = bounded(shares + np.append(change, -change.sum()))
+    expected = bounded(shares - basis @ gain @ basis.T @ (unit * shares))
     assert regulated(unit, shares, weight) == pytest.approx(expected, abs=1e-6)
 
 

@@ -49,6 +49,21 @@ def forecast(history: Floats, steps: int) -> Floats:
     return np.asarray(np.clip(expected, history.min(axis=0), history.max(axis=0)), dtype=np.float64)
 
 
+def cautious(history: Floats, steps: int) -> Floats:
+    """The forecast plus what the worst of the restless channels may be above it.
+
+    A batch waits for its slowest channel, and the largest of n normal deviations is about sqrt(2 ln n) of them: a channel that is
+    restless from step to step is planned with that much more, and gets less to do. n is the number of channels that are
+    restless, (sum of deviations)^2 / sum of their squares: with one of them, or where all are alike, it changes nothing.
+    """
+    expected = forecast(history, steps)
+    unrest = np.diff(history, axis=0).std(axis=0) if len(history) >= LEAST else np.zeros(history.shape[1])
+    if not unrest.any():
+        return expected
+    restless = max(1.0, unrest.sum() ** 2 / (unrest**2).sum())
+    return np.asarray(expected + np.sqrt(2 * np.log(restless)) * unrest, dtype=np.float64)
+
+
 def _cycle(past: Floats, steps: int) -> Floats:
     """The sinusoid of the best period over past and coming steps, zero where it would not have foretold the newest quarter."""
     length = len(past)

@@ -1,12 +1,15 @@
 """A linear quadratic regulator of the channels' shares: the rival of model predictive control, for comparison.
 
-    e = y - mean(y), without the last channel        e(k+1) = e(k) + G du(k)
-    least sum of |e|^2 + weight |du|^2 for ever      du = -K e
+    e = N' y        y: the channels' times; N: an orthonormal basis of all changes that add up to zero
+    e(k+1) = e(k) + G w(k),  G = N' B N,  change of shares = N w
+    least sum of |e|^2 + weight |w|^2 for ever:  w = -K e
 
-The last channel takes what the others leave: all of them together cannot be controlled, since the deviations add up to
-zero. The sum of shares is kept by that, their bounds only by cutting and scaling afterwards. Times are divided by their
-mean, so `weight` has no unit. With U S V' = G the regulator falls apart into numbers, one for each
-singular value s:  p = (1 + sqrt(1 + 4 weight / s^2)) / 2,  k = p s / (weight + p s^2),  K = V diag(k) U'.
+All P channels together cannot be controlled, since deviations from the mean add up to zero: the literature leaves one of
+them out, which then takes what the others leave; P - 1 coordinates that favour none do the same and are better. The sum of
+shares is kept by that, their bounds only by cutting and scaling afterwards. Times are divided by their mean, so `weight`
+has no unit. With the eigenvalues s of G the regulator falls apart into numbers:
+
+    p = (1 + sqrt(1 + 4 weight / s^2)) / 2,  k = p s / (weight + p s^2)
 
 The papers that describe the LQR controller do not give its state and weights in full; this is the plain textbook form.
 """
@@ -68,18 +71,18 @@ def regulated(unit_s: Floats, shares: Floats, weight: float, offset_s: Floats | 
     [0.5, 0.5]
     """
     scale = unit_s.mean()
-    times = (unit_s * shares + offset_s) / scale
-    u, s, v = np.linalg.svd(response(unit_s / scale))
+    s, basis = modes(unit_s / scale)
     p = (1 + np.sqrt(1 + 4 * weight / s**2)) / 2
-    change = -(v.T * (p * s / (weight + p * s**2))) @ u.T @ (times - times.mean())[:-1]
-    return bounded(shares + np.append(change, -change.sum()))
+    times = (unit_s * shares + offset_s) / scale
+    return bounded(shares - (basis * (p * s / (weight + p * s**2))) @ (basis.T @ times))
 
 
-def response(unit: Floats) -> Floats:
-    """G: what a change of the first shares, the last channel taking the opposite, does to the first deviations."""
+def modes(unit: Floats) -> tuple[Floats, Floats]:
+    """The eigenvalues of G, and the changes of shares that belong to them: columns that add up to zero."""
     size = len(unit)
-    spread = np.diag(unit) - unit / size
-    return np.asarray(spread[:-1, :-1] - spread[:-1, -1:], dtype=np.float64)
+    zero_sum = np.linalg.qr(np.hstack([np.ones((size, 1)), np.eye(size)[:, 1:]]))[0][:, 1:]
+    s, turned = np.linalg.eigh(zero_sum.T @ (unit[:, None] * zero_sum))
+    return s, zero_sum @ turned
 
 
 def bounded(shares: Floats) -> Floats:

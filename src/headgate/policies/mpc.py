@@ -24,7 +24,7 @@ from headgate.errors import ConfigError
 from headgate.plans.plan import Plan
 from headgate.plans.refusal import Refusal
 from headgate.policies.controller import Reading, Rules, plan_to, read
-from headgate.policies.forecast import forecast
+from headgate.policies.forecast import cautious
 from headgate.policies.horizon import Floats, Horizon, least_imbalance, least_time
 from headgate.reports.load_view import LoadView
 from headgate.routing.table import Table
@@ -39,7 +39,7 @@ class Mpc:
 
     `cost` is `linear` or `quadratic`, `weight` the paper's R for the latter (None: derived from what a move costs).
     `bandwidth_mb_s` is how fast state moves (None: as measured). With `forecast` the channels' costs are predicted from the last
-    128 batches, else the present ones are taken to last.
+    128 batches, restless ones with caution, else the present ones are taken to last.
     """
 
     cost: Literal["linear", "quadratic"] = "linear"
@@ -106,4 +106,4 @@ class Mpc:
     def _expected(self, reading: Reading) -> Floats:
         if not self.forecast or not len(reading.history):
             return reading.unit_s
-        return np.asarray(forecast(reading.history, self.horizon.prediction), dtype=np.float64)
+        return np.asarray(cautious(reading.history, self.horizon.prediction), dtype=np.float64)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headgate.policies.forecast import forecast
+from headgate.policies.forecast import cautious
 from headgate.policies.horizon import Floats, Horizon, least_imbalance, least_time
-from headgate.policies.lqr import bounded, regulated, response
+from headgate.policies.lqr import bounded, modes, regulated
 from headgate.policies.shares import departs
 
 
@@ -97,7 +97,7 @@ class MpcInSeconds(Ruled):
     def next(self, unit_s: Floats) -> Floats:
         """The first step of the plan, from the shares in force: it is they that cost."""
         if self.remembers:
-            unit_s = forecast(np.array(self.history), self.horizon.prediction)
+            unit_s = cautious(np.array(self.history), self.horizon.prediction)
         plan = least_time(self.part * unit_s, self.enforced, move_s=self.move_s, horizon=self.horizon)
         return self.enforced if plan is None else np.asarray(plan[0])
 
@@ -117,8 +117,8 @@ class LqrOfChanges(Ruled):
 class LqrOfValues(Ruled):
     """The stand-in that penalises input values, as the paper says that the LQR does: the running sum of deviations fed back.
 
-    State: the deviations e of all machines but the last, and their sum z; input v: the shares' distance from equal ones.
-    e(k+1) = G v(k), z(k+1) = z(k) + e(k), least sum of |e|^2 + |z|^2 + weight |v|^2. For each singular value s of G, with
+    State: the deviations e in the coordinates of `policies.lqr`, and their sum z; input v: the shares' distance from equal
+    ones. e(k+1) = G v(k), z(k+1) = z(k) + e(k), least sum of |e|^2 + |z|^2 + weight |v|^2. For each eigenvalue s of G, with
     g = 1 + weight / s^2 and c = (1 + sqrt(1 + 4 g)) / 2, the Riccati equation gives v = -c / ((c + g) s) * (z + e).
     """
 
@@ -127,15 +127,14 @@ class LqrOfValues(Ruled):
     def __post_init__(self) -> None:
         """Begin with nothing summed up."""
         super().__post_init__()
-        self.summed = np.zeros(self.machines - 1)
+        self.summed = np.zeros(self.machines)
 
     def next(self, unit_s: Floats) -> Floats:
         """State feedback around equal shares."""
         unit = unit_s / unit_s.mean()
         times = unit * self.computed
-        self.summed = self.summed + (times - times.mean())[:-1]
-        u, s, v = np.linalg.svd(response(unit))
+        self.summed = self.summed + times - times.mean()
+        s, basis = modes(unit)
         g = 1 + self.weight / s**2
         c = (1 + np.sqrt(1 + 4 * g)) / 2
-        change = -(v.T * (c / ((c + g) * s))) @ u.T @ self.summed
-        return bounded(np.full(self.machines, 1 / self.machines) + np.append(change, -change.sum()))
+        return bounded(1 / self.machines - (basis * (c / ((c + g) * s))) @ (basis.T @ self.summed))
