@@ -25,9 +25,10 @@ POLICIES: Mapping[str, Policy] = {
     "static": Static(),
     "flux-load": FluxLoad(),
     **{f"lqr {weight:g}": Lqr(weight) for weight in WEIGHTS},
-    "mpc": Mpc(),
+    "mpc": Mpc(forecast=False),
     "mpc forecast": Mpc(forecast=True),
 }
+AS_IT_COMES = "mpc forecast" if Mpc().forecast else "mpc"
 RATE = 3.0
 COLOURS = {
     "static": "#8d8d8d",
@@ -59,7 +60,7 @@ class Row:
         return float(np.mean([one.adaptations for one in self.runs[policy]]))
 
     def planning_ms(self, policy: str) -> float:
-        """The median time of a decision, in those batches that took any thought."""
+        """The median time of a decision, in ms of the processor."""
         spent = [ms for one in self.runs[policy] for ms in one.planning_ms]
         return float(np.median(spent)) if spent else 0.0
 
@@ -104,13 +105,13 @@ def measure(*, quick: bool, progress: Tick) -> list[Row]:
 
 
 def goals(rows: Sequence[Row]) -> tuple[Goal, ...]:
-    """What the issue asked for, of the policy as it comes (`mpc`); planning where 6 and 128 channels were measured."""
+    """What was asked for, of the policy as it comes; planning where 6 and 128 channels were measured."""
     cyclic = [
         r for r in rows if r.setting.kind == "cyclic" and (r.setting.channels, r.setting.perturbed) == (3, 1)
     ]
-    better = [1 - row.seconds("mpc") / row.seconds("lqr") for row in cyclic]
-    worst = max(row.seconds("mpc") / row.seconds("static") for row in rows)
-    ideal = float(np.mean([row.seconds("mpc") / row.seconds("oracle") for row in rows]))
+    better = [1 - row.seconds(AS_IT_COMES) / row.seconds("lqr") for row in cyclic]
+    worst = max(row.seconds(AS_IT_COMES) / row.seconds("static") for row in rows)
+    ideal = float(np.mean([row.seconds(AS_IT_COMES) / row.seconds("oracle") for row in rows]))
     found = [
         Goal(
             "time saved over the best LQR, cyclic, mean over the rates", 0.10, float(np.mean(better)), unit=""
@@ -119,7 +120,7 @@ def goals(rows: Sequence[Row]) -> tuple[Goal, ...]:
         Goal("time over the oracle, mean over all rows", 1.15, ideal, at_most=True),
     ]
     for channels, bound in ((6, 2.0), (128, 50.0)):
-        spent = [row.planning_ms("mpc") for row in rows if row.setting.channels == channels]
+        spent = [row.planning_ms(AS_IT_COMES) for row in rows if row.setting.channels == channels]
         if spent:
             name = f"planning with {channels} channels, slowest row's median"
             found.append(Goal(name, bound, max(spent), at_most=True, unit=" ms"))

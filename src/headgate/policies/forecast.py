@@ -23,7 +23,6 @@ SHORTEST = 4
 """The shortest period, in steps."""
 
 _EXPLAINED = 0.3
-_LONGEST_MEMORY = 0.98
 
 
 def forecast(history: Floats, steps: int) -> Floats:
@@ -43,7 +42,10 @@ def forecast(history: Floats, steps: int) -> Floats:
     rest = past - cycle[:length]
     power = (rest[:-1] ** 2).sum(axis=0)
     kept = (rest[1:] * rest[:-1]).sum(axis=0)
-    phi = np.clip(np.divide(kept, power, out=np.zeros_like(kept), where=power > 0), 0.0, _LONGEST_MEMORY)
+    phi = np.divide(kept, power, out=np.zeros_like(kept), where=power > 0)
+    phi = np.clip(
+        phi + (1 + 3 * phi) / length, 0.0, 1.0
+    )  # a short past makes it look shorter than it is (Kendall)
     ahead = np.arange(1, steps + 1)[:, None]
     expected = mean + cycle[length:] + phi**ahead * rest[-1]
     return np.asarray(np.clip(expected, history.min(axis=0), history.max(axis=0)), dtype=np.float64)
