@@ -147,6 +147,8 @@ def test_the_view_remembers_as_much_as_its_policy_asks():
             loop.step(builders.report(batch, EVEN, [10] * 60))
         assert len(loop.view.history) == min(kept, 4)
         assert LoadView.from_json(loop.view.to_json()) == loop.view
+    old = {name: value for name, value in loop.view.to_json().items() if name != "change"}
+    assert LoadView.from_json(old).history == ()
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,12 @@ from difflib import get_close_matches
 
 from headgate.errors import ConfigError
 from headgate.policies.base import Policy
+from headgate.policies.controller import Rules
 from headgate.policies.flux_hybrid import FluxHybrid
 from headgate.policies.flux_load import FluxLoad
 from headgate.policies.flux_memory import FluxMemory
 from headgate.policies.guard import Guard
+from headgate.policies.horizon import Horizon
 from headgate.policies.lqr import Lqr
 from headgate.policies.mpc import Mpc
 from headgate.policies.rebuild import Rebuild
@@ -21,10 +23,12 @@ __all__ = [
     "FluxLoad",
     "FluxMemory",
     "Guard",
+    "Horizon",
     "Lqr",
     "Mpc",
     "Policy",
     "Rebuild",
+    "Rules",
     "Static",
     "get",
     "names",

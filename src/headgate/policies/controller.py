@@ -1,7 +1,7 @@
 """What controllers of shares have in common: reading the stage, and turning the shares they want into a plan.
 
     u_c = the channel's part of the work       B_c = cost of a row on c * all rows: the seconds that all the work would take there
-    y_c = B_c u_c                              move_c = (state bytes of c / u_c) * seconds per byte: the time of a share of 1
+    y_c = B_c u_c                              move = all state bytes * seconds per byte: the time of a share of 1
 
 Where something needed was not measured, or no shares are within the memory granted, the answer is a refusal by name and the shares stand.
 """
@@ -47,11 +47,11 @@ class Rules:
 
 @dataclass(frozen=True)
 class Reading:
-    """The stage as a controller sees it, one entry for each channel."""
+    """The stage as a controller sees it, one entry for each channel; `move_s` is the time in which all of the state would move."""
 
     shares: Floats
     unit_s: Floats
-    move_s: Floats
+    move_s: float
     upper: Floats
     history: Floats
     """The last batches' `unit_s`, each as measured, for the present work: one row a batch."""
@@ -76,17 +76,15 @@ def read(
     if waits is not None:
         return waits
     shares = shares_of(view, table)
-    held = np.array(view.state_bytes(table), dtype=np.float64)
-    share_bytes = np.divide(held, shares, out=np.full(table.channels, held.sum()), where=shares > 0)
+    all_bytes = float(sum(view.state_bytes(table)))
     byte_s = view.move_ms_per_byte / 1e3 or 1e-6 / UNMEASURED_MB_S
     if bandwidth_mb_s is not None:
         byte_s = 1e-6 / bandwidth_mb_s
-    room = np.array(view.excess_bytes(table))
     upper = np.full(table.channels, 1.0)
-    bounded = np.isfinite(room) & (share_bytes > 0)
-    upper[bounded] = np.clip(shares[bounded] + room[bounded] / share_bytes[bounded], 0.0, 1.0)
+    if all_bytes > 0:
+        upper = np.clip(shares + np.array(view.excess_bytes(table)) / all_bytes, 0.0, 1.0)
     to_s = total / 1e3
-    return Reading(shares, cost_ms * to_s, share_bytes * byte_s, upper, history * to_s)
+    return Reading(shares, cost_ms * to_s, all_bytes * byte_s, upper, history * to_s)
 
 
 def _waits(reports: int, history: Floats, rules: Rules) -> Refusal | None:

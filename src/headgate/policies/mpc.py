@@ -96,7 +96,7 @@ class Mpc:
             return least_time(
                 unit_s, reading.shares, move_s=reading.move_s, horizon=self.horizon, upper=reading.upper
             )
-        weight: Floats | float = reading.move_s**2
+        weight = reading.move_s**2
         if self.weight is not None:
             weight, unit_s = self.weight, unit_s / unit_s.mean()
         return least_imbalance(
