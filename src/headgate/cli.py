@@ -76,6 +76,7 @@ def bench(
     name: Annotated[str | None, typer.Argument(help="Which; without it, the names are listed.")] = None,
     quick: Quick = False,
     repeat: Annotated[int, typer.Option(help="Rounds; the order of the systems alternates.")] = 1,
+    out: Annotated[Path | None, typer.Option(help="Folder for the picture, if the bench draws one.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure headgate beside its native twin, in one run on this machine."""
@@ -88,6 +89,8 @@ def bench(
         return
     with talk.progress(f"bench {name}") as tick:
         report = benches.run(name, quick=quick, repeat=repeat, progress=tick)
+    if out is not None:
+        report.save_picture(out)
     talk.result(report.as_table(), report.as_json())
 
 

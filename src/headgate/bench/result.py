@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
 from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
@@ -91,6 +92,13 @@ class Report:
     quick: bool = False
     shown: RenderableType | None = None
     """The results as the terminal shows them, where a line each would be hard to read."""
+    picture: Figure | None = None
+
+    def save_picture(self, folder: Path) -> None:
+        """Write the picture, if there is one, as `bench-NAME.png`."""
+        if self.picture is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            self.picture.savefig(folder / f"bench-{self.bench}.png", dpi=110)
 
     def as_json(self) -> dict[str, Any]:
         """Plain data, in the shape of DESIGN."""
@@ -137,8 +145,9 @@ class Report:
             samples.add_row(name, _number(statistics.median(values)), " ".join(f"{x:.4g}" for x in values))
         where = ", ".join(f"{name} {value}" for name, value in self.machine.items())
         small = "small sizes: these figures say that it runs, not how fast" if self.quick else ""
+        raw = samples if seen else None
         return Group(
-            *(x for x in (self.shown or results, goals, samples, Text(where, style="dim"), Text(small)) if x)
+            *(x for x in (self.shown or results, goals, raw, Text(where, style="dim"), Text(small)) if x)
         )
 
 

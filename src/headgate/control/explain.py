@@ -18,6 +18,9 @@ REMEDIES = {
     Reason.advise_only: "mode='act' would carry it out",
     Reason.nothing_to_do: "nothing needs to be done",
     Reason.key_too_hot: "use fewer channels, an operator whose keys can be split, or a finer key",
+    Reason.unmeasured: "the present shares stand until every channel reports again; see why it does not",
+    Reason.unsettled: "it is asked again when the channels' speeds have stood still for a batch (settle, gate)",
+    Reason.infeasible: "grant the channels more memory, or add channels",
 }
 _SHOWN = 8
 

@@ -90,7 +90,8 @@ class Loop:
         self.guard = guard
         self.mode = Mode.parse(mode)
         self.table = table
-        self.view = LoadView() if view is None else view
+        view = LoadView() if view is None else view
+        self.view = replace(view, keep=max(view.keep, getattr(policy, "remembers", 0)))
         self._last_batch: BatchId | None = None
         self._last_change: BatchId | None = None
         self._asked: deque[int] = deque(maxlen=1)  # append and pop are atomic: a request is never half seen

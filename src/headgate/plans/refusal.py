@@ -20,6 +20,9 @@ class Reason(StrEnum):
     advise_only = "advise_only"
     nothing_to_do = "nothing_to_do"
     key_too_hot = "key_too_hot"
+    unmeasured = "unmeasured"
+    unsettled = "unsettled"
+    infeasible = "infeasible"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,32 @@ from difflib import get_close_matches
 
 from headgate.errors import ConfigError
 from headgate.policies.base import Policy
+from headgate.policies.controller import Rules
 from headgate.policies.flux_hybrid import FluxHybrid
 from headgate.policies.flux_load import FluxLoad
 from headgate.policies.flux_memory import FluxMemory
 from headgate.policies.guard import Guard
+from headgate.policies.horizon import Horizon
+from headgate.policies.lqr import Lqr
+from headgate.policies.mpc import Mpc
 from headgate.policies.rebuild import Rebuild
 from headgate.policies.static import Static
 
-__all__ = ["FluxHybrid", "FluxLoad", "FluxMemory", "Guard", "Policy", "Rebuild", "Static", "get", "names"]
+__all__ = [
+    "FluxHybrid",
+    "FluxLoad",
+    "FluxMemory",
+    "Guard",
+    "Horizon",
+    "Lqr",
+    "Mpc",
+    "Policy",
+    "Rebuild",
+    "Rules",
+    "Static",
+    "get",
+    "names",
+]
 
 _MAKERS: dict[str, Callable[[], Policy]] = {
     "static": Static,
@@ -22,6 +40,8 @@ _MAKERS: dict[str, Callable[[], Policy]] = {
     "flux-memory": FluxMemory,
     "flux-hybrid": FluxHybrid,
     "rebuild": Rebuild,
+    "mpc": Mpc,
+    "lqr": Lqr,
 }
 
 

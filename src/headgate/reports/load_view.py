@@ -10,6 +10,8 @@ summary (`heavy_keys`). With basis `rows` (Flux's prediction, section 5.3) a bin
 and the cost of a row is the channel's, so slow machines are seen as slow. A handful of rows may show
 a channel to be faster, never slower: that would be its fixed overhead. A channel without rows keeps its cost,
 or else a slow one would be emptied, forgotten, filled and emptied again; one never measured has the mean.
+`silent` are the channels whose last report says nothing about their speed though they had rows, or that sent
+none; `history` has the last `keep` batches' costs, as measured, for policies that look at change.
 With basis `busy` the measured time is the bin's own, wherever it runs: right where bins differ in cost per
 row and channels do not.
 
@@ -65,6 +67,10 @@ class LoadView:
     on_disk: frozenset[Bin] = frozenset()
     backlog_rows: Mapping[Bin, int] = field(default_factory=dict)
     backlog_bytes: Mapping[Bin, int] = field(default_factory=dict)
+    keep: int = 0
+    history: tuple[tuple[float, ...], ...] = ()
+    silent: frozenset[Channel] = frozenset()
+    move_ms_per_byte: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -170,12 +176,19 @@ class LoadView:
                 "backlog_rows": [list(pair) for pair in self.backlog_rows.items()],
                 "backlog_bytes": [list(pair) for pair in self.backlog_bytes.items()],
             },
+            "change": {
+                "keep": self.keep,
+                "history": [list(row) for row in self.history],
+                "silent": sorted(self.silent),
+                "move_ms_per_byte": self.move_ms_per_byte,
+            },
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> LoadView:
-        """Read what `to_json` wrote, now or before there was memory in it."""
-        bins, channels, memory = data["bins"], data["channels"], data.get("memory", {})
+        """Read what `to_json` wrote, now or before there were memory and change in it."""
+        bins, channels = data["bins"], data["channels"]
+        memory, change = data.get("memory", {}), data.get("change", {})
         return cls(
             alpha=data["alpha"],
             shift=data["shift"],
@@ -195,6 +208,10 @@ class LoadView:
             on_disk=frozenset(memory.get("on_disk", [])),
             backlog_rows=dict(memory.get("backlog_rows", [])),
             backlog_bytes=dict(memory.get("backlog_bytes", [])),
+            keep=change.get("keep", 0),
+            history=tuple(tuple(row) for row in change.get("history", [])),
+            silent=frozenset(change.get("silent", [])),
+            move_ms_per_byte=change.get("move_ms_per_byte", 0.0),
         )
 
 
@@ -205,7 +222,7 @@ def fold(view: LoadView, report: BatchReport, table: Table) -> LoadView:
     so the last are taken. Cost: one pass over the bins known and the bins reported.
     """
     if view.basis == "busy":
-        work_seen = {one.bin: float(one.busy_ms) for one in report.bins}
+        work_seen = {one.bin: _finite(one.busy_ms) for one in report.bins}
     else:
         work_seen = {one.bin: float(one.rows) for one in report.bins}
     bytes_seen = {one.bin: int(one.state_bytes) for one in report.bins}
@@ -215,13 +232,15 @@ def fold(view: LoadView, report: BatchReport, table: Table) -> LoadView:
     fresh = view.reports == 0 or _moved(before, work_seen, report.rows) > view.shift
     alpha = 1.0 if fresh else view.alpha
     heavy, hot_keys = _heavy(view, report, table, fresh)
+    seen = _costs_seen(report, table.channels)
+    costs = _costs(view, report, seen)
     return replace(
         view,
         reports=view.reports + 1,
         bin_work=_smooth(before, work_seen, bins, alpha),
         bin_bytes={bin: bytes_seen.get(bin, 0) for bin in bins},
         bin_keys={bin: keys_seen.get(bin, 0) for bin in bins},
-        channel_cost_ms=_costs(view, report, table.channels),
+        channel_cost_ms={channel: costs[channel] for channel in sorted(costs) if channel < table.channels},
         hot_keys=hot_keys,
         heavy=heavy,
         utilization=_utilization(view, report, table, alpha),
@@ -234,6 +253,9 @@ def fold(view: LoadView, report: BatchReport, table: Table) -> LoadView:
         on_disk=frozenset(one.bin for one in report.bins if one.on_disk),
         backlog_rows={one.bin: int(one.backlog_rows) for one in report.bins if one.backlog_rows},
         backlog_bytes={one.bin: int(one.backlog_bytes) for one in report.bins if one.backlog_bytes},
+        history=_history(view, seen, costs, table.channels),
+        silent=_silent(report, seen, table),
+        move_ms_per_byte=_move_cost(view, report, table),
     ).under(table)
 
 
@@ -281,7 +303,7 @@ def _by_hash(pinned: Mapping[Bin, int]) -> dict[int, tuple[Bin, ...]]:
 def _utilization(view: LoadView, report: BatchReport, table: Table, alpha: float) -> dict[Channel, float]:
     if report.table_version != table.version or report.wall_ms <= 0:
         return {}
-    seen = {one.channel: float(one.busy_ms) / float(report.wall_ms) for one in report.channels}
+    seen = {one.channel: _finite(one.busy_ms) / float(report.wall_ms) for one in report.channels}
     return {
         channel: (1 - alpha) * view.utilization.get(channel, share) + alpha * share
         for channel, share in sorted(seen.items())
@@ -289,16 +311,72 @@ def _utilization(view: LoadView, report: BatchReport, table: Table, alpha: float
     }
 
 
-def _costs(view: LoadView, report: BatchReport, channels: int) -> dict[Channel, float]:
-    costs = {channel: cost for channel, cost in view.channel_cost_ms.items() if channel < channels}
+def _costs_seen(report: BatchReport, channels: int) -> dict[Channel, float]:
+    """The ms of a row on each channel that measured one.
+
+    Reading the state of a bin that moved here happens once and says nothing about the speed, unless bins take turns on disk.
+    """
+    seen = {}
+    for one in report.channels:
+        working = one.busy_ms - (0.0 if one.disk_bytes else one.read_ms)
+        if one.channel < channels and one.rows > 0 and 0 < working < math.inf:
+            seen[one.channel] = float(working) / int(one.rows)
+    return seen
+
+
+def _costs(view: LoadView, report: BatchReport, seen: Mapping[Channel, float]) -> dict[Channel, float]:
+    costs = dict(view.channel_cost_ms)
     few = _HANDFUL * sum(one.rows for one in report.channels) / max(len(report.channels), 1)
     for one in report.channels:
-        if one.rows <= 0 or one.busy_ms <= 0 or one.channel >= channels:
-            continue
-        seen, known = float(one.busy_ms) / int(one.rows), costs.get(one.channel)
-        if one.rows >= few or (known is not None and seen < known):
-            costs[one.channel] = seen if known is None else (1 - view.alpha) * known + view.alpha * seen
-    return {channel: costs[channel] for channel in sorted(costs)}
+        now, known = seen.get(one.channel), costs.get(one.channel)
+        if now is not None and (one.rows >= few or (known is not None and now < known)):
+            costs[one.channel] = now if known is None else (1 - view.alpha) * known + view.alpha * now
+    return costs
+
+
+def _silent(report: BatchReport, seen: Mapping[Channel, float], table: Table) -> frozenset[Channel]:
+    """Channels without a measurement that should have one. A channel without rows has nothing to measure."""
+    came = {table.channel_of[one.bin] for one in report.bins if one.rows > 0 and one.bin in table.channel_of}
+    sent = {one.channel for one in report.channels}
+    missing = set(range(table.channels)) - sent
+    if report.table_version == table.version:  # else the rows may have gone elsewhere
+        missing |= came - seen.keys()
+    return frozenset(missing)
+
+
+def _history(
+    view: LoadView, seen: Mapping[Channel, float], costs: Mapping[Channel, float], channels: int
+) -> tuple[tuple[float, ...], ...]:
+    """The last costs as measured; of a channel that measured none, what is known of it."""
+    if view.keep < 1:
+        return ()
+    mean = sum(costs.values()) / len(costs) if costs else 1.0
+    row = tuple(seen.get(channel, costs.get(channel, mean)) for channel in range(channels))
+    before = view.history if view.history and len(view.history[0]) == channels else ()
+    return (*before, row)[-view.keep :]
+
+
+def _move_cost(view: LoadView, report: BatchReport, table: Table) -> float:
+    """The ms that reading a byte of moved state takes, smoothed; 0 until a move was measured."""
+    bins = [0] * table.channels
+    for one in report.bins:
+        channel = table.channel_of.get(one.bin)
+        if channel is not None and one.state_bytes > 0:
+            bins[channel] += 1
+    spent = size = 0.0
+    for told in report.channels:
+        if told.channel < table.channels and told.rebuilt_bins > 0 and 0 < told.read_ms < math.inf:
+            spent += told.read_ms
+            size += told.rebuilt_bins * told.state_bytes / max(bins[told.channel], 1)
+    if spent <= 0 or size <= 0:
+        return view.move_ms_per_byte
+    known = view.move_ms_per_byte or spent / size
+    return (1 - view.alpha) * known + view.alpha * spent / size
+
+
+def _finite(measured: float) -> float:
+    """What was measured; a smoothed value would never recover from anything else."""
+    return float(measured) if math.isfinite(measured) else 0.0
 
 
 def _smooth(

@@ -1,0 +1,153 @@
+"""What controllers of shares have in common: reading the stage, and turning the shares they want into a plan.
+
+    u_c = the channel's part of the work       B_c = cost of a row on c * all rows: the seconds that all the work would take there
+    y_c = B_c u_c                              move = all state bytes * seconds per byte: the time of a share of 1
+
+Where something needed was not measured, or no shares are within the memory granted, the answer is a refusal by name and the shares stand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headgate.errors import ConfigError
+from headgate.plans.plan import Plan
+from headgate.plans.refusal import Reason, Refusal
+from headgate.policies.base import bytes_moved
+from headgate.policies.horizon import Floats
+from headgate.policies.shares import departs, moves_to, shares_of
+from headgate.reports.load_view import LoadView
+from headgate.routing.table import Table
+
+UNMEASURED_MB_S = 100.0
+"""What a move is expected to reach before the first one was measured."""
+
+_LEAST_GAIN = 1e-6  # a plan must beat rounding errors
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When a controller acts: Yfoulis and Gounaris, section V.
+
+    `deadband`: some share must be planned to change by this part of itself. `gate`: no action while a channel's cost changed by more than
+    this part from one batch to the next; None: no gate. `settle`: reports before the first action.
+    """
+
+    deadband: float = 0.05
+    gate: float | None = None
+    settle: int = 2
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if not 0 <= self.deadband < 1 or self.settle < 1 or (self.gate is not None and not self.gate > 0):
+            raise ConfigError(f"{self} is out of range: 0 <= deadband < 1, settle >= 1, gate > 0 or None")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The stage as a controller sees it, one entry for each channel; `move_s` is the time in which all of the state would move."""
+
+    shares: Floats
+    unit_s: Floats
+    move_s: float
+    upper: Floats
+    history: Floats
+    """The last batches' `unit_s`, each as measured, for the present work: one row a batch."""
+
+
+def read(
+    view: LoadView, table: Table, rules: Rules, *, bandwidth_mb_s: float | None = None
+) -> Reading | Refusal | None:
+    """What there is to decide on; None where there is nothing to balance, or the named reason why not."""
+    total = sum(view.bin_work.get(bin, 0.0) for bin in table.bins)
+    if table.channels < 2 or total <= 0:
+        return None
+    if view.silent:
+        silent = ", ".join(str(channel) for channel in sorted(view.silent))
+        return Refusal(Reason.unmeasured, f"no speed was measured in the last batch on channel {silent}")
+    cost_ms = np.array([view.row_cost_ms(channel) for channel in range(table.channels)])
+    if not (np.isfinite(cost_ms) & (cost_ms > 0)).all():
+        bad = int(np.flatnonzero(~(np.isfinite(cost_ms) & (cost_ms > 0)))[0])
+        return Refusal(Reason.unmeasured, f"a row on channel {bad} is said to take {cost_ms[bad]} ms")
+    history = np.array(view.history, dtype=np.float64).reshape(len(view.history), table.channels)
+    waits = _waits(view.reports, history, rules)
+    if waits is not None:
+        return waits
+    shares = shares_of(view, table)
+    all_bytes = float(sum(view.state_bytes(table)))
+    byte_s = view.move_ms_per_byte / 1e3 or 1e-6 / UNMEASURED_MB_S
+    if bandwidth_mb_s is not None:
+        byte_s = 1e-6 / bandwidth_mb_s
+    upper = np.full(table.channels, 1.0)
+    if all_bytes > 0:
+        upper = np.clip(shares + np.array(view.excess_bytes(table)) / all_bytes, 0.0, 1.0)
+    to_s = total / 1e3
+    return Reading(shares, cost_ms * to_s, all_bytes * byte_s, upper, history * to_s)
+
+
+def _waits(reports: int, history: Floats, rules: Rules) -> Refusal | None:
+    if reports < rules.settle:
+        return Refusal(Reason.unsettled, f"{reports} of {rules.settle} reports are in")
+    if rules.gate is None or len(history) < 2:
+        return None
+    change = np.abs(history[-1] / history[-2] - 1)
+    worst = int(change.argmax())
+    if change[worst] <= rules.gate:
+        return None
+    return Refusal(
+        Reason.unsettled,
+        f"the cost of a row on channel {worst} changed by {change[worst]:.1%} in one batch, the gate is {rules.gate:.1%}",
+    )
+
+
+def plan_to(
+    planned: Floats | None,
+    unit_s: Floats,
+    reading: Reading,
+    view: LoadView,
+    table: Table,
+    rules: Rules,
+    *,
+    policy: str,
+) -> Plan | Refusal | None:
+    """The plan that brings the shares near the first row; None within the deadband or when the busiest channel would not gain.
+
+    `unit_s` is `Reading.unit_s` as it is expected to be, or a row of it for each coming batch; the gain is about the next. The
+    deadband looks at the last row of `planned`, where the shares are going: small steps may lead far. Without shares to go
+    to there are none within the bounds: a refusal.
+    """
+    if planned is None:
+        most = float(reading.upper.sum())
+        if most < 1:
+            return Refusal(
+                Reason.infeasible, f"the memory granted to the channels holds {most:.1%} of the work's state"
+            )
+        spread = float(reading.unit_s.max() / reading.unit_s.min())
+        return Refusal(Reason.infeasible, f"no shares were found for channels that differ {spread:.3g}-fold")
+    if not departs(planned[-1], reading.shares, rules.deadband):
+        return None
+    target = np.round(planned[0], 6)  # the solver's last digits are not the same on every machine
+    moves = moves_to(target, view, table, room=view.excess_bytes(table))
+    after = reading.shares.copy()
+    total = sum(view.bin_work.get(bin, 0.0) for bin in table.bins)
+    for move in moves:
+        part = view.bin_work.get(move.bin, 0.0) / total
+        after[move.source] -= part
+        after[move.target] += part
+    soon_s = np.atleast_2d(unit_s)[0]
+    times = soon_s * reading.shares
+    gain = 1 - float((soon_s * after).max() / times.max())
+    if not moves or not gain > _LEAST_GAIN:
+        return None
+    busiest = int(times.argmax())
+    return Plan(
+        policy=policy,
+        from_version=table.version,
+        moves=moves,
+        gain=gain,
+        cost=float(bytes_moved(view, moves)),
+        reason=f"channel {busiest} takes {times[busiest] / times.mean():.2f} times the mean time; its share goes "
+        f"from {reading.shares[busiest]:.3f} towards {target[busiest]:.3f}",
+    )

@@ -1,0 +1,212 @@
+"""Shares over a horizon: the optimisation inside the MPC controller (Yfoulis and Gounaris, section IV).
+
+    time of channel j at step i     y_ij = b_ij u_sj + o_j          s = min(i, control), o: what the model misses
+    quadratic, the paper's Eq. 2    sum_i |y_i - mean(y_i)|^2  +  sum_s |u_s - u_(s-1)|^2 weighed by R
+    linear, the paper's Eq. 1       sum_i max_j(y_ij + move_j |u_sj - u_(s-1)j|), all in seconds, no weights
+    both                            every u_s sums to 1, 0 <= u_s <= upper
+
+The paper's misprints are read as: the mean is subtracted exactly (its W is wrong for P > 2), there are `control`
+changes and the first of them is now, and the prediction starts from what was measured, so that a bias is
+counted once. Subtracting the mean would make the problem dense; with the mean m_i of every step as a variable,
+sum_j (y_ij - m_i)^2 is least exactly where m_i is the mean, and the problem stays sparse: 2 ms for 128 channels.
+
+Not here: where b, R and the cost of a move come from (`mpc`), and how shares become moves of bins (`shares`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import piqp
+from scipy import sparse
+
+from headgate.errors import ConfigError
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+TIDY = 0.05
+"""The part of a move's time that counts even where it hides behind a slower channel: bytes are never free."""
+
+_FREE = np.inf
+_LEAST_WEIGHT = 1e-9  # over the squared mean time: below it the solver has nothing to hold on to
+_DEAREST = 1e3  # mean times for moving everything: nothing moves long before that
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """How far to look: `control` steps in which shares may change, `prediction` steps whose times count.
+
+    Shares cannot change after the last predicted step, so `control` is at most `prediction`.
+    """
+
+    control: int = 5
+    prediction: int = 10
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if not 1 <= self.control <= self.prediction:
+            raise ConfigError(
+                f"control={self.control} and prediction={self.prediction}: 1 <= control <= prediction is needed"
+            )
+
+
+DEFAULT = Horizon()
+
+
+def least_imbalance(
+    unit_s: Floats,
+    shares: Floats,
+    *,
+    weight: Floats | float,
+    horizon: Horizon = DEFAULT,
+    offset_s: Floats | float = 0.0,
+    upper: Floats | float = 1.0,
+) -> Floats | None:
+    """The planned shares, one row for each control step, that weigh imbalance against change (quadratic).
+
+    `unit_s` is the time that each channel needs for the whole workload (B of the paper), now or by predicted step; `weight`
+    is the diagonal of R in seconds squared. None when no shares are within `upper`.
+
+    >>> plan = least_imbalance(np.array([1.0, 2.0, 4.0]), np.full(3, 1 / 3), weight=5.0)
+    >>> [round(float(change), 4) for change in plan[0] - 1 / 3]
+    [0.1274, 0.0045, -0.1319]
+    """
+    b, offset, scale = _scaled(unit_s, offset_s, horizon)
+    r = np.maximum(np.broadcast_to(weight, shares.shape) / scale**2, _LEAST_WEIGHT)
+    steps, size = horizon.prediction, len(shares)
+    stage = _stage(horizon)
+    blocks = np.arange(horizon.control * size).reshape(horizon.control, size)
+    means = horizon.control * size + np.arange(steps)
+    squares = np.zeros((horizon.control, size))
+    np.add.at(squares, stage, b**2)
+    squares += r
+    squares[:-1] += r
+    cross = np.broadcast_to(-r, (horizon.control - 1, size))
+    linear = np.zeros((horizon.control, size))
+    np.add.at(linear, stage, b * offset)
+    linear[0] -= r * shares
+    at = blocks[stage]
+    mean_of = np.broadcast_to(means[:, None], at.shape)
+    hessian = _matrix(
+        [
+            (blocks, blocks, squares),
+            (blocks[1:], blocks[:-1], cross),
+            (blocks[:-1], blocks[1:], cross),
+            (at, mean_of, -b),
+            (mean_of, at, -b),
+            (means, means, np.full(steps, float(size))),
+        ],
+        (len(means) + blocks.size, len(means) + blocks.size),
+    )
+    cost = np.concatenate([linear.ravel(), np.full(steps, -offset.sum())])
+    return _solved(hessian, cost, horizon, size, upper)
+
+
+def least_time(
+    unit_s: Floats,
+    shares: Floats,
+    *,
+    move_s: Floats | float,
+    horizon: Horizon = DEFAULT,
+    offset_s: Floats | float = 0.0,
+    upper: Floats | float = 1.0,
+    tidy: float = TIDY,
+) -> Floats | None:
+    """The planned shares, one row for each control step, that finish the horizon soonest, moves included (linear).
+
+    `move_s` is the time in which a channel gives or takes a share of 1. Nothing moves unless it pays within the horizon, and
+    a part may follow later, when it hides behind a slower channel. None when no shares are within `upper`.
+    """
+    b, offset, scale = _scaled(unit_s, offset_s, horizon)
+    move = np.minimum(np.broadcast_to(move_s, shares.shape) / scale, _DEAREST)
+    steps, size, control = horizon.prediction, len(shares), horizon.control
+    blocks = np.arange(control * size).reshape(control, size)
+    moved = blocks + blocks.size
+    times = 2 * blocks.size + np.arange(steps)
+    variables = 2 * blocks.size + steps
+    rows = np.arange(steps * size).reshape(steps, size)
+    up = rows.size + blocks
+    down = up + blocks.size
+    ones = np.ones(blocks.shape)
+    each = np.broadcast_to(move, blocks.shape)
+    limits = _matrix(
+        [
+            (rows, blocks[_stage(horizon)], b),
+            (rows[:control], moved, each),
+            (rows, np.broadcast_to(times[:, None], rows.shape), np.full(rows.shape, -1.0)),
+            (up, blocks, ones),
+            (up[1:], blocks[:-1], -ones[1:]),
+            (up, moved, -ones),
+            (down, blocks, -ones),
+            (down[1:], blocks[:-1], ones[1:]),
+            (down, moved, -ones),
+        ],
+        (rows.size + 2 * blocks.size, variables),
+    )
+    bound = np.concatenate([np.tile(-offset, steps), np.zeros(2 * blocks.size)])
+    bound[up[0]] = shares
+    bound[down[0]] = -shares
+    cost = np.concatenate([np.zeros(blocks.size), tidy * each.ravel(), np.ones(steps)])
+    hessian = sparse.csc_matrix((variables, variables))
+    return _solved(hessian, cost, horizon, size, upper, limits=limits, bound=bound)
+
+
+def _scaled(unit_s: Floats, offset_s: Floats | float, horizon: Horizon) -> tuple[Floats, Floats, float]:
+    """Times over their mean, one row for each predicted step (a vector stands still, a matrix is a forecast), and that mean."""
+    size = unit_s.shape[-1]
+    scale = float(unit_s.mean())
+    unit = np.broadcast_to(unit_s / scale, (horizon.prediction, size))
+    return unit, np.broadcast_to(offset_s, (size,)) / scale, scale
+
+
+def _stage(horizon: Horizon) -> npt.NDArray[np.int64]:
+    """The control step whose shares hold in each predicted step."""
+    return np.minimum(np.arange(horizon.prediction), horizon.control - 1)
+
+
+def _matrix(parts: list[tuple[Any, Any, Any]], shape: tuple[int, int]) -> Any:
+    """A sparse matrix from rows, columns and values."""
+    rows, columns, values = (np.concatenate([np.ravel(part[k]) for part in parts]) for k in range(3))
+    return sparse.csc_matrix((values, (rows, columns)), shape=shape)
+
+
+def _solved(
+    hessian: Any,
+    cost: Floats,
+    horizon: Horizon,
+    size: int,
+    upper: Floats | float,
+    *,
+    limits: Any = None,
+    bound: Floats | None = None,
+) -> Floats | None:
+    """The shares of the solution: those variables come first, and every control step of them sums to 1."""
+    most = np.minimum(np.broadcast_to(upper, (size,)), 1.0)
+    if not (most >= 0).all() or most.sum() < 1:
+        return None
+    number = horizon.control * size
+    blocks = np.arange(number).reshape(horizon.control, size)
+    total = _matrix(
+        [(np.repeat(np.arange(horizon.control), size), blocks, np.ones(number))],
+        (horizon.control, len(cost)),
+    )
+    low, high = np.full(len(cost), -_FREE), np.full(len(cost), _FREE)
+    low[:number], high[:number] = 0.0, np.tile(most, horizon.control)
+    solver = piqp.SparseSolver()
+    solver.setup(
+        hessian,
+        cost,
+        A=total,
+        b=np.ones(horizon.control),
+        G=limits,
+        h_u=bound,
+        x_l=low,
+        x_u=high,
+    )
+    if solver.solve() != piqp.PIQP_SOLVED:
+        return None
+    found = np.clip(solver.result.x[:number].reshape(horizon.control, size), 0.0, most)
+    return np.asarray(found / found.sum(axis=1, keepdims=True), dtype=np.float64)

@@ -1,0 +1,121 @@
+"""From shares to moves: which bins carry the channels to the shares that a controller asks for.
+
+    deficit(c) = target(c) - sum of the weights of c's bins        weight: a bin's part of all work
+
+The channel with most too much gives to the one with most too little, a bin at a time. Among the donor's bins it
+is the one that takes most of the two channels' deficits away for each byte of its state; then the one that takes
+most away; then the lowest id. A bin that the receiver has no room for stays. When no bin helps, the next pair is tried.
+
+Law: every move makes sum |deficit| strictly smaller, and a bin moves once. When it ends, no bin with room
+helps any pair, so for the pair (d, r): target(r) lacks, and d has too much, together at most the lightest bin of d that
+has work. Bins must be many more than channels; a target below a bin's weight cannot be met.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from headgate.compiled import compiled
+from headgate.policies.horizon import Floats
+from headgate.policies.pairing import STRICTLY
+from headgate.reports.load_view import LoadView
+from headgate.routing.table import Move, Table
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+
+def shares_of(view: LoadView, table: Table) -> Floats:
+    """The part of the work that each channel has under a table; equal parts where there is no work."""
+    shares = np.zeros(table.channels)
+    for bin, channel in table.items():
+        shares[channel] += view.bin_work.get(bin, 0.0)
+    total = shares.sum()
+    return shares / total if total > 0 else np.full(table.channels, 1 / table.channels)
+
+
+def departs(target: Floats, current: Floats, deadband: float) -> bool:
+    """Whether some share changes by at least this part of itself; any increase from nothing counts.
+
+    >>> departs(np.array([0.524, 0.476]), np.array([0.5, 0.5]), 0.05)
+    False
+    >>> departs(np.array([0.53, 0.47]), np.array([0.5, 0.5]), 0.05)
+    True
+    """
+    change = np.abs(target - current)
+    return bool((change[change > 0] >= deadband * current[change > 0]).any())
+
+
+def moves_to(
+    target: Floats, view: LoadView, table: Table, *, room: list[float] | None = None
+) -> tuple[Move, ...]:
+    """The moves that bring the shares near the target, best first. `room` is each channel's free memory in bytes.
+
+    Cost: for each move one pass over the bins, compiled.
+    """
+    place = np.array(table.assignment, dtype=np.int64)
+    work = np.array([view.bin_work.get(bin, 0.0) for bin in table.bins], dtype=np.float64)
+    sizes = np.array([view.bin_bytes.get(bin, 0) for bin in table.bins], dtype=np.float64)
+    free = np.full(table.channels, np.inf) if room is None else np.array(room, dtype=np.float64)
+    weights = work / (work.sum() or 1.0)
+    may_move = weights > 0
+    may_move[_pieces(table)] = False
+    chosen, targets = _greedy(weights, sizes, place, may_move, target - shares_of(view, table), free)
+    bins = table.bins
+    return tuple(
+        Move(bins[at], table.assignment[at], channel)
+        for at, channel in zip(chosen.tolist(), targets.tolist(), strict=True)
+    )
+
+
+def _pieces(table: Table) -> list[int]:
+    """Where in the table the pieces of split keys are: they stay, lest they meet."""
+    pieces = {pin.bin for pins in table.splits.values() for pin in pins}
+    return [at for at, bin in enumerate(table.bins) if bin in pieces] if pieces else []
+
+
+@compiled
+def _greedy(
+    weights: Floats, sizes: Floats, place: Ints, may_move: Bools, deficit: Floats, room: Floats
+) -> tuple[Ints, Ints]:
+    """The bins in the order of their moves, by their place in the table, and where they go."""
+    chosen = np.empty(len(weights), np.int64)
+    targets = np.empty(len(weights), np.int64)
+    moves = 0
+    found = True
+    while found:
+        found = False
+        order = np.argsort(deficit, kind="mergesort")
+        for donor in order:
+            surplus = -deficit[donor]
+            if found or surplus <= 0:
+                break
+            for receiver in order[::-1]:
+                lack = deficit[receiver]
+                if lack <= 0:
+                    break
+                best, best_rate, best_relief = -1, 0.0, 0.0
+                for at in range(len(weights)):
+                    weight = weights[at]
+                    if place[at] != donor or not may_move[at] or sizes[at] > room[receiver]:
+                        continue
+                    if weight >= (surplus + lack) * STRICTLY:
+                        continue
+                    relief = surplus + lack - abs(surplus - weight) - abs(lack - weight)
+                    rate = relief / max(sizes[at], 1.0)
+                    if rate > best_rate or (rate == best_rate and relief > best_relief):
+                        best, best_rate, best_relief = at, rate, relief
+                if best >= 0:
+                    deficit[donor] += weights[best]
+                    deficit[receiver] -= weights[best]
+                    room[donor] += sizes[best]
+                    room[receiver] -= sizes[best]
+                    may_move[best] = False
+                    chosen[moves], targets[moves] = best, receiver
+                    moves += 1
+                    found = True
+                    break
+    return chosen[:moves], targets[:moves]
