@@ -207,3 +207,17 @@ def test_bad_settings_are_refused_by_name(make_stage: Any, options: dict[str, An
 def test_without_a_budget_there_is_none_to_change(make_stage: Any) -> None:
     with pytest.raises(errors.ConfigError, match="no memory budget to change"):
         make_stage(HISTORY).grant("1MB")
+
+
+@pytest.mark.parametrize("policy", ["flux-load", "mpc", "lqr"])
+def test_a_slow_channel_gets_less_and_the_answer_stays(
+    policy: str, make_stage: Any, feed: Any, plain: Any
+) -> None:
+    pace = {0: 2000.0, 1: 500.0, 2: 500.0}
+    stage = make_stage(
+        HISTORY, policy=policy, pace_us=pace, guard=Guard(min_gain=0, cool_down_batches=0), bins=64
+    )
+    feed(stage, rows_of(8))
+    first, last = (stage.journal()[at].report for at in (0, -1))
+    assert last.channels[0].rows < 0.75 * first.channels[0].rows
+    assert answers(stage) == plain
