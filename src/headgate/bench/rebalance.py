@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 SLOW = 0.43
 K = 10
-PAPER = FluxLoad(1.2, rounds=1, settle=1.2, choice="first", receiver=0.9)
+PAPER = FluxLoad(1.2, rounds=4, settle=1.2, choice="first", receiver=0.9)  # its rounds last ms, not a batch
 FREE = Guard(min_gain=0, cool_down_batches=0)
 
 
