@@ -86,8 +86,8 @@ def test_the_build_side_is_refreshed_by_rows(make_stage: Any, feed: Any, spark: 
     stage.refresh(rows((2, "more")), mode="append")
     feed(stage, [probe], start=1)
     assert names(1) == [(1, "new"), (2, "c"), (2, "more"), (3, "d")]
-    stage.refresh(rows((2, "")), mode="delete")
     stage = make_stage(hg.HashJoin(build=rows((9, "not loaded again")), on="id"), sink=stage.sink)
+    stage.refresh(rows((2, "")), mode="delete")
     feed(stage, [[*probe, (9, 0)]], start=2)
     assert names(2) == [(1, "new"), (3, "d")]
     assert not list((Path(stage.store.path()) / "refresh").iterdir())

@@ -44,7 +44,7 @@ class Checkpoint:
         self.identity = self._claim(identity, adopt)
         self.stage = str(self.identity["stage"])
         store.make("commits", "state", "backlog", "output", "journal")
-        self.last = self._latest()
+        self.last = latest(store)
         self._swept = False
         if self.last is not None:
             self._mend_journal(self.last)
@@ -78,13 +78,6 @@ class Checkpoint:
                     f"{json.dumps(value)}; put it back as it was, or give the changed stage a checkpoint of its own"
                 )
         return dict(found)
-
-    def _latest(self) -> Manifest | None:
-        names = [n for n in self.store.names("commits") if n.endswith(".json")]
-        if not names:
-            return None
-        name = f"commits/{names[-1]}"
-        return Manifest.decode(self.store.read(name), self.store.path(name))
 
     def commit(self, manifest: Manifest) -> None:
         """The atomic step. After it returns, the batch is done for ever."""
@@ -150,6 +143,15 @@ class Checkpoint:
         """All lines of the journal, oldest first."""
         names = [f"journal/{n}" for n in self.store.names("journal")]
         return [line for n in names for line in self.store.read(n).decode().splitlines() if line]
+
+
+def latest(store: Store) -> Manifest | None:
+    """What is committed last in a checkpoint, whoever it belongs to."""
+    names = [n for n in store.names("commits") if n.endswith(".json")]
+    if not names:
+        return None
+    name = f"commits/{names[-1]}"
+    return Manifest.decode(store.read(name), store.path(name))
 
 
 def _checksum(identity: dict[str, Any]) -> str:

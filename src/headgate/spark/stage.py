@@ -44,7 +44,7 @@ from headgate.routing.table import Table
 from headgate.spark import build_side, sinks, split_keys
 from headgate.spark.anchor import Anchor
 from headgate.spark.channel_task import REPORT, ChannelTask
-from headgate.spark.checkpoint import Checkpoint, starts_journal
+from headgate.spark.checkpoint import Checkpoint, latest, starts_journal
 from headgate.spark.exchange import Exchange, routed_schema
 from headgate.spark.flow_control import Flow, FlowControl
 from headgate.spark.manifest import Manifest
@@ -182,10 +182,9 @@ class Stage:
         if not isinstance(self.operator, HashJoin):
             raise ConfigError(f"{self.operator!r} has no build side to refresh")
         with self._lock:
-            last = self._bound.checkpoint.last if self._bound else None
-            build_side.save(
-                self.store, self.operator, rows, mode, self.key, (last.refreshed or 0) if last else 0
-            )
+            last = latest(self.store)
+            taken = 0 if last is None or last.refreshed is None else last.refreshed
+            build_side.save(self.store, self.operator, rows, mode, self.key, taken)
 
     def explain(self) -> str:
         """Why the last plan was made, or refused."""
