@@ -1,7 +1,8 @@
 """Controllers on one modelled stage: static, Flux's load policy, LQR, MPC, and an oracle that knows the loads to come.
 
-Loads: Poisson, cyclic Poisson, a step and a drift, on one, half and all of 3 to 128 channels. The LQR has the weight that is best in
-each row; `mpc squares` is the paper's cost with R from what a move takes. Response time is the sum of the batches' times, moves included. No Spark: `bench rebalance` has that.
+Loads: Poisson, cyclic Poisson, a step and a drift, on one, half and all of 3 to 128 channels. The LQR has the weight that is
+best in each row; `mpc squares` is the paper's cost with R from what a move takes. Response time is the sum of the batches'
+times, moves included. No Spark: `bench rebalance` has that.
 """
 
 from __future__ import annotations
