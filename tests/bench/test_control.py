@@ -76,7 +76,7 @@ def test_the_report_has_every_policy_every_goal_and_a_picture(small, tmp_path):
     data = json.loads(json.dumps(report.as_json(), allow_nan=False))
     names = {one["name"] for one in data["results"]}
     assert "cyclic 3/s, 1 of 3: mpc forecast, moved" in names
-    assert len(data["results"]) == 8 * (1 + 4 * 4 + 3)
+    assert len(data["results"]) == 8 * (1 + 5 * 4 + 3)
     assert [goal["goal"] for goal in data["goals"]] == [">= 0.1", "<= 1.02x", "<= 1.15x", "<= 2 ms"]
     report.save_picture(tmp_path / "pictures")
     assert (tmp_path / "pictures" / "bench-control.png").stat().st_size > 10_000

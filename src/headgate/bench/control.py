@@ -1,7 +1,8 @@
 """Controllers on one modelled stage: static, Flux's load policy, LQR, MPC, and an oracle that knows the loads to come.
 
-Loads: Poisson, cyclic Poisson, a step and a drift, on one, half and all of 3 to 128 channels. The LQR has the weight that is best in
-each row. Response time is the sum of the batches' times, moves included. No Spark: `bench rebalance` has that.
+Loads: Poisson, cyclic Poisson, a step and a drift, on one, half and all of 3 to 128 channels. The LQR has the weight that is
+best in each row; `mpc squares` is the paper's cost with R from what a move takes. Response time is the sum of the batches'
+times, moves included. No Spark: `bench rebalance` has that.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ POLICIES: Mapping[str, Policy] = {
     "static": Static(),
     "flux-load": FluxLoad(),
     **{f"lqr {weight:g}": Lqr(weight) for weight in WEIGHTS},
+    "mpc squares": Mpc("quadratic"),
     "mpc": Mpc(forecast=False),
     "mpc forecast": Mpc(forecast=True),
 }
@@ -34,10 +36,11 @@ COLOURS = {
     "static": "#8d8d8d",
     "flux-load": "#2a9d8f",
     "lqr": "#c9a227",
+    "mpc squares": "#7b4fa3",
     "mpc": "#2b6cb0",
     "mpc forecast": "#c8553d",
 }
-SHOWN = ("static", "flux-load", "lqr", "mpc", "mpc forecast", "oracle")
+SHOWN = ("static", "flux-load", "lqr", "mpc squares", "mpc", "mpc forecast", "oracle")
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 Every batch has the same rows. A channel takes rows * cost * (1 + jobs) for its part of them, and bytes / bandwidth for
 the state that it gives or takes under a new table; the batch takes as long as its slowest channel. Loads go by batch, so
-that every policy sees the same and the future can be known: the oracle plans shares for the loads that come, 30
-batches ahead, bound to no bins.
+that every policy sees the same and the future can be known: the oracle plans shares for all of it, bound to no bins. Nobody
+can be faster.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ ROW_MS = 0.1
 CHANNEL_ROWS = 1000
 CHANNEL_BYTES = 42_500_000
 BYTES_PER_MS = 125_000
-AHEAD, KEPT = 30, 20
 
 
 @dataclass(frozen=True)
@@ -151,21 +150,17 @@ def drive(setting: Setting, policy: Policy, seed: int) -> Run:
 
 
 def oracle(setting: Setting, seed: int) -> Run:
-    """Shares planned with the loads to come; like every policy it begins with equal ones and acts from the second batch on."""
+    """The shares that are best for the loads of the whole run; as everyone it begins with equal ones and acts from the second batch on."""
     unit_s = setting.slow(seed) * setting.unit_s
-    shares = np.full(setting.channels, 1 / setting.channels)
-    total = float((unit_s[0] * shares).max())
-    moved, adaptations, at = 0.0, 0, 1
-    while at < len(unit_s):
-        ahead = unit_s[at : at + AHEAD]
-        horizon = Horizon(len(ahead), len(ahead))
-        plan = least_time(ahead, shares, move_s=setting.move_s, horizon=horizon, tidy=1e-4)
-        assert plan is not None
-        for now, unit in zip(plan[:KEPT], ahead, strict=False):
-            change = np.abs(now - shares)
-            total += float((unit * now + setting.move_s * change).max())
-            moved += float(change.sum()) / 2
-            adaptations += bool(change.max() > 1e-4)
-            shares = now
-        at += min(KEPT, len(ahead))
-    return Run(total, moved * setting.channels * CHANNEL_BYTES / 1e6, adaptations, ())
+    even = np.full(setting.channels, 1 / setting.channels)
+    horizon = Horizon(len(unit_s) - 1, len(unit_s) - 1)
+    plan = least_time(unit_s[1:], even, move_s=setting.move_s, horizon=horizon, tidy=1e-4)
+    assert plan is not None
+    shares = np.vstack([even, plan])
+    changes = np.abs(np.diff(shares, axis=0, prepend=even[None]))
+    return Run(
+        seconds=float((unit_s * shares + setting.move_s * changes).max(axis=1).sum()),
+        moved_mb=float(changes.sum()) / 2 * setting.channels * CHANNEL_BYTES / 1e6,
+        adaptations=int((changes.max(axis=1) > 1e-4).sum()),
+        planning_ms=(),
+    )

@@ -71,7 +71,8 @@ def read(
     if not (np.isfinite(cost_ms) & (cost_ms > 0)).all():
         bad = int(np.flatnonzero(~(np.isfinite(cost_ms) & (cost_ms > 0)))[0])
         return Refusal(Reason.unmeasured, f"a row on channel {bad} is said to take {cost_ms[bad]} ms")
-    history = np.array(view.history, dtype=np.float64).reshape(len(view.history), table.channels)
+    past = view.history if view.basis == "rows" else ()  # of busy time, a unit costs the same everywhere
+    history = np.array(past, dtype=np.float64).reshape(len(past), table.channels)
     waits = _waits(view.reports, history, rules)
     if waits is not None:
         return waits

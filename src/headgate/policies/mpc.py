@@ -82,7 +82,7 @@ class Mpc:
     def propose(self, view: LoadView, table: Table) -> Plan | Refusal | None:
         """Moves towards the planned shares; None within the deadband, or the named reason why nothing is decided.
 
-        Law: the time of the coming batches, as expected, falls. Cost: 3 ms for 8 channels, 40 ms for 128.
+        Law: the next batch, as expected, ends sooner. Cost: 2 ms for 6 channels, 20 ms for 128.
         """
         reading = read(view, table, self.rules, bandwidth_mb_s=self.bandwidth_mb_s)
         if not isinstance(reading, Reading):

@@ -109,12 +109,15 @@ class Lab:
         control: int = 5,
         prediction: int = 10,
         window: int = 1,
+        gate: float | None = 0.05,
     ) -> list[Outcome]:
         """The paper's controller."""
-        name = f"mpc R={weight:g} Hu={control} Hp={prediction} window={window}"
+        name = f"mpc R={weight:g} Hu={control} Hp={prediction} window={window} gate={gate}"
         horizon = Horizon(control, prediction)
         return self.outcomes(
-            scenario, name, lambda n: MpcAsPrinted(n, weight=weight, horizon=horizon, window=window)
+            scenario,
+            name,
+            lambda n: MpcAsPrinted(n, weight=weight, horizon=horizon, window=window, gate=gate),
         )
 
     def ours(self, scenario: Scenario) -> list[Outcome]:

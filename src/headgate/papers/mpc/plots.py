@@ -29,7 +29,7 @@ def figure_1(lab: Lab) -> Figure:
     figure, axes = new(
         3, "Figure 1: three machines under cyclic Poisson load (MPC of the paper, R=10; over a second)"
     )
-    outcome = lab.mpc(example(lab), weight=10.0)[0]
+    outcome = lab.mpc(example(), weight=10.0, gate=None)[0]
     load = outcome.unit_s * lab.query.tuples_per_s / lab.query.tuples - 1
     for axis, values, label in zip(
         axes,
