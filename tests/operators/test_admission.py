@@ -19,7 +19,11 @@ class Run:
     def __init__(self, waiting, **settings):
         self.done = {}
         self.waiting = waiting
-        self.admission = Admission(self._process, lambda entry: [rows_of(self.waiting[entry][1])], **settings)
+        self.admission = Admission(self._process, self._read, **settings)
+
+    def _read(self, entry):
+        bin, ids = self.waiting[entry]
+        return rows_of(ids), np.full(len(ids), bin, np.int32)
 
     def _process(self, rows, bins):
         for number, bin in zip(rows["id"].to_pylist(), bins.tolist(), strict=True):
@@ -48,7 +52,8 @@ def test_every_row_is_processed_or_left_once_and_in_order(stream, asleep, late_a
     checks = iter([False] * late_after)
     run = Run(waiting, asleep=asleep, late=lambda: next(checks, True), room=room)
     for entry, (bin, _) in enumerate(waiting):
-        run.admission.resume(bin, entry)
+        if bin not in asleep:
+            run.admission.resume(entry)
     for ids, bins in chunks:
         run.admission.add(rows_of(ids), np.array(bins, np.int32))
     left = run.admission.left()
@@ -67,7 +72,7 @@ def test_every_row_is_processed_or_left_once_and_in_order(stream, asleep, late_a
 @pytest.mark.parametrize("room", [0, 1000])
 def test_on_time_nothing_waits(room):
     run = Run([(1, [0])], room=room)
-    run.admission.resume(1, 0)
+    run.admission.resume(0)
     run.admission.add(rows_of([1, 2]), np.array([1, 2], np.int32))
     assert run.done == {1: [0, 1], 2: [2]}
     assert run.admission.left() == {}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -21,16 +22,26 @@ from headgate.state.kernels import sort_by_bin
 
 Entry = TypeVar("Entry")
 Process = Callable[[pa.RecordBatch, NDArray[np.int32]], None]
-Read = Callable[[Entry], list[pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Rows of one bin, of this batch, that queue up."""
+
+    bin: int
+    rows: pa.RecordBatch
 
 
 class Admission(Generic[Entry]):
-    """Rows in; `process` is called with what is done now. An entry stands for rows that waited, and is read only when it is their turn."""
+    """Rows in; `process` is called with what is done now.
+
+    An entry stands for rows that waited, of any bins that are awake, and is read only when it is its turn.
+    """
 
     def __init__(
         self,
         process: Process,
-        read: Callable[[Entry], list[pa.RecordBatch]],
+        read: Callable[[Entry], tuple[pa.RecordBatch, NDArray[np.int32]]],
         *,
         asleep: frozenset[int] = frozenset(),
         late: Callable[[], bool] = lambda: False,
@@ -39,19 +50,17 @@ class Admission(Generic[Entry]):
         self._process, self._read, self._asleep, self._late = process, read, asleep, late
         self._room = room
         self._held = 0
-        self._queue: deque[tuple[int, Entry | pa.RecordBatch]] = deque()
+        self._queue: deque[_Part | Entry] = deque()
         self._sleeping: dict[int, list[pa.RecordBatch]] = {}
         self.taken: list[Entry] = []
         """Entries whose rows were processed."""
 
-    def resume(self, bin: int, entry: Entry) -> None:
-        """Rows of one bin that waited."""
-        if bin in self._asleep:
-            return
+    def resume(self, entry: Entry) -> None:
+        """Rows that waited."""
         if self._waits():
-            self._queue.append((bin, entry))
+            self._queue.append(entry)
         else:
-            self._take(bin, entry)
+            self._take(entry)
 
     def add(self, rows: pa.RecordBatch, bins: NDArray[np.int32]) -> None:
         """Rows of any bins, in order."""
@@ -71,31 +80,30 @@ class Admission(Generic[Entry]):
                 self._process(rows, bins)
             return
         for bin, part in _by_bin(rows, bins, np.ones(len(bins), bool)):
-            self._queue.append((bin, part))
+            self._queue.append(_Part(bin, part))
             self._held += part.nbytes
         while self._held > self._room:
-            bin, oldest = self._queue.popleft()
-            if isinstance(oldest, pa.RecordBatch):
-                self._held -= oldest.nbytes
-                self._process(oldest, np.full(oldest.num_rows, bin, np.int32))
+            oldest = self._queue.popleft()
+            if isinstance(oldest, _Part):
+                self._held -= oldest.rows.nbytes
+                self._process(oldest.rows, np.full(oldest.rows.num_rows, oldest.bin, np.int32))
             else:
-                self._take(bin, oldest)
+                self._take(oldest)
 
     def left(self) -> dict[int, list[pa.RecordBatch]]:
         """The batch's rows that are to wait, by bin, in order. Entries that were not taken wait on."""
         found = {bin: list(parts) for bin, parts in self._sleeping.items()}
-        for bin, item in self._queue:
-            if isinstance(item, pa.RecordBatch):
-                found.setdefault(bin, []).append(item)
+        for item in self._queue:
+            if isinstance(item, _Part):
+                found.setdefault(item.bin, []).append(item.rows)
         return found
 
     def _waits(self) -> bool:
         """Whether the next rows queue up: behind others, or because it is late. Without room nobody is."""
         return bool(self._queue) or (self._room > 0 and self._late())
 
-    def _take(self, bin: int, entry: Entry) -> None:
-        for rows in self._read(entry):
-            self._process(rows, np.full(rows.num_rows, bin, np.int32))
+    def _take(self, entry: Entry) -> None:
+        self._process(*self._read(entry))
         self.taken.append(entry)
 
 

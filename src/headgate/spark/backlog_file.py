@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from headgate.errors import CorruptState
 from headgate.flow.backlog import Waiting
@@ -31,19 +33,26 @@ def write(store: Store, name: str, rows: Mapping[int, list[pa.RecordBatch]]) -> 
     return added
 
 
-def read(store: Store, entry: Waiting, schema: pa.Schema) -> list[pa.RecordBatch]:
-    """The rows of an entry, in order."""
-    _, sections = section_file.contents(store, entry.file, _KIND)
-    for section in sections:
-        if section.labels == (entry.bin, entry.rows):
-            raw = section_file.read(store, entry.file, section, _KIND, f"bin {entry.bin}")
-            with pa.ipc.open_stream(pa.py_buffer(raw)) as reader:
-                if reader.schema != schema:
-                    raise CorruptState(
-                        f"backlog file {store.path(entry.file)} has columns {reader.schema.names}, and the stage sends "
-                        f"{schema.names}; {REMEDY}"
-                    )
-                return list(reader)
-    raise CorruptState(
-        f"backlog file {store.path(entry.file)} holds no {entry.rows} rows of bin {entry.bin}; {REMEDY}"
-    )
+def read(
+    store: Store, entries: Sequence[Waiting], schema: pa.Schema
+) -> tuple[pa.RecordBatch, NDArray[np.int32]]:
+    """The rows of some entries of one file, and the bin of each row; in the order of the entries."""
+    name = entries[0].file
+    where = {section.labels: section for section in section_file.contents(store, name, _KIND)[1]}
+    missing = [one for one in entries if (one.bin, one.rows) not in where]
+    if missing:
+        raise CorruptState(
+            f"backlog file {store.path(name)} holds no {missing[0].rows} rows of bin {missing[0].bin}; {REMEDY}"
+        )
+    wanted = [where[one.bin, one.rows] for one in entries]
+    batches: list[pa.RecordBatch] = []
+    for raw in section_file.read(store, name, wanted, _KIND):
+        with pa.ipc.open_stream(pa.py_buffer(raw)) as reader:
+            if reader.schema != schema:
+                raise CorruptState(
+                    f"backlog file {store.path(name)} has columns {reader.schema.names}, and the stage sends "
+                    f"{schema.names}; {REMEDY}"
+                )
+            batches += reader
+    bins = np.repeat(np.array([one.bin for one in entries], np.int32), [one.rows for one in entries])
+    return pa.concat_batches(batches), bins

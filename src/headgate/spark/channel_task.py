@@ -14,6 +14,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,8 @@ from headgate.state.section import Extract, apply, extract, join_extracts, take
 from headgate.state.table import BinTable
 
 REPORT = "report string"
+Entries = tuple[Waiting, ...]
+"""Rows that wait in one file, taken up together."""
 HOT_KEYS = 64
 """How many of its most frequent keys a channel reports."""
 LOOKS, SMALLEST = 64, 8
@@ -107,9 +110,9 @@ class _Attempt:
                 time.sleep(max(0.0, rows * pace - self._busy()))
 
         share = flow.shares[self.channel]
-        admission = Admission[Waiting](
+        admission = Admission[Entries](
             process,
-            lambda entry: backlog_file.read(task.backlog, entry, task.rows),
+            lambda entries: backlog_file.read(task.backlog, entries, task.rows),
             asleep=flow.asleep & self.mine,
             late=lambda: 1e3 * self._busy() >= share.work_ms,
             room=share.room_bytes,
@@ -141,19 +144,19 @@ class _Attempt:
         """Seconds of work so far: all but waiting for input."""
         return time.perf_counter() - self.started - self.idle
 
-    def _resume(self, admission: Admission[Waiting]) -> None:
+    def _resume(self, admission: Admission[Entries]) -> None:
         """What waited comes first. Rows of bins that were reshaped are looked at again: each belongs to one bin now."""
         task = self.task
-        for entry in task.flow.backlog.of(self.mine - task.reshaped.keys()):
-            admission.resume(entry.bin, entry)
+        awake = self.mine - task.reshaped.keys() - task.flow.asleep
+        for _, entries in groupby(task.flow.backlog.of(awake), key=lambda entry: entry.file):
+            admission.resume(tuple(entries))
         for b in sorted(task.reshaped.keys() & self.mine):
             for source in task.reshaped[b]:
                 for entry in task.flow.backlog.of([source.bin]):
-                    for rows in backlog_file.read(task.backlog, entry, task.rows):
-                        chosen = _chosen(hashes_of(rows, task.operator.key), source)
-                        some = rows.filter(pa.array(chosen))
-                        if some.num_rows:
-                            admission.add(some, np.full(some.num_rows, b, np.int32))
+                    rows, _ = backlog_file.read(task.backlog, [entry], task.rows)
+                    some = rows.filter(pa.array(_chosen(hashes_of(rows, task.operator.key), source)))
+                    if some.num_rows:
+                        admission.add(some, np.full(some.num_rows, b, np.int32))
 
     def _chunks(self, batches: Iterator[pa.RecordBatch], *, whole: bool) -> Iterator[pa.RecordBatch]:
         """Rows as they come; or, where order matters, all of them in the order of the source; in slices, if not `whole`."""
@@ -223,7 +226,7 @@ class _Attempt:
             for _, _, piece in state_file.read(self.task.state, file.name, self.task.operator.layout, {b}):
                 yield piece
 
-    def _write(self, run: ChannelRun, admission: Admission[Waiting]) -> dict[str, Any]:
+    def _write(self, run: ChannelRun, admission: Admission[Entries]) -> dict[str, Any]:
         """Write what changed, what is emitted and what is to wait, and settle the cache on it."""
         task, layout = self.task, self.task.operator.layout
         snapshots = sorted((task.snapshots | task.reshaped.keys()) & self.mine | self.pieces)
@@ -262,7 +265,7 @@ class _Attempt:
             "delta_bytes": sum(p.nbytes for p in touched.values()),
             "output": output,
             "out_rows": out_rows,
-            "taken": Backlog(tuple(admission.taken)).to_json(),
+            "taken": Backlog(tuple(one for entries in admission.taken for one in entries)).to_json(),
             "waiting": Backlog(tuple(waiting)).to_json(),
             "pieces": {str(p.bin): split_keys.packed(p.rows, layout) for p in pieces if p.bin in self.pieces},
             "hot": [hot[0].tolist(), hot[1].tolist(), hot[2]],

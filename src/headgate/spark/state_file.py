@@ -46,7 +46,7 @@ def read(
         bin, snapshot, rows = section.labels
         if wanted is not None and bin not in wanted:
             continue
-        raw = section_file.read(store, name, section, _KIND, f"bin {bin}")
+        (raw,) = section_file.read(store, name, [section], _KIND)
         try:
             piece = decode(np.frombuffer(raw, np.uint8), rows, layout)
         except CorruptState as error:
