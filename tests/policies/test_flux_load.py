@@ -118,7 +118,8 @@ def test_names():
 
 def test_an_unknown_name_lists_the_names_and_the_closest():
     with pytest.raises(
-        ConfigError, match=r"flux-hybrid, flux-load, flux-memory, rebuild, static; did you mean 'flux-load'\?"
+        ConfigError,
+        match=r"flux-hybrid, flux-load, flux-memory, lqr, mpc, rebuild, static; did you mean 'flux-load'\?",
     ):
         policies.get("flux_laod")
     with pytest.raises(ConfigError, match="is no policy"):
