@@ -194,7 +194,9 @@ def picture(rows: Sequence[Row]) -> Figure:
         labels = [f"{row.setting.perturbed} of {row.setting.channels}" for row in mine]
         axis.set_xticks(range(len(mine)), labels, rotation=60, fontsize=7)
         axis.set_ylabel("times the oracle's")
-    axes[0].legend(fontsize=7, frameon=False)
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), fontsize=8, frameon=False, ncols=6, loc="outside lower center"
+    )
     return figure
 
 
