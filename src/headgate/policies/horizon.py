@@ -20,8 +20,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import piqp
-from scipy import sparse
 
 from headgate.errors import ConfigError
 
@@ -150,7 +148,7 @@ def least_time(
     bound[up[0]] = shares
     bound[down[0]] = -shares
     cost = np.concatenate([np.zeros(blocks.size), tidy * each.ravel(), np.ones(steps)])
-    hessian = sparse.csc_matrix((variables, variables))
+    hessian = _matrix([], (variables, variables))
     return _solved(hessian, cost, horizon, size, upper, limits=limits, bound=bound)
 
 
@@ -169,6 +167,10 @@ def _stage(horizon: Horizon) -> npt.NDArray[np.int64]:
 
 def _matrix(parts: list[tuple[Any, Any, Any]], shape: tuple[int, int]) -> Any:
     """A sparse matrix from rows, columns and values."""
+    from scipy import sparse  # here, for a third of a second of every worker's start is this import
+
+    if not parts:
+        return sparse.csc_matrix(shape)
     rows, columns, values = (np.concatenate([np.ravel(part[k]) for part in parts]) for k in range(3))
     return sparse.csc_matrix((values, (rows, columns)), shape=shape)
 
@@ -184,6 +186,8 @@ def _solved(
     bound: Floats | None = None,
 ) -> Floats | None:
     """The shares of the solution: those variables come first, and every control step of them sums to 1."""
+    import piqp
+
     most = np.minimum(np.broadcast_to(upper, (size,)), 1.0)
     if not (most >= 0).all() or most.sum() < 1:
         return None
