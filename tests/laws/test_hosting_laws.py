@@ -68,10 +68,11 @@ class Life(RuleBasedStateMachine):
             assert held <= most * (1 + 1e-6)
         for move in decision.moves:
             assert self.where[move.query] == move.origin
-            before = self.traffic()
+            before, smooth = self.traffic(), self.smoothed()
             self.where[move.query] = move.server
-            assert move.saved_traffic > 0
-            assert before - self.traffic() == pytest.approx(move.saved_traffic)
+            assert move.saved_traffic >= -1e-9
+            assert self.smoothed() < smooth
+            assert before - self.traffic() == pytest.approx(move.saved_traffic, abs=1e-9)
             assert self.load(move.server) <= self.limit() * self.size[move.server] * (1 + 1e-6)
 
     def traffic(self) -> float:
