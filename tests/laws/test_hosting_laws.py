@@ -1,6 +1,7 @@
 """Law 9 and the reference counts: whatever comes, goes, or breaks, the books agree with the queries that are there."""
 
 import math
+from collections import Counter
 
 import hypothesis.strategies as st
 import pytest
@@ -67,15 +68,34 @@ class Life(RuleBasedStateMachine):
             assert held <= most * (1 + 1e-6)
         for move in decision.moves:
             assert self.where[move.query] == move.origin
-            before = self.traffic()
+            before, smooth = self.traffic(), self.smoothed()
             self.where[move.query] = move.server
-            assert move.saved_traffic > 0
-            assert before - self.traffic() == pytest.approx(move.saved_traffic)
+            assert move.saved_traffic >= -1e-9
+            assert self.smoothed() < smooth
+            assert before - self.traffic() == pytest.approx(move.saved_traffic, abs=1e-9)
             assert self.load(move.server) <= self.limit() * self.size[move.server] * (1 + 1e-6)
 
     def traffic(self) -> float:
         rate = dict(zip(SOURCES, RATES, strict=True))
         return sum(rate[s] for s, _ in {(s, j) for q, j in self.where.items() for s in self.reads[q]})
+
+    def smoothed(self) -> float:
+        """Traffic in which the c-th reader of a stream counts c^-3/2."""
+        rate = dict(zip(SOURCES, RATES, strict=True))
+        readers = Counter((s, j) for q, j in self.where.items() for s in self.reads[q])
+        return sum(rate[s] * i**-1.5 for (s, _), c in readers.items() for i in range(1, c + 1))
+
+    def best_gain(self) -> float:
+        """The most by which one move can lower the smoothed traffic, within the limit and without more traffic."""
+        traffic, smooth, best = self.traffic(), self.smoothed(), 0.0
+        for query, home in list(self.where.items()):
+            for j in set(self.size) - {home}:
+                if self.load(j) + self.costs[query] <= self.limit() * self.size[j]:
+                    self.where[query] = j
+                    if self.traffic() <= traffic + 1e-9:
+                        best = max(best, smooth - self.smoothed())
+            self.where[query] = home
+        return best
 
     @rule(sources=source_sets, cost=st.sampled_from([1.0, 1.0, 1.0, 2.5]))
     def arrive(self, sources, cost) -> None:
@@ -126,10 +146,18 @@ class Life(RuleBasedStateMachine):
 
     @rule(moves=st.integers(0, 3))
     def mend(self, moves) -> None:
+        few = len(self.where) <= 6  # the oracle tries every move
         made = self.host.repair(moves)
         assert len(made) <= moves
         for move in made:
+            traffic, smooth = self.traffic(), self.smoothed()
+            best = self.best_gain() if few else None
             self.where[move.query] = move.server
+            assert move.saved_traffic == pytest.approx(traffic - self.traffic(), abs=1e-9)
+            assert move.saved_traffic >= -1e-9
+            assert self.smoothed() < smooth
+            assert best is None or smooth - self.smoothed() == pytest.approx(best, abs=1e-6)
+        assert len(made) == moves or not few or self.best_gain() < 1e-6
 
     @invariant()
     def books_agree_with_the_queries(self) -> None:

@@ -18,17 +18,16 @@ import numpy as np
 from headgate.compiled import compiled, inlined
 from headgate.hosting.balance import SLACK
 from headgate.hosting.books import CAME, COST, FALLBACKS, QUERIES, SERVERS, SIZE, WENT, least_filled
+from headgate.hosting.smooth import reader
 
 LEAST_COST, LEAST_SOURCE, LEAST_QT, ON_RAND, RESERVED, HDRF, FENNEL, MIN_MAX, RARE_FIRST = range(9)
 _SLACK = 1.0 + SLACK
-FRAIL, MANY = 0.4, 8
 
 
 class Frame(NamedTuple):
     """A rule's number and parameter, the balance limits, and for `Reserved` the shares of servers by type.
 
-    After each event ``look`` queries are looked at and at most ``moves`` of them moved; no query has more than ``widest``
-    sources.
+    After each event at most ``moves`` queries are moved, each the best of ``look``; no query has more than ``widest`` sources.
     """
 
     rule: int
@@ -46,8 +45,10 @@ class Frame(NamedTuple):
 
 @inlined
 def per_size(books, frame, cost):
-    """Return the limit of a server of size 1 once a query of this cost is in."""
-    queries, total = books.totals[QUERIES] + 1.0, books.totals[COST] + cost
+    """Return the limit of a server of size 1 once a query of this cost is in; cost 0 asks for the limit as it is."""
+    queries, total = books.totals[QUERIES] + (1.0 if cost > 0.0 else 0.0), books.totals[COST] + cost
+    if queries == 0.0:
+        return frame.capacity
     servers, size = books.totals[SERVERS], books.totals[SIZE]
     few = total / size + frame.absolute * (total / queries) * (servers / size)
     many = (1.0 + frame.relative) * total / size
@@ -65,41 +66,36 @@ def worth(books, frame, s, all_use):
 
 
 @inlined
-def frailty(books, frame):
-    """Return how little a stream that a single query reads can be counted on: FRAIL where as many queries go as come."""
-    return (
-        FRAIL * books.totals[WENT] / books.totals[CAME]
-        if frame.rule == RARE_FIRST and books.totals[WENT] > 0.0
-        else 0.0
-    )
+def doubt(books, frame):
+    """Return how much RareFirst discounts a stream for having few readers: half, and all of it where as many go as come."""
+    if frame.rule != RARE_FIRST:
+        return 0.0
+    return 0.5 + 0.5 * books.totals[WENT] / max(books.totals[CAME], 1.0)
 
 
 @inlined
 def collect(books, frame, kind):
     """Add up, for each server that receives a source of the type, what having it is worth.
 
-    RareFirst counts a stream that c queries read by the chance 1 - frailty^c that it stays.
+    RareFirst discounts a stream by what the query would count as its next reader, times the doubt.
     """
     begin, end = books.type_start[kind], books.type_start[kind + 1]
     all_use = 0.0
     if frame.rule == HDRF:
         for i in range(begin, end):
             all_use += books.use[books.type_source[i]] + 1.0
-    frail = frailty(books, frame)
+    less = doubt(books, frame)
     gain, server, count = books.gain, books.streams.server, books.streams.count
     for i in range(begin, end):
         s = books.type_source[i]
         value = worth(books, frame, s, all_use)
         first = books.streams.start[s]
-        if frail == 0.0:
+        if less == 0.0:
             for at in range(first, first + books.streams.size[s]):
                 gain[server[at]] += value
         else:
             for at in range(first, first + books.streams.size[s]):
-                gone = 1.0
-                for _ in range(min(count[at], MANY)):
-                    gone *= frail
-                gain[server[at]] += value * (1.0 - gone)
+                gain[server[at]] += value * (1.0 - less * reader(count[at] + 1))
 
 
 @inlined

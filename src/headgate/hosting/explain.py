@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from headgate.hosting.balance import SLACK, Balance
 from headgate.hosting.books import CAME, COST, QUERIES, SERVERS, SIZE, WENT, Books
-from headgate.hosting.choose import FRAIL, MANY, Frame
+from headgate.hosting.choose import Frame
 from headgate.hosting.rules import (
     Fennel,
     Hdrf,
@@ -23,6 +23,7 @@ from headgate.hosting.rules import (
     Reserved,
     Rule,
 )
+from headgate.hosting.smooth import MANY
 
 
 @dataclass(frozen=True)
@@ -136,8 +137,8 @@ def _score(
         return rule.price * typical * math.sqrt(fill / mean) - sum(rate[s] for s in held)
     if isinstance(rule, RareFirst):
         came, went = float(books.totals[CAME]), float(books.totals[WENT])
-        frail = FRAIL * went / came if went else 0.0
-        stays = {s: 1 - frail ** min(_readers(books, s, server), MANY) if frail else 1.0 for s in held}
+        doubt = (1 + went / max(came, 1.0)) / 2
+        stays = {s: 1.0 - doubt * math.pow(min(_readers(books, s, server) + 1, MANY), -1.5) for s in held}
         worth = sum(rate[s] / math.sqrt(math.sqrt(use[s])) * stays[s] for s in held)
         return rule.spread * typical * fill / mean - worth
     return -sum(rate[s] for s in held)

@@ -28,7 +28,7 @@ from headgate.hosting.workload import Floats, Workload, checked_cost, checked_ra
 
 @dataclass(frozen=True)
 class Move:
-    """A query moved to another server, and the traffic that this saved."""
+    """A query moved to another server, and the traffic that this saved: 0 where it only readies a stream to be closed."""
 
     query: str
     origin: int
@@ -55,10 +55,13 @@ class Decision:
 
 @dataclass(frozen=True)
 class Repair:
-    """After each event look at ``look`` hosted queries in turn, and move at most ``moves`` of them where that saves traffic."""
+    """After each event make at most ``moves`` moves, each the best for ``look`` hosted queries, which are looked at in turn.
+
+    Best is what lowers the smoothed traffic most; no move raises the real one.
+    """
 
     moves: int = 1
-    look: int = 4
+    look: int = 8
 
     def __post_init__(self) -> None:
         if self.moves < 0 or self.look < 0:
@@ -187,7 +190,7 @@ class Host:
             raise NoRoom(f"server {server} stays, since without it {error}") from None
 
     def repair(self, moves: int, look: int | None = None) -> list[Move]:
-        """Look at hosted queries (all of them, if not said) and move at most so many, each to where it saves traffic."""
+        """Make at most so many moves, each the best for so many hosted queries (all of them, if not said)."""
         wanted = Repair(moves, len(self._roster.slots) if look is None else look)
         return list(self._mend(wanted.moves, wanted.look))
 

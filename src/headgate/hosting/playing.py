@@ -1,43 +1,58 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Events in order: queries come and go, and after each a bounded repair. Compiled.
 
-Repair is ours; the paper moves nothing but the queries of a lost server. It goes round the hosted queries, looks at a few
-after each event, and moves one where another server saves traffic: what a move buys is what it gives back here less
-what it adds there. Law: each move lowers the traffic and stays within the receiver's limit.
+Repair is ours; the paper moves nothing but the queries of a lost server. It goes round the hosted queries; for each move
+it looks at a few and makes the one that lowers the smoothed traffic most. Law: each move lowers the smoothed
+traffic (so repair ends), none raises the real one, and the receiver stays within its limit.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from headgate.compiled import compiled
+from headgate.compiled import compiled, inlined
 from headgate.hosting.books import CAME, CURSOR, MOVES, SAVED, WENT, enter, leave, wanted
 from headgate.hosting.choose import choose, forget, per_size
-from headgate.hosting.pairs import spare
+from headgate.hosting.pairs import find, spare
+from headgate.hosting.smooth import reader
 
 PLACE, REMOVE = 1, 0
-_LEAST_SAVING = 1e-9
+_LEAST_GAIN = 1e-9
 _SKIP = 64
+
+
+@inlined
+def saving(books, kind, home, other):
+    """Return the traffic that moving a query of a type saves: streams that end at home less those that begin there."""
+    saved = 0.0
+    for i in range(books.type_start[kind], books.type_start[kind + 1]):
+        s = books.type_source[i]
+        if books.streams.count[find(books.streams, s, home)] == 1:
+            saved += books.rate[s]
+        if find(books.streams, s, other) < 0:
+            saved -= books.rate[s]
+    return saved
 
 
 @compiled
 def best_move(books, query, limit):
-    """Return the server to which moving a query saves most traffic, and how much; -1 if none saves any."""
+    """Return the server to which moving a query lowers the smoothed traffic most, and by how much; -1 if none does."""
     home, kind, cost = books.server_of[query], books.type_of[query], books.cost[query]
     gain, server, count = books.gain, books.streams.server, books.streams.count
     begin, end = books.type_start[kind], books.type_start[kind + 1]
-    given_back, weight = 0.0, 0.0
+    here, weight = 0.0, 0.0
     for i in range(begin, end):
         s = books.type_source[i]
         rate = books.rate[s]
         weight += rate
         for at in range(books.streams.start[s], books.streams.start[s] + books.streams.size[s]):
-            if server[at] != home:
-                gain[server[at]] += rate
-            elif count[at] == 1:
-                given_back += rate
-    best, most = -1, weight - given_back + _LEAST_SAVING * (1.0 + weight)
-    for i in range(begin if given_back > 0.0 else end, end):
+            if server[at] == home:
+                here += rate * reader(count[at])
+            else:
+                gain[server[at]] += rate * (1.0 - reader(count[at] + 1))
+    best, stay = -1, weight - here
+    most = stay + _LEAST_GAIN * (1.0 + weight)
+    for i in range(begin, end):
         s = books.type_source[i]
         for at in range(books.streams.start[s], books.streams.start[s] + books.streams.size[s]):
             j = server[at]
@@ -49,36 +64,41 @@ def best_move(books, query, limit):
                 and (books.fill[j] > books.fill[best] or (books.fill[j] == books.fill[best] and j >= best))
             ):
                 continue
-            best, most = j, gain[j]
+            if saving(books, kind, home, j) >= -_LEAST_GAIN * weight:
+                best, most = j, gain[j]
     forget(books, kind)
-    return best, given_back + most - weight
+    return best, most - stay
 
 
 @compiled
 def repair(books, frame, look, log_query, log_origin, log_server, log_saved):
-    """Look at so many hosted queries and move those that save traffic, as many as the log holds; return how many."""
-    moved = 0
+    """Make as many moves as the log holds, each the best of so many hosted queries; return how many were made.
+
+    It stops at a round without a move.
+    """
     slots = books.server_of.shape[0]
     limit = per_size(books, frame, 0.0)
-    skips = _SKIP * look
-    while look > 0 and skips > 0 and moved < log_query.shape[0]:
-        q = np.int64(books.totals[CURSOR])
-        q = q if q < slots else np.int64(0)
-        books.totals[CURSOR] = q + 1.0
-        skips -= 1
-        home = books.server_of[q]
-        if home < 0:
-            continue
-        look -= 1
-        j, saved = best_move(books, q, limit)
-        if j >= 0:
-            leave(books, q)
-            enter(books, q, j)
-            log_query[moved], log_origin[moved], log_server[moved], log_saved[moved] = q, home, j, saved
-            moved += 1
-            books.totals[MOVES] += 1.0
-            books.totals[SAVED] += saved
-    return moved
+    for moved in range(log_query.shape[0]):
+        left, skips = look, _SKIP * look
+        query, to, most = np.int64(-1), -1, 0.0
+        while left > 0 and skips > 0:
+            q = np.int64(books.totals[CURSOR])
+            q = q if q < slots else np.int64(0)
+            books.totals[CURSOR] = q + 1.0
+            skips -= 1
+            if books.server_of[q] < 0:
+                continue
+            left -= 1
+            j, gained = best_move(books, q, limit)
+            if j >= 0 and gained > most:
+                query, to, most = q, j, gained
+        if query < 0:
+            return moved
+        log_query[moved], log_origin[moved], log_server[moved] = query, books.server_of[query], to
+        log_saved[moved] = leave(books, query) - enter(books, query, to)
+        books.totals[MOVES] += 1.0
+        books.totals[SAVED] += log_saved[moved]
+    return log_query.shape[0]
 
 
 @compiled

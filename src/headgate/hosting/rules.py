@@ -131,9 +131,9 @@ class RareFirst(Rule):
     """Sources shared, each worth rate / (queries that read it)^(1/4), less ``spread`` x load / mean load. The default.
 
     A popular source ends on most servers whatever is done, so what counts is to keep the rare ones together. The
-    price of load matters while there are few queries: it starts clusters on different servers instead of one. Where
-    queries leave, a stream that few of them read may soon end, so it counts for less: c queries for 1 - (0.4 departures /
-    arrivals)^c.
+    price of load matters while there are few queries: it starts clusters on different servers instead of one. A
+    stream that few queries read may soon end, by departures or by repair, so it counts for less: with c readers,
+    for 1 - (c + 1)^-3/2 (1 + departures / arrivals) / 2.
     """
 
     code = choose.RARE_FIRST

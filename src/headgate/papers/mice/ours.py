@@ -60,8 +60,9 @@ def _sweeps(lab: Lab) -> list[Claim]:
     for x, v in still_settings(lab):
         names.append(f"fig4 {x}={v:g}")
         gain["fig4"].append(lab.still("rare-first", **{x: v}) / lab.still("least-cost", **{x: v}))
-        far["fig4"].append(lab.still("repair", **{x: v}) / lab.still("hypergraph", **{x: v}))
         one = lab.one("repair", 0, **lab.config(**{x: v}))
+        # The reference is made once, so repair is held against it on the same workload, not on the mean of the seeds.
+        far["fig4"].append(one["factor"] / lab.still("hypergraph", **{x: v}))
         moves, saved, events = moves + one["moves"], saved + one["saved"], events + one["events"]
         fallbacks += one["fallbacks"] + lab.one("rare-first", 0, **lab.config(**{x: v}))["fallbacks"]
         worst = max(worst, (f"fig4 {x}={v:g}", far["fig4"][-1]), key=lambda w: w[1])
@@ -88,7 +89,7 @@ def _sweeps(lab: Lab) -> list[Claim]:
     return [
         Claim("HG-2", "the default (rare-first) over LeastCost, mean over the sweeps", "at least 10% below", mean, "all <= 0.90",
               mean["all"] <= 0.90, f"best {ranked[0][1]} {ranked[0][0]:.2f}, worst {ranked[-1][1]} {ranked[-1][0]:.2f}"),
-        Claim("HG-3", "the default with repair (1 move, 4 looks an event) over the hypergraph reference", "within 15%", away,
+        Claim("HG-3", "the default with repair (1 move, 8 looks an event) over the hypergraph reference", "within 15%", away,
               "all <= 1.15", away["all"] <= 1.15, f"farthest: {worst[0]} {worst[1]:.2f}; churn: at the end of the run"),
         Claim("HG-4", "placements of the default, with and without repair, beyond a balance limit", 0.0, fallbacks, "exact",
               fallbacks == 0, "each receiver is tested against its limit; a fallback is counted where none had room"),

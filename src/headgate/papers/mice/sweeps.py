@@ -27,7 +27,7 @@ Progress = Callable[[str, float], None]
 OFFLINE = ("ic", "mms", "mqp", "off-rand")
 ONLINE = ("least-cost", "least-source", "least-qt", "on-rand")
 OURS = ("rare-first", "repair")
-REPAIR = Repair(moves=1, look=4)
+REPAIR = Repair(moves=1, look=8)
 RULE: dict[str, Rule] = {name: rules.RULES[name]() for name in rules.RULES} | {"repair": rules.DEFAULT}
 
 
