@@ -16,7 +16,7 @@ Row = tuple[int, ...]
 class Loop:
     """Two nested gates; inside the inner one a row goes round as often as its last number says, so the graph has a cycle."""
 
-    def __init__(self, gate: Gate, *, roots: int = 40, seed: int = 1) -> None:
+    def __init__(self, gate: Gate, *, roots: int = 16, seed: int = 1) -> None:
         self.roots = roots
         self.outer = Batcher(gate)
         self.inner = Batcher(gate, outer=self.outer)
