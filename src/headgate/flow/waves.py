@@ -20,13 +20,15 @@ class Range:
 
 
 class Waiting:
-    """Files in line, each with what is left of it.
+    """Files in line, each with what is left of it: a source for a `Batcher`.
 
     `spread` files take part in a wave, so that as many tasks share it; with a spread of 1 files go one after the other, in order.
 
     >>> waiting = Waiting([5, 3], spread=2)
-    >>> waiting.take(4), waiting.take(4)
-    ([Range(file=0, start=0, stop=2), Range(file=1, start=0, stop=2)], [Range(file=0, start=2, stop=5), Range(file=1, start=2, stop=3)])
+    >>> waiting.take(4)
+    ([Range(file=0, start=0, stop=2), Range(file=1, start=0, stop=2)], 4)
+    >>> waiting.take(4)
+    ([Range(file=0, start=2, stop=5), Range(file=1, start=2, stop=3)], 4)
     """
 
     def __init__(self, lengths: Iterable[int], spread: int = 1) -> None:
@@ -36,25 +38,23 @@ class Waiting:
     def __bool__(self) -> bool:
         return bool(self._line)
 
-    @property
-    def left(self) -> int:
-        """How much has not been taken."""
-        return sum(map(len, self._line))
-
-    def take(self, most: int) -> list[Range]:
-        """Ranges of at most `most` positions together, in order; none if nothing is left."""
-        share = max(1, most // self._spread)
-        taken: dict[int, Range] = {}
-        while self._line and most:
+    def take(self, room: int) -> tuple[list[Range], int]:
+        """Ranges of at most `room` positions together, and how many they are."""
+        share, left = max(1, room // self._spread), room
+        taken: dict[tuple[int, int], Range] = {}  # by where they end
+        while self._line and left:
             head = self._line.popleft()
-            amount = min(share, len(head), most)
-            before = taken.get(head.file)
-            taken[head.file] = Range(head.file, before.start if before else head.start, head.start + amount)
-            most -= amount
-            if amount < len(head):
-                rest = Range(head.file, head.start + amount, head.stop)
-                self._line.append(rest) if self._spread > 1 else self._line.appendleft(rest)
-        return sorted(taken.values())
+            stop = head.start + min(share, len(head), left)
+            before = taken.pop((head.file, head.start), None)
+            taken[head.file, stop] = Range(head.file, before.start if before else head.start, stop)
+            left -= stop - head.start
+            if stop < head.stop:
+                rest = Range(head.file, stop, head.stop)
+                if self._spread > 1:
+                    self._line.append(rest)
+                else:
+                    self._line.appendleft(rest)
+        return sorted(taken.values()), room - left
 
     def give_back(self, some: Range) -> None:
         """What a wave took and could not finish comes first again."""

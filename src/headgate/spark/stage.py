@@ -45,6 +45,7 @@ from headgate.spark import build_side, sinks, split_keys
 from headgate.spark.anchor import Anchor
 from headgate.spark.channel_task import REPORT, ChannelTask
 from headgate.spark.checkpoint import Checkpoint, latest, starts_journal
+from headgate.spark.engine_error import gist
 from headgate.spark.exchange import Exchange, routed_schema
 from headgate.spark.flow_control import Flow, FlowControl
 from headgate.spark.manifest import Manifest
@@ -329,7 +330,7 @@ class Stage:
                 raise
             except Exception as error:
                 raise TaskFailed(
-                    f"batch {task.batch} failed in Spark and nothing of it was committed: {_gist(error)}. "
+                    f"batch {task.batch} failed in Spark and nothing of it was committed: {gist(error)}. "
                     "Mend the cause and start the query again"
                 ) from error
         answers = [json.loads(row.report) for row in rows]
@@ -435,12 +436,6 @@ class _Bound:
                     f"column {name!r} was {was} and is now {now}: a stage keeps its types; cast the column, "
                     "or start another stage with a checkpoint of its own"
                 )
-
-
-def _gist(error: Exception) -> str:
-    """The line of an engine's error that says most: the last of a Python traceback, else the first."""
-    lines = [line for line in str(error).strip().splitlines() if line.strip()] or [repr(error)]
-    return f"{type(error).__name__}: {lines[-1 if 'Traceback' in str(error) else 0].strip()}"
 
 
 def _check_order(batch: int, last: Manifest | None, where: str) -> None:

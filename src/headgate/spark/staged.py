@@ -131,7 +131,9 @@ def _placed(df: DataFrame, fan_out: FanOut | None) -> DataFrame:
     if fan_out is None:
         return df.withColumn(AT, F.monotonically_increasing_id().bitwiseAND(F.lit(_ROW_OF_PARTITION)))
     counts = quoted(fan_out.column)
-    wrong = F.raise_error(F.concat(F.lit("a fan-out cannot be "), F.coalesce(counts.cast("string"), F.lit("null"))))
+    wrong = F.raise_error(
+        F.concat(F.lit("a fan-out cannot be "), F.coalesce(counts.cast("string"), F.lit("null")))
+    )
     checked = df.where(F.when(counts >= 0, counts > 0).otherwise(wrong.cast("boolean")))
     schema = T.StructType([*df.schema.fields, T.StructField(AT, T.LongType())])
     index = df.columns.index(fan_out.column)
@@ -147,5 +149,3 @@ def _placed(df: DataFrame, fan_out: FanOut | None) -> DataFrame:
             at = int(ends[-1]) if len(ends) else at
 
     return checked.mapInArrow(place, schema)
-
-
