@@ -138,16 +138,15 @@ def test_a_shared_budget_passes_by_an_outer_stamp_that_waits_for_input():
     assert stamps(batcher) == [(0, 0)]
 
 
-def test_completion_is_judged_in_the_product_order_of_stamps():
-    """An earlier outer stamp that may still send batch 0 holds the frontier, so a later one stops after its first N."""
+def test_an_earlier_outer_stamp_that_waits_for_input_holds_nobody_up():
     batcher = Batcher(Gate(in_flight=1, batch=1))
     batcher.offer((0,))
     batcher.offer((1,), Rows("ab"))
     assert stamps(batcher) == [(1, 0)]
     batcher.done((1, 0))
-    assert stamps(batcher) == []
-    batcher.close((0,))
     assert stamps(batcher) == [(1, 1)]
+    assert not batcher.progress.passed((1, 0))  # in the product order (0, 0) stands before it
+    assert batcher.complete((1, 0))
 
 
 def test_the_worked_example_with_one_batch_of_one_row_in_two_nested_gates():

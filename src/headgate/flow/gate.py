@@ -5,9 +5,11 @@
     batcher = Batcher(Gate(in_flight=2, batch=1000))
     batcher.offer((), Rows(rows))           # nothing is drawn yet; () is the stamp outside of the gate
     batcher.close(())                       # no more input at this stamp
-    while not batcher.finished(()):
+    while True:
         for batch in batcher.admit():       # draws and stamps what may enter now, batch by batch
             start(batch.stamp, batch.items)
+        if batcher.finished(()):            # only a draw shows that a source is at its end
+            break
         batcher.done(wait_for_any())        # a batch is through, in any order, with or without output
 
 A driver that knows when a batch as a whole is through (a Spark job) says `done`. One that only sees single tuples counts them:
@@ -23,10 +25,13 @@ says `done` outside (add first, then take away), and closes it inside when all o
         inner.close(batch.stamp)
         outer.done(batch.stamp)             # the inner gate holds the stamp from here on
 
-Laws. Batch t_b of an outer stamp t_e is released if and only if t_b - in_flight has been passed at the probe. So at most
-`in_flight` batches of a t_e are incomplete at any time, each of at most `batch` rows. Completion is by frontier: while one
-straggler is out, later batches that are done do not make room. With `shared` the bound is on all t_e together. What is
-released depends on what was offered and done, not on the times at which the driver asks.
+and asks both to admit again until neither has anything: an inner input that turns out to be empty makes room outside.
+
+Laws. Batch t_b of an outer stamp t_e is released if and only if t_b - in_flight is complete. So at most `in_flight` batches
+of a t_e are incomplete at any time, each of at most `batch` rows. Completion is by frontier: while one straggler is out,
+later batches that are done do not make room. It is judged within the t_e: an earlier one that waits for input holds nobody
+up. With `shared` the bound is on all t_e together, the least of those with input first. What is released depends on what was
+offered and done, not on when the driver asks.
 """
 
 from __future__ import annotations
@@ -185,12 +190,16 @@ class Batcher:
 
     def update(self, stamp: Stamp, change: int) -> None:
         """Count work at a stamp inside: add what was made before taking away what it was made from."""
-        if change > 0 and self.progress.passed(stamp):
+        if change > 0 and self.complete(stamp):
             raise ConfigError(
                 f"{stamp} is complete and can get no more work; add the new before taking away the old"
             )
         self.progress.update(stamp, change)
         self._settle(leave(stamp))
+
+    def complete(self, stamp: Stamp) -> bool:
+        """Whether no work at a batch, or at one before it of the same outer stamp, is left or can come."""
+        return self.progress.passed(stamp, within=leave(stamp))
 
     def finished(self, stamp: Stamp) -> bool:
         """Whether an outer stamp is closed, drawn to its end, and all of its batches are through."""
@@ -215,7 +224,7 @@ class Batcher:
 
     def _has_room(self, stamp: Stamp) -> bool:
         before = self._inputs[stamp].next - self.gate.in_flight
-        return before < 0 or self.progress.passed(enter(stamp, before))
+        return before < 0 or self.complete(enter(stamp, before))
 
     def _settle(self, stamp: Stamp) -> None:
         """Give up the capability of an outer stamp that is drawn to its end, and the stamp when nothing of it is left."""

@@ -112,6 +112,7 @@ class Progress:
         """The least of them."""
         return Frontier.of(self._counts)
 
-    def passed(self, stamp: Stamp) -> bool:
-        """The probe: whether a stamp can never come again, that is, is not in the frontier's set."""
-        return not any(precedes(held, stamp) for held in self._counts)
+    def passed(self, stamp: Stamp, within: Stamp = ()) -> bool:
+        """The probe: whether a stamp is not in the frontier's set; `within` looks only at stamps that begin so."""
+        depth = len(within)
+        return not any(precedes(held, stamp) for held in self._counts if held[:depth] == within)
