@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 REMEMBERED = 12
-STEP = 4
+STEP = 8
 
 
 @dataclass(frozen=True)

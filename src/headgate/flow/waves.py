@@ -31,9 +31,14 @@ class Waiting:
     ([Range(file=0, start=2, stop=5), Range(file=1, start=2, stop=3)], 4)
     """
 
-    def __init__(self, lengths: Iterable[int], spread: int = 1) -> None:
+    def __init__(self, lengths: Iterable[int] = (), spread: int = 1) -> None:
         self._line = deque(Range(file, 0, length) for file, length in enumerate(lengths) if length)
         self._spread = spread
+
+    @property
+    def left(self) -> list[Range]:
+        """What has not been taken, in line."""
+        return list(self._line)
 
     def __bool__(self) -> bool:
         return bool(self._line)
@@ -58,5 +63,4 @@ class Waiting:
 
     def give_back(self, some: Range) -> None:
         """What a wave took and could not finish comes first again."""
-        if len(some):
-            self._line.appendleft(some)
+        self._line.appendleft(some)

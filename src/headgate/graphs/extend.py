@@ -1,9 +1,9 @@
 """One step of GenericJoin over a graph's index (FAUCET-15): cliques of k vertices become cliques of k + 1.
 
 The index holds, for every vertex, its neighbours of higher rank, sorted (`offsets`, `targets`). A prefix v1 < ... < vk is extended by
-vertices after vk that are neighbours of all of them. *Count*: the vertex with the fewest neighbours after vk proposes, so their number is known.
-*Propose*: these neighbours, or a part of them, `first` to `last`. *Intersect*: each proposal is looked for among the neighbours of the
-others, by galloping from where the last one was found.
+vertices after vk that are neighbours of all of them. *Count*: the vertex with the fewest neighbours after vk is to propose, so the
+number of proposals is known. *Propose*: these neighbours, or a part of them, `first` to `last`. *Intersect*: each proposal is looked for
+among the neighbours of the others, by galloping from where the last one was found.
 """
 
 from __future__ import annotations
@@ -118,7 +118,9 @@ def extended(
         room = int(ends[stop - 1]) - done
         found = np.empty((room, prefixes.shape[1] + 1), np.int32)
         if room:
-            total = _extend(prefixes[start:stop], first[start:stop], last[start:stop], offsets, targets, found)
+            total = _extend(
+                prefixes[start:stop], first[start:stop], last[start:stop], offsets, targets, found
+            )
             if total:
                 yield found[:total]
         start, done = stop, int(ends[stop - 1])

@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
@@ -43,8 +44,9 @@ from headgate.spark.store import Store
 
 log = logging.getLogger("headgate.bounded")
 
-ROWS_PER_CORE = 1000
-"""Where the search for a wave's size begins: the paper's threshold for each worker."""
+ROWS_PER_CORE = 10_000
+"""Where the search for a wave's size begins. The paper's threshold is 1,000 for each worker, but a Spark job costs more than a batch
+there."""
 LARGEST_WAVE = 16_000_000
 
 Expand = Callable[[DataFrame], "DataFrame | Bounded"]
@@ -231,7 +233,7 @@ class Bounded:
         cores = run.context.defaultParallelism
         with self._folder("input") as folder, run.named(f"input of wave {outer}" if outer else "input"):
             try:
-                staged = Staged(self.df, folder, self.fan_out)
+                staged = Staged.write(self.df, folder, self.fan_out)
             except HeadgateError:
                 raise
             except Exception as error:
@@ -245,7 +247,6 @@ class _Passage:
 
     def __init__(self, step: Bounded, run: _Run, outer: Stamp, staged: Staged, cores: int) -> None:
         self._step, self._run, self._outer, self._staged = step, run, outer, staged
-        self._size = Plateau(ROWS_PER_CORE * cores, LARGEST_WAVE)
         self._fixed = None if step.gate.batch == AUTO else step.gate.size
         self._waiting = Waiting(staged.lengths, spread=cores)
         self._batcher = Batcher(self._sized())
@@ -253,7 +254,7 @@ class _Passage:
         self._whole, self._behind, self._inside = sum(staged.lengths), 0, 0
 
     def _sized(self) -> Gate:
-        return replace(self._step.gate, batch=self._fixed or self._size.batch)
+        return replace(self._step.gate, batch=self._fixed or self._run.sizes[len(self._outer)].batch)
 
     def work(self) -> None:
         """Until all is through, or one wave failed for good."""
@@ -293,9 +294,10 @@ class _Passage:
             self._waiting.give_back(some)
         if left:
             self._batcher.offer(self._outer, self._waiting)
-        self._size = self._size.after(batch.rows, seconds)
-        self._batcher.gate = self._sized()
         with self._run.lock:
+            sizes = self._run.sizes
+            sizes[len(self._outer)] = sizes[len(self._outer)].after(batch.rows, seconds)
+            self._batcher.gate = self._sized()
             self._run.flowed.waves += 1
             self._run.flowed.rows += done
         if self._step.on_wave is not None:
@@ -371,6 +373,9 @@ class _Run:
         self.context = self.spark.sparkContext
         self.tag = f"headgate-{uuid.uuid4().hex[:12]}"
         self.flowed = Flowed()
+        least = ROWS_PER_CORE * self.context.defaultParallelism
+        self.sizes: dict[int, Plateau] = defaultdict(lambda: Plateau(least, LARGEST_WAVE))
+        """What is known of the size of waves, by depth: gates at one depth are around the same step."""
         self.lock = threading.Lock()
         self._emitting = threading.Lock()
         self._finish, self._emit = finish, emit

@@ -20,13 +20,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headgate.errors import ConfigError
-from headgate.flow.gate import Gate
+from headgate.flow.gate import AUTO, Gate
 from headgate.graphs.edges import Adjacency, Edges, clean, orient
 from headgate.graphs.extend import counted, extended, proposals
 from headgate.spark.bounded import Bounded, Wave, bounded
 from headgate.spark.staged import FanOut
 
 SMALLEST, LARGEST = 3, 5
+BY_ITSELF = Gate(in_flight=2, batch=AUTO)
 _PIECE = 1_000_000
 """Proposals worked on at a time inside of a task: the room that one needs."""
 _PART = FanOut("proposals", "first", "last")
@@ -86,7 +87,7 @@ def cliques(
     size: int,
     *,
     counting: bool = False,
-    gate: Gate = Gate(in_flight=2, batch="auto"),
+    gate: Gate = BY_ITSELF,
     inner: Gate | None = None,
     on_wave: Callable[[Wave], None] | None = None,
 ) -> Bounded:
@@ -102,7 +103,9 @@ def cliques(
         last = have + 1 == size
 
         def expand(rows: DataFrame) -> DataFrame | Bounded:
-            found = rows.mapInArrow(_Extend(graph.folder, have, last, counting), _schema(have + 1, last, counting))
+            found = rows.mapInArrow(
+                _Extend(graph.folder, have, last, counting), _schema(have + 1, last, counting)
+            )
             return found if last else step(have + 1, found, deeper, None)
 
         return bounded(
@@ -122,7 +125,9 @@ def count_of(found: Bounded) -> int:
 
 @lru_cache(maxsize=4)
 def _load(folder: str) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
-    offsets, targets, names = (np.load(f"{folder}/{name}.npy", mmap_mode="r") for name in ("offsets", "targets", "names"))
+    offsets, targets, names = (
+        np.load(f"{folder}/{name}.npy", mmap_mode="r") for name in ("offsets", "targets", "names")
+    )
     return offsets, targets, names
 
 

@@ -13,7 +13,7 @@ from functools import reduce
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -42,29 +42,33 @@ class FanOut:
         return bool(self.first)
 
 
+@dataclass(frozen=True)
 class Staged:
     """A DataFrame's rows in files; `lengths` has the number of positions of each."""
 
-    def __init__(self, df: DataFrame, store: Store, fan_out: FanOut | None = None) -> None:
-        self._spark, self._fan_out = df.sparkSession, fan_out
-        self.schema = df.schema
+    spark: SparkSession
+    schema: T.StructType
+    fan_out: FanOut | None
+    files: tuple[str, ...]
+    lengths: tuple[int, ...]
+    rows: int
+
+    @classmethod
+    def write(cls, df: DataFrame, store: Store, fan_out: FanOut | None = None) -> Staged:
+        """Compute the rows and put them into a folder, which is this one's alone."""
         _check(df, fan_out)
         placed = _placed(df, fan_out)
-        self._schema = placed.schema
-        url = store.url
-        placed.write.option("compression", "lz4").mode("overwrite").parquet(url)
-        width = quoted(fan_out.column).cast("long") if fan_out else F.lit(1)
+        placed.write.option("compression", "lz4").mode("overwrite").parquet(store.url)
         sizes = (
-            self._spark.read.schema(self._schema)
-            .parquet(url)
+            df.sparkSession.read.schema(placed.schema)
+            .parquet(store.url)
             .groupBy(F.input_file_name().alias("file"))
-            .agg(F.max(F.col(AT) + width).alias("length"), F.count(F.lit(1)).alias("rows"))
+            .agg(F.max(F.col(AT) + _width(fan_out)).alias("length"), F.count(F.lit(1)).alias("rows"))
             .orderBy("file")
             .collect()
         )
-        self.files = [row.file for row in sizes]
-        self.lengths = [row.length for row in sizes]
-        self.rows = sum(row.rows for row in sizes)
+        files, lengths = tuple(row.file for row in sizes), tuple(row.length for row in sizes)
+        return cls(df.sparkSession, df.schema, fan_out, files, lengths, sum(row.rows for row in sizes))
 
     def read(self, ranges: Sequence[Range]) -> DataFrame:
         """The rows of some ranges."""
@@ -72,7 +76,7 @@ class Staged:
         parts = [self._part(r) for r in ranges if len(r) < self.lengths[r.file]]
         if whole:
             rows = self._read(*(self.files[r.file] for r in whole))
-            parts.append(self._shown(rows, F.lit(0).cast("long"), _width(self._fan_out)))
+            parts.append(self._shown(rows, F.lit(0).cast("long"), _width(self.fan_out)))
         return reduce(DataFrame.unionAll, parts)
 
     def numbered(self, ranges: Sequence[Range]) -> DataFrame:
@@ -88,11 +92,11 @@ class Staged:
         return reduce(DataFrame.unionAll, parts)
 
     def _read(self, *files: str) -> DataFrame:
-        return self._spark.read.schema(self._schema).parquet(*files)
+        return self.spark.read.schema(_with_place(self.schema)).parquet(*files)
 
     def _part(self, some: Range) -> DataFrame:
-        rows, at, width = self._read(self.files[some.file]), F.col(AT), _width(self._fan_out)
-        if self._fan_out is None or not self._fan_out.splits:
+        rows, at, width = self._read(self.files[some.file]), F.col(AT), _width(self.fan_out)
+        if self.fan_out is None or not self.fan_out.splits:
             chosen = rows.where((at >= some.start) & (at < some.stop))
             return self._shown(chosen, F.lit(0), width)
         # A row spans its fan-out: the filter on `at` alone, which can skip pages, is not enough at the start.
@@ -102,13 +106,17 @@ class Staged:
 
     def _shown(self, rows: DataFrame, first: Column, last: Column) -> DataFrame:
         columns = [quoted(name) for name in self.schema.names]
-        if self._fan_out is not None and self._fan_out.splits:
-            columns += [first.alias(self._fan_out.first), last.alias(self._fan_out.last)]
+        if self.fan_out is not None and self.fan_out.splits:
+            columns += [first.alias(self.fan_out.first), last.alias(self.fan_out.last)]
         return rows.select(*columns)
 
 
 def _width(fan_out: FanOut | None) -> Column:
     return quoted(fan_out.column).cast("long") if fan_out else F.lit(1).cast("long")
+
+
+def _with_place(schema: T.StructType) -> T.StructType:
+    return T.StructType([*schema.fields, T.StructField(AT, T.LongType())])
 
 
 def _check(df: DataFrame, fan_out: FanOut | None) -> None:
@@ -135,7 +143,6 @@ def _placed(df: DataFrame, fan_out: FanOut | None) -> DataFrame:
         F.concat(F.lit("a fan-out cannot be "), F.coalesce(counts.cast("string"), F.lit("null")))
     )
     checked = df.where(F.when(counts >= 0, counts > 0).otherwise(wrong.cast("boolean")))
-    schema = T.StructType([*df.schema.fields, T.StructField(AT, T.LongType())])
     index = df.columns.index(fan_out.column)
 
     def place(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -148,4 +155,4 @@ def _placed(df: DataFrame, fan_out: FanOut | None) -> DataFrame:
             )
             at = int(ends[-1]) if len(ends) else at
 
-    return checked.mapInArrow(place, schema)
+    return checked.mapInArrow(place, _with_place(df.schema))
