@@ -45,30 +45,45 @@ from headgate.errors import ConfigError
 from headgate.flow.sources import Source
 from headgate.flow.stamps import Progress, Stamp, enter, leave
 
+AUTO = "auto"
+OR_AUTO = ', nor "auto"'
+
 
 @dataclass(frozen=True)
 class Gate:
     """How much may be inside: `in_flight` batches of at most `batch` rows, for each outer stamp or, `shared`, for all of them.
 
     Two batches in flight are enough to work on while a straggler finishes; one is the least memory (FAUCET-16).
+    With `batch="auto"` the driver finds the size (`flow.plateau`) and gives its batcher gates of fixed size.
     """
 
     in_flight: int = 2
-    batch: int = 1000
+    batch: int | str = 1000
     shared: bool = False
 
     def __post_init__(self) -> None:
         for name in ("in_flight", "batch"):
             value = getattr(self, name)
+            if name == "batch" and value == AUTO:
+                continue
             if isinstance(value, bool) or not isinstance(value, int):
-                raise ConfigError(f"{name}={value!r} is not a whole number")
+                raise ConfigError(
+                    f"{name}={value!r} is not a whole number{OR_AUTO if name == 'batch' else ''}"
+                )
             if value < 1:
                 raise ConfigError(f"{name}={value} is below 1, so nothing could ever pass the gate")
 
     @property
+    def size(self) -> int:
+        """Rows of a batch, where that is fixed."""
+        if isinstance(self.batch, str):
+            raise ConfigError(f"batch={self.batch!r} has to become a number before a batcher can use it")
+        return self.batch
+
+    @property
     def rows(self) -> int:
         """The most rows in flight."""
-        return self.in_flight * self.batch
+        return self.in_flight * self.size
 
 
 @dataclass(frozen=True)
@@ -154,7 +169,7 @@ class Batcher:
         """Release what may enter now, the least outer stamp first; each batch is drawn when it is asked for."""
         while (stamp := self._ready()) is not None:
             one = self._inputs[stamp]
-            items, rows = one.cut(self.gate.batch)
+            items, rows = one.cut(self.gate.size)
             if rows:
                 batch = Batch(enter(stamp, one.next), items, rows)
                 one.next += 1
