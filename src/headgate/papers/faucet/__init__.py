@@ -9,13 +9,12 @@ What is not reproduced: the paper's machines and LiveJournal itself. Seconds are
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from headgate.papers.claims import Claim
 from headgate.papers.faucet import rows, units
-from headgate.papers.faucet.lab import Lab, Progress
+from headgate.papers.faucet.lab import Lab
 from headgate.papers.faucet.plots import draw
-from headgate.papers.rerun import rerun
+from headgate.papers.rerun import Reproduction
 
 PAPER = "faucet"
 
@@ -27,20 +26,4 @@ _ROWS: Mapping[str, Callable[[Lab], list[Claim]]] = {
 
 FIGURES: tuple[str, ...] = tuple(_ROWS)
 
-
-def reproduce(
-    figure: str | None = None,
-    *,
-    quick: bool = False,
-    out: Path | None = None,
-    progress: Progress | None = None,
-) -> list[Claim]:
-    """Measure the claims of one figure, or of all of them, and draw into ``out`` if given.
-
-    ``progress`` is told what is being done and which part of the whole is behind us. Every run is seeded: the
-    same table comes out each time.
-
-    >>> FIGURES
-    ('invariants', 'fig4', 'fig5')
-    """
-    return rerun(_ROWS, draw, Lab(quick=quick, progress=progress), figure=figure, out=out)
+reproduce = Reproduction(_ROWS, draw, Lab)

@@ -1,12 +1,11 @@
 """The paper's runs in the model, made once each: figures and claims that share a run share the work.
 
-The graph is an R-MAT graph with as many triangles for each edge as LiveJournal has (5), oriented by degree; `quick` has a
-smaller one and fewer points.
+The graph is an R-MAT graph with about as many triangles for each edge as LiveJournal has (5), oriented by degree; `quick` has
+a smaller one and fewer points, and is too small for what memory does as the input grows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -17,8 +16,7 @@ from headgate.graphs import Adjacency, clean, orient, rmat
 from headgate.graphs.edges import Ints
 from headgate.papers.faucet.join import Join
 from headgate.papers.faucet.model import Machines, Model, Outcome
-
-Progress = Callable[[str, float], None]
+from headgate.papers.rerun import Progress
 
 EDGES_PER_VERTEX = 6
 IN_FLIGHT = 4
@@ -52,11 +50,6 @@ class Lab:
     def workers(self) -> tuple[int, ...]:
         """Worker threads."""
         return (4, 8) if self.quick else (2, 4, 8)
-
-    @property
-    def memory_workers(self) -> int:
-        """Those of Figure 5, right: fewer for a small graph, which large batches would hold whole."""
-        return 2 if self.quick else 8
 
     @property
     def shares(self) -> tuple[int, ...]:
