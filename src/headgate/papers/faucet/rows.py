@@ -30,7 +30,7 @@ def threshold(shares: Sequence[int], seconds: Sequence[float]) -> float:
     """The rows for each worker from which on the time stays on the plateau, between points on a logarithmic scale.
 
     >>> threshold([10, 100, 1000], [4.0, 2.0, 1.0])
-    812.8...
+    794.3...
     """
     limit = PLATEAU * min(seconds)
     above = [n for n, took in enumerate(seconds) if took > limit]
