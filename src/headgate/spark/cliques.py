@@ -20,14 +20,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headgate.errors import ConfigError
-from headgate.flow.gate import AUTO, Gate
+from headgate.flow.gate import BY_ITSELF, Gate
 from headgate.graphs.edges import Adjacency, Edges, clean, orient
 from headgate.graphs.extend import counted, extended, proposals
 from headgate.spark.bounded import Bounded, Wave, bounded
 from headgate.spark.staged import FanOut
 
 SMALLEST, LARGEST = 3, 5
-BY_ITSELF = Gate(in_flight=2, batch=AUTO)
 _PIECE = 1_000_000
 """Proposals worked on at a time inside of a task: the room that one needs."""
 _PART = FanOut("proposals", "first", "last")
