@@ -21,7 +21,10 @@ class Source(Protocol):
     """Something with rows to give."""
 
     def take(self, room: int) -> tuple[Sequence[Any], int]:
-        """What comes next, and how many rows it stands for: `room` at the most, and none only at the end."""
+        """What comes next, and how many rows it stands for: `room` at the most.
+
+        A source that gives none is let go; if more comes to it, it is offered again.
+        """
 
 
 class Rows:
