@@ -86,6 +86,10 @@ class Gate:
         return self.in_flight * self.size
 
 
+BY_ITSELF = Gate(in_flight=2, batch=AUTO)
+"""Two batches, of the size that turns out to be large enough."""
+
+
 @dataclass(frozen=True)
 class Batch:
     """What enters together: its stamp, what the sources gave, and how many rows that stands for."""

@@ -20,14 +20,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headgate.errors import ConfigError
-from headgate.flow.gate import AUTO, Gate
+from headgate.flow.gate import BY_ITSELF, Gate
 from headgate.graphs.edges import Adjacency, Edges, clean, orient
 from headgate.graphs.extend import counted, extended, proposals
 from headgate.spark.bounded import Bounded, Wave, bounded
 from headgate.spark.staged import FanOut
 
 SMALLEST, LARGEST = 3, 5
-BY_ITSELF = Gate(in_flight=2, batch=AUTO)
 _PIECE = 1_000_000
 """Proposals worked on at a time inside of a task: the room that one needs."""
 _PART = FanOut("proposals", "first", "last")
@@ -75,7 +74,7 @@ def index(edges: DataFrame, folder: str | Path, *, malformed: int = 0) -> Graph:
     half = len(ends) // 2
     simple = clean(Edges(numbers[:half], numbers[half:], len(names)))
     graph = orient(simple.edges)
-    _write(graph, names[graph.names], Path(folder))
+    write_index(graph, names[graph.names], Path(folder))
     return Graph(
         str(folder), graph.vertices, len(graph.targets), malformed, simple.self_loops, simple.duplicates
     )
@@ -131,7 +130,8 @@ def _load(folder: str) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np
     return offsets, targets, names
 
 
-def _write(graph: Adjacency, names: NDArray[np.int64], folder: Path) -> None:
+def write_index(graph: Adjacency, names: NDArray[np.int64], folder: Path) -> None:
+    """Put a graph into files that tasks can map; `names` are what its vertices are called."""
     folder.mkdir(parents=True, exist_ok=True)
     np.save(folder / "offsets.npy", graph.offsets)
     np.save(folder / "targets.npy", graph.targets.astype(np.int32))

@@ -33,7 +33,7 @@ from headgate.control.explain import explained
 from headgate.control.loop import Decision, Loop
 from headgate.control.modes import Mode
 from headgate.errors import BatchOrder, ConfigError, TaskFailed
-from headgate.flow.gate import AUTO, Gate
+from headgate.flow.gate import BY_ITSELF, Gate
 from headgate.flow.waves import Range
 from headgate.operators.arrival import aside_schema
 from headgate.operators.base import BoundOperator, Operator, column_type
@@ -182,7 +182,7 @@ class Stage:
         if self._waves is None and rest is None:
             self._batch(self._expanded(df), _Part(source), bound, last)
             return
-        waves = self._waves or Waves(Gate(batch=AUTO), self.store.child("waves"), self._expand)
+        waves = self._waves or Waves(BY_ITSELF, self.store.child("waves"), self._expand)
         for wave in waves.of(df, source, rest, ordered=bound.operator.ordered):
             self._batch(wave.rows, _Part(source, wave.rest), bound, bound.checkpoint.last)
         waves.forget(source)
