@@ -7,7 +7,8 @@ import pytest
 import headgate as hg
 from headgate import agg
 
-WITHOUT_SPARK = ["Aggregate", "HashJoin", "HistoryWindow", "agg", "errors", "hosting", "policies"]
+OPERATORS = ["Aggregate", "Dedup", "HashJoin", "HistoryWindow", "Windows", "hopping", "session", "tumbling"]
+WITHOUT_SPARK = [*OPERATORS, "agg", "errors", "hosting", "policies"]
 WITH_SPARK = ["Stage", "configure", "sinks"]
 
 
@@ -27,7 +28,7 @@ def test_aggregate_functions_are_these() -> None:
 
 
 def test_an_unknown_name_lists_what_there_is() -> None:
-    with pytest.raises(AttributeError, match="it has Aggregate, HashJoin, HistoryWindow, Stage"):
+    with pytest.raises(AttributeError, match="it has Aggregate, Dedup, HashJoin, HistoryWindow"):
         _ = hg.Stagee
 
 

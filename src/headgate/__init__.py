@@ -18,21 +18,28 @@ from typing import Any
 from headgate import errors, hosting, policies
 from headgate.operators import agg
 from headgate.operators.aggregate import Aggregate
+from headgate.operators.dedup import Dedup
 from headgate.operators.hash_join import HashJoin
 from headgate.operators.history import HistoryWindow
+from headgate.operators.windows import Windows, hopping, session, tumbling
 
 __version__ = "0.1.0"
 __all__ = [
     "Aggregate",
+    "Dedup",
     "HashJoin",
     "HistoryWindow",
     "Stage",
+    "Windows",
     "agg",
     "configure",
     "errors",
+    "hopping",
     "hosting",
     "policies",
+    "session",
     "sinks",
+    "tumbling",
 ]
 
 _NEEDS_SPARK = {

@@ -74,6 +74,9 @@ class BoundOperator(ABC):
     keys have parts must.
     """
 
+    answers_by_key: bool = False
+    """Whether `key_output` has something to say."""
+
     whole: str = ""
     """Why a key's rows must stay together, in words; empty where `merge` can join the state of its pieces."""
 

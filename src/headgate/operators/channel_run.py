@@ -127,7 +127,7 @@ class ChannelRun:
 
     def _answer(self) -> None:
         """Emit what the operator answers by key, once."""
-        if self._answered or type(self.operator).key_output is BoundOperator.key_output:
+        if self._answered or not self.operator.answers_by_key:
             return
         self._answered = True
         whole = [self._extract(b, t) for b, t in self._touched() if b not in self._pieces]
