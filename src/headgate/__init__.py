@@ -21,6 +21,9 @@ from headgate.operators.aggregate import Aggregate
 from headgate.operators.dedup import Dedup
 from headgate.operators.hash_join import HashJoin
 from headgate.operators.history import HistoryWindow
+from headgate.operators.stream_join import Join
+from headgate.operators.topk import TopK
+from headgate.operators.vectorised import Vectorised
 from headgate.operators.windows import Windows, hopping, session, tumbling
 
 __version__ = "0.1.0"
@@ -29,7 +32,10 @@ __all__ = [
     "Dedup",
     "HashJoin",
     "HistoryWindow",
+    "Join",
     "Stage",
+    "TopK",
+    "Vectorised",
     "Windows",
     "agg",
     "configure",
@@ -40,12 +46,14 @@ __all__ = [
     "session",
     "sinks",
     "tumbling",
+    "two_streams",
 ]
 
 _NEEDS_SPARK = {
     "Stage": ("headgate.spark.stage", "Stage"),
     "configure": ("headgate.spark.session", "configure"),
     "sinks": ("headgate.spark.sinks", None),
+    "two_streams": ("headgate.spark.two_streams", "two_streams"),
 }
 
 

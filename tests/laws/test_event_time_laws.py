@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,9 @@ from tests.oracle import event_time_oracle as oracle
 
 from headgate import agg
 from headgate.operators.dedup import Dedup
+from headgate.operators.stream_join import Join
+from headgate.operators.topk import TopK
+from headgate.operators.vectorised import Vectorised
 from headgate.operators.windows import Windows, hopping, session, tumbling
 from headgate.routing.table import Pin, Table
 from headgate.state.keys import KeySpec
@@ -32,10 +36,10 @@ def schema_of(key):
 
 def batch_of(rows, key):
     kind = key.types[0]
-    keys = [None if k is None else (f"key {k}" if pa.types.is_string(kind) else k) for k, _, _ in rows]
-    arrays = [pa.array(keys, kind), pa.array([t for _, t, _ in rows], pa.int64()).view(TIME)]
+    keys = [None if k is None else (f"key {k}" if pa.types.is_string(kind) else k) for k, *_ in rows]
+    arrays = [pa.array(keys, kind), pa.array([r[1] for r in rows], pa.int64()).view(TIME)]
     return pa.RecordBatch.from_arrays(
-        [*arrays, pa.array([i for _, _, i in rows], pa.int64())], schema=schema_of(key)
+        [*arrays, pa.array([r[2] for r in rows], pa.int64())], schema=schema_of(key)
     )
 
 
@@ -53,12 +57,12 @@ def streams(draw, span=40):
     return [*batches, [(9, base + 10_000, number)], [(9, base + 20_000, number + 1)], []]
 
 
-def run(operator, key, batches, seed):
+def run(operator, key, batches, seed, batch_of=batch_of):
     """Every row that is emitted or put aside, under whatever can happen."""
-    bound, chance = operator.bind(key, schema_of(key)), random.Random(seed)
+    bound, chance = operator.bind(key, batch_of([], key).schema), random.Random(seed)
     distinct = chance.choice([2, 2**63])
     channels = Channels(bound, distinct_hashes=distinct)
-    some = batch_of([(k, 0, 0) for k in (None, 1, 2)], key)
+    some = batch_of([(k, 0, 0, 0) for k in (None, 1, 2)], key)
     hashes = sorted(set(key_hashes(some, key, distinct=distinct).tolist()))
     out = []
     for n, rows in enumerate(batches):
@@ -79,7 +83,7 @@ def run(operator, key, batches, seed):
         if chance.random() < 0.5:
             channels.forget()
     if bound.event_time is not None:
-        assert sum(channels.table(b).rows for b in channels.sections) <= 3, "all is closed but the last row's"
+        assert sum(channels.table(b).rows for b in channels.sections) <= 4, "all is closed but the last rows'"
     return channels, out
 
 
@@ -197,3 +201,95 @@ def test_rows_without_a_time_are_put_aside_by_name():
     assert channels.aside[0].to_pylist()[0]["reason"] == "no event time"
     assert channels.clock.counts == {"no event time": 1}
     assert np.array(channels.clock.newest).tolist() == [5]
+
+
+def sides_of(rows, key):
+    """Rows of two streams, as `two_streams` gives them."""
+    plain = batch_of(rows, key)
+    side = pa.array([r[3] for r in rows], pa.int32())
+    numbers = plain.column("i")
+    names = ["k", "time", "side", "left_i", "left_s", "right_i"]
+    mine = [pc.if_else(pc.equal(side, s), numbers, pa.scalar(None, pa.int64())) for s in (0, 1)]
+    text = pc.if_else(
+        pc.equal(side, 0),
+        pc.binary_join_element_wise("row", numbers.cast(pa.string()), " "),
+        pa.scalar(None, pa.string()),
+    )
+    arrays = [plain.column("k"), plain.column("t"), side, mine[0], text, mine[1]]
+    return pa.RecordBatch.from_arrays(arrays, names)
+
+
+@st.composite
+def two_streams(draw):
+    """Batches of (key, time, number, side)."""
+    batches = draw(streams())
+    ways = draw(st.integers(0, 2**32))
+    chance = random.Random(ways)
+    ending = [[(*row, 0), (None, *row[1:], 1)] for rows in batches[-3:] for row in rows]
+    both = [[(*row, chance.randrange(2)) for row in rows] for rows in batches[:-3]]
+    return [*both, *ending, []]
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+@given(batches=two_streams(), seed=st.integers(0, 2**32), key=st.sampled_from(KEYS))
+@FEW
+def test_join(how, key, seed, batches):
+    operator = Join(how, before="4 us", after="9 us", delay=("7 us", "3 us"), ahead=FAR)
+    channels, out = run(operator, key, batches, seed, sides_of)
+    wanted, late = oracle.join(batches, how, 4, 9, (7, 3))
+    rows = [row for table in out for row in table.to_pylist()]
+    found = [(row["left_i"], row.get("right_i")) for row in rows]
+    assert sorted(found, key=repr) == sorted(wanted, key=repr)
+    assert all(row["left_s"] == (None if row["left_i"] is None else f"row {row['left_i']}") for row in rows)
+    known = {number: k for batch in batches for k, _, number, side in batch if side == 0}
+    if how not in ("right", "full"):
+        keys = [int(row["k"].split()[1]) if isinstance(row["k"], str) else row["k"] for row in rows]
+        assert keys == [known[row["left_i"]] for row in rows]
+    assert channels.clock.counts.get("late", 0) == len(late)
+
+
+@given(batches=streams(), seed=st.integers(0, 2**32), key=st.sampled_from(KEYS), k=st.integers(1, 4))
+@FEW
+def test_topk(key, seed, batches, k):
+    """By time, of which there are equal ones."""
+    _, out = run(TopK(k, by="t", keep=["i"]), key, batches, seed)
+    newest = {}
+    for table in out:
+        lists = {}
+        for row in table.to_pylist():
+            lists.setdefault(row["k"], []).append((row["rank"], row["i"]))
+        newest |= lists
+    wanted = {}
+    for number, t, key_ in ((i, t, k_) for rows in batches for k_, t, i in rows):
+        wanted.setdefault(key_ if key_ is None or key is KEYS[0] else f"key {key_}", []).append((-t, number))
+    assert {name: [i for _, i in sorted(found)] for name, found in newest.items()} == {
+        name: [i for _, i in sorted(found)[:k]] for name, found in wanted.items()
+    }
+
+
+def counting(state, rows):
+    """Rows per key so far; a key is forgotten at every third row."""
+    before = dict(zip(state["k"].to_pylist(), state["n"].to_pylist(), strict=True))
+    keys, emitted = rows["k"].to_pylist(), []
+    for name, number in zip(keys, rows["i"].to_pylist(), strict=True):
+        before[name] = before.get(name, 0) + 1
+        emitted.append((number, before[name]))
+        if before[name] == 3:
+            del before[name]
+    after = pa.table(
+        {"k": pa.array(list(before), rows["k"].type), "n": pa.array(list(before.values()), pa.int64())}
+    )
+    return after, pa.table({"i": [i for i, _ in emitted], "n": pa.array([n for _, n in emitted], pa.int64())})
+
+
+@given(batches=streams(), seed=st.integers(0, 2**32), key=st.sampled_from(KEYS))
+@FEW
+def test_vectorised(key, seed, batches):
+    operator = Vectorised(counting, state={"n": pa.int64()}, output={"i": pa.int64(), "n": pa.int64()})
+    _, out = run(operator, key, batches, seed)
+    found = sorted((row["i"], row["n"]) for table in out for row in table.to_pylist())
+    seen, wanted = {}, []
+    for name, _, number in (row for rows in batches for row in rows):
+        wanted.append((number, seen.get(name, 0) % 3 + 1))
+        seen[name] = seen.get(name, 0) + 1
+    assert found == wanted

@@ -82,3 +82,36 @@ def dedup(batches, delay):
         clock.after(t for _, t, _ in batch)
         clock.next_batch()
     return out, late
+
+
+def join(batches, how, before, after, delays):
+    """(left number or None, right number or None) of every row that is emitted; rows are (key, time, number, side)."""
+    clock, kept = Watermark(*delays), []
+    out, late = [], []
+    for batch in batches:
+        for key, t, number, side in batch:
+            if t <= clock.closed:
+                late.append(number)
+                continue
+            row = {"key": key, "t": t, "number": number, "side": side, "matched": False}
+            for other in kept:
+                left, right = (row, other) if side == 0 else (other, row)
+                close = -before <= right["t"] - left["t"] <= after
+                if other["side"] != side and key is not None and other["key"] == key and close:
+                    if how == "semi" and not left["matched"]:
+                        out.append((left["number"], None))
+                    elif how not in ("semi", "anti"):
+                        out.append((left["number"], right["number"]))
+                    row["matched"] = other["matched"] = True
+            kept.append(row)
+        gone = [row for row in kept if row["t"] + (before if row["side"] else after) <= clock.now]
+        for row in gone:
+            if not row["matched"] and row["side"] == 0 and how in ("left", "full", "anti"):
+                out.append((row["number"], None))
+            if not row["matched"] and row["side"] == 1 and how in ("right", "full"):
+                out.append((None, row["number"]))
+        kept = [row for row in kept if row not in gone]
+        for source in (0, 1):
+            clock.after((t for _, t, _, side in batch if side == source), source)
+        clock.next_batch()
+    return out, late
