@@ -10,7 +10,7 @@ from headgate import agg
 OPERATORS = ["Aggregate", "Dedup", "HashJoin", "HistoryWindow", "Join", "TopK", "Vectorised", "Windows"]
 OPERATORS += ["hopping", "session", "tumbling"]
 WITHOUT_SPARK = [*OPERATORS, "agg", "errors", "hosting", "policies"]
-WITH_SPARK = ["Stage", "configure", "sinks", "two_streams"]
+WITH_SPARK = ["Pipeline", "Stage", "configure", "sinks", "two_streams"]
 
 
 def test_the_public_names_are_these() -> None:

@@ -33,6 +33,7 @@ __all__ = [
     "HashJoin",
     "HistoryWindow",
     "Join",
+    "Pipeline",
     "Stage",
     "TopK",
     "Vectorised",
@@ -50,6 +51,7 @@ __all__ = [
 ]
 
 _NEEDS_SPARK = {
+    "Pipeline": ("headgate.spark.pipeline", "Pipeline"),
     "Stage": ("headgate.spark.stage", "Stage"),
     "configure": ("headgate.spark.session", "configure"),
     "sinks": ("headgate.spark.sinks", None),

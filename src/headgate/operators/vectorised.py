@@ -28,8 +28,8 @@ class Vectorised:
     """Calls `fn(state, rows) -> (state, output)` with Arrow tables, for the keys of one bin at a time.
 
     `rows` has the stream's columns (or those named in `reads`), in the order of the source; `state` the key columns and those of the
-    schema `state`, one row for each of these keys that has any. What `fn` returns as state replaces it: a key that is left out is forgotten. It may be called
-    several times in a batch, and its answer for a key must not depend on the other keys of the call.
+    schema `state`, one row for each of these keys that has any. What `fn` returns as state replaces it: a key that is left out is
+    forgotten. It may be called several times in a batch, and its answer for a key must not depend on the other keys of the call.
 
     >>> def step(state, rows):
     ...     return state, rows
