@@ -70,7 +70,7 @@ def drained(stage: Any, frame: Any) -> list[tuple[Any, ...]]:
     last = max(stage.sink.batches)
     for batch in range(last + 1, last + 20):
         stage(empty, batch)
-        if not stage.journal()[-1].report.backlog_rows:
+        if not any(one.backlog_rows for one in stage.journal()[-1].report.channels):
             break
     stage(empty, batch + 1)
     return ours(stage)
