@@ -10,7 +10,9 @@ def test_the_faster_native_store_counts():
     times = {}
     for operator in operators.GOALS:
         times[operators._name(operator)] = [100.0]
-        times |= {operators._name(operator, store): [ms] for store, ms in (("hdfs", 500.0), ("rocksdb", 250.0))}
+        times |= {
+            operators._name(operator, store): [ms] for store, ms in (("hdfs", 500.0), ("rocksdb", 250.0))
+        }
     report = operators.report(times, sizes, where={}, quick=False)
     assert [(goal.measured, goal.ok) for goal in report.goals] == [(2.5, False), (2.5, False), (2.5, True)]
     assert len(report.results) == 6

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headgate.compiled import compiled
+from headgate.compiled import compiled, inlined
 from headgate.errors import ConfigError, MissingColumn
 from headgate.operators.aggregate import emitted
 from headgate.operators.aggregate_kernels import put_chosen_bytes
@@ -242,7 +242,7 @@ class BoundJoin(BoundOperator):
         return out
 
 
-@compiled
+@inlined
 def _search(times, ids, t, right):
     """The first of `ids` whose time is not before `t`, or (`right`) after it."""
     lo, hi = 0, len(ids)
@@ -263,7 +263,12 @@ def _pairs(rows, keys, sides, times, before, after, kept, starts, kept_side, kep
     n = 0
     for g in range(len(keys) - 1):
         new, old = keys[g + 1] - keys[g], starts[g + 1] - starts[g]
-        if new + old < 2:
+        fresh, waiting = 0, 0  # rows of the right
+        for i in range(keys[g], keys[g + 1]):
+            fresh += sides[rows[i]]
+        for i in range(starts[g], starts[g + 1]):
+            waiting += kept_side[kept[i]]
+        if (new - fresh) * (fresh + waiting) + fresh * (old - waiting) == 0:
             continue
         ids, when = np.empty(new + old, np.int64), np.empty(new + old, np.int64)  # right rows, new and old
         olds, then = np.empty(old, np.int64), np.empty(old, np.int64)  # left rows of the state
