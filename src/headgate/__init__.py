@@ -15,11 +15,14 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from headgate import errors, hosting, policies
+from headgate import errors, hosting, policies, testing
 from headgate.operators import agg
 from headgate.operators.aggregate import Aggregate
 from headgate.operators.hash_join import HashJoin
 from headgate.operators.history import HistoryWindow
+from headgate.operators.user_kernel.face import emit
+from headgate.operators.user_kernel.fields import map, ring, text
+from headgate.operators.user_kernel.kernel import kernel
 
 __version__ = "0.1.0"
 __all__ = [
@@ -29,10 +32,16 @@ __all__ = [
     "Stage",
     "agg",
     "configure",
+    "emit",
     "errors",
     "hosting",
+    "kernel",
+    "map",
     "policies",
+    "ring",
     "sinks",
+    "testing",
+    "text",
 ]
 
 _NEEDS_SPARK = {
