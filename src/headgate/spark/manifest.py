@@ -58,6 +58,12 @@ class Manifest:
     state_keys: Mapping[int, int] = field(default_factory=dict)
     backlog: Backlog = field(default_factory=Backlog)
     flow: Mapping[str, Any] = field(default_factory=dict)
+    due: Mapping[int, int] = field(default_factory=dict)
+    """Bin to a time before which nothing in it is due, for the bins that hold anything with a time."""
+    clock: Mapping[str, Any] | None = None
+    """Event time before the next batch, for an operator that goes by it."""
+    aside: tuple[str, ...] = ()
+    """Files of rows that could not be used, for the sink that is asked to keep them."""
     refreshed: int | None = None
     """The last of the build side's refreshes that the state holds, for a join."""
     credit: int = 0
@@ -90,6 +96,9 @@ class Manifest:
             "state_keys": _columns(self.state_keys),
             "backlog": self.backlog.to_json(),
             "flow": self.flow,
+            "due": _columns(self.due),
+            "clock": self.clock,
+            "aside": list(self.aside),
             "refreshed": self.refreshed,
             "credit": self.credit,
             "earned": self.earned,
@@ -128,6 +137,8 @@ class Manifest:
                 "state_keys": dict(zip(*body["state_keys"], strict=True)),
                 "backlog": Backlog.from_json(body["backlog"]),
                 "output": tuple(body["output"]),
+                "due": dict(zip(*body.get("due", [[], []]), strict=True)),
+                "aside": tuple(body.get("aside", ())),
             }
         )
 

@@ -33,7 +33,9 @@ from headgate.control.explain import explained
 from headgate.control.loop import Decision, Loop
 from headgate.control.modes import Mode
 from headgate.errors import BatchOrder, ConfigError, TaskFailed
+from headgate.operators.arrival import aside_schema
 from headgate.operators.base import BoundOperator, Operator, column_type
+from headgate.operators.event_time import Clock
 from headgate.operators.hash_join import BoundHashJoin, HashJoin
 from headgate.policies import Guard, Policy, Rebuild
 from headgate.policies import get as get_policy
@@ -78,6 +80,9 @@ class Stage:
     late wait there, so that one burst does not hold up the others. `move_bytes` bounds the state that comes to a
     channel in one batch; bins beyond it arrive later, and their rows wait. What waits is committed, and comes first in the next batch.
 
+    `aside` is a sink for rows that could not be used (late ones, those without an event time): the columns that the operator reads,
+    and the reason. Without it they are only counted.
+
     `pace_us` models a service time per row (of all channels, or by channel), slept and not burnt, for demonstrations.
     `durable=False` leaves flushing to the operating system.
     """
@@ -99,6 +104,7 @@ class Stage:
         t_gap: float | None = None,
         buffer: str | int | None = None,
         move_bytes: str | int | None = None,
+        aside: sinks.Sink | Callable[[DataFrame, int], None] | None = None,
         pace_us: float | Mapping[int, float] = 0.0,
         durable: bool = True,
     ) -> None:
@@ -124,12 +130,15 @@ class Stage:
         self.sink = sinks.as_sink(sink)
         self.store = Store(checkpoint, durable=durable)
         self._staged = self.sink.staging(self.store)
+        self.aside = None if aside is None else sinks.as_sink(aside)
+        self._staged_aside = None if self.aside is None else self.aside.staging(self.store.child("aside"))
         self._lock = threading.Lock()
         self._anchor = Anchor()
         self._run = uuid.uuid4().hex[:8]
         self._bound: _Bound | None = None
         self._asked: int | None = None
         self._last: tuple[BatchReport, Decision] | None = None
+        self._clock: Clock | None = None
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         """Process one micro-batch."""
@@ -197,7 +206,14 @@ class Stage:
         table = self._bound.loop.table if self._bound else None
         report, decision = self._last or (None, None)
         return Status(
-            repr(self.operator), self.key, self.policy.name, self.mode.value, table, report, decision
+            repr(self.operator),
+            self.key,
+            self.policy.name,
+            self.mode.value,
+            table,
+            report,
+            decision,
+            self._clock,
         )
 
     def journal(self) -> list[journal.Entry]:
@@ -260,6 +276,7 @@ class Stage:
             )
         changed = reshaped(Table.from_json(last.table), table) if last else {}
         pace = self.pace_us
+        clock = Clock.from_json(last.clock) if last and last.clock else Clock.start(operator.event_time)
         task = ChannelTask(
             batch=batch,
             stage=bound.checkpoint.stage,
@@ -275,8 +292,12 @@ class Stage:
             flow=flow,
             backlog=self.store.child("backlog"),
             pace_us=pace if isinstance(pace, Mapping) else dict.fromkeys(range(table.channels), pace),
+            clock=clock,
+            aside=self._staged_aside,
         )
-        self._staged.make(f"{batch:012d}")
+        for staged in (self._staged, self._staged_aside):
+            if staged is not None:
+                staged.make(f"{batch:012d}")
         answers = self._run_job(df, bound.exchange, table, task)
         output = self._output(batch, answers, operator)
         self._reached("computed")
@@ -294,14 +315,17 @@ class Stage:
             )
         self._reached("decided")
         manifest = self._manifest(batch, table, answers, last, credit, report, decision, before, loop, output)
+        clock = clock.after(operator.event_time, [a["seen"] for a in answers])
         manifest = replace(
             manifest,
+            clock=clock.to_json(),
+            aside=tuple(a["aside"] for a in answers if a["aside"]),
             backlog=backlog,
             flow=flow.to_json(answers, wall_ms),
             refreshed=last.refreshed if last else None,
         )
         bound.checkpoint.commit(manifest)
-        self._last = (report, decision)
+        self._last, self._clock = (report, decision), clock
         self._reached("committed")
         bound.checkpoint.write_journal(manifest.journal, batch)
         self._reached("journaled")
@@ -417,6 +441,11 @@ class Stage:
         sinks.publish(
             self.sink, self._staged, manifest.output, manifest.batch, bound.operator.output, df.sparkSession
         )
+        if self.aside is not None and self._staged_aside is not None:
+            schema = aside_schema(bound.operator, bound.rows)
+            sinks.publish(
+                self.aside, self._staged_aside, manifest.aside, manifest.batch, schema, df.sparkSession
+            )
         self._reached("published")
 
 
