@@ -8,6 +8,7 @@ import headgate as hg
 from headgate import agg
 
 WITHOUT_SPARK = ["Aggregate", "HashJoin", "HistoryWindow", "agg", "errors", "hosting", "policies"]
+WITHOUT_SPARK += ["emit", "kernel", "map", "ring", "testing", "text"]
 WITH_SPARK = ["Stage", "configure", "sinks"]
 
 

@@ -17,8 +17,6 @@ from headgate.state.keys import KeySpec
 from headgate.state.section import extract_keys
 from headgate.testing.channels import Channels
 
-Rows = pa.Table | pa.RecordBatch | Sequence[Mapping[str, Any]]
-
 
 @dataclass(frozen=True)
 class Run:
@@ -41,7 +39,7 @@ class Run:
 
 def run(
     kernel: Operator,
-    rows: Rows,
+    rows: pa.Table | pa.RecordBatch | Sequence[Mapping[str, Any]],
     *,
     key: str | Sequence[str] | None = None,
     schema: pa.Schema | None = None,
@@ -99,7 +97,7 @@ def run(
     return Run(pa.concat_tables([empty, *parts]), parts, tuple(aside), _state(stage, bins))
 
 
-def _table(rows: Rows, schema: pa.Schema | None) -> pa.Table:
+def _table(rows: Any, schema: pa.Schema | None) -> pa.Table:
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
     if not isinstance(rows, pa.Table):

@@ -16,10 +16,10 @@ from headgate.errors import KernelFailed
 from headgate.operators.base import BoundOperator, Chunk
 from headgate.operators.event_time import EventTime
 from headgate.operators.user_kernel.body import Site
-from headgate.operators.user_kernel.compiled_loop import CompiledLoop, fresh_counts
+from headgate.operators.user_kernel.compiled_loop import CompiledLoop, Work
 from headgate.operators.user_kernel.fields import ARROW, INSTANT, Field, Sort
 from headgate.operators.user_kernel.interpreted import InterpretedLoop
-from headgate.operators.user_kernel.module import OUT, SOONEST, Program, Shape, program
+from headgate.operators.user_kernel.module import Program, Shape, program
 from headgate.operators.user_kernel.outputs import Outputs
 from headgate.operators.user_kernel.source import Source
 from headgate.state.index import FOREVER, due_rows
@@ -63,7 +63,9 @@ class BoundKernel(BoundOperator):
         timer: Source | None,
     ) -> None:
         self.options, self.key, self.event_time = options, key, event_time
-        self.whole = f"kernel {options.name} cannot split a key, since it sees the rows of a key one after the other"
+        self.whole = (
+            f"kernel {options.name} cannot split a key, since it sees the rows of a key one after the other"
+        )
         columns = [kind.column(name) for name, kind in options.state.items()]
         columns += [StateColumn(WAKE, Kind.I64)] * (timer is not None)
         columns += [StateColumn(EXPIRY, Kind.I64)] * (options.ttl is not None)
@@ -116,7 +118,7 @@ class BoundKernel(BoundOperator):
         table = BinTable.create(self.layout)
         self.update(table, NO_INTS, NO_INTS, chunk)
         if self._timed:
-            self._loop.timers(table, NO_INTS, *chunk.parts[0], self._failed_timer(table))
+            self._meet(table, NO_INTS, chunk.parts[0])
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_loop"}
@@ -134,24 +136,20 @@ class BoundKernel(BoundOperator):
         return {name: to_lane(_micros(rows.column(name))) for name in self._reads}
 
     def begin(self, chunk: Chunk) -> None:
-        chunk.parts.append((Outputs(self.options.output, len(chunk)), fresh_counts()))
+        chunk.parts.append(Outputs(self.options.output, len(chunk)))
 
     def update(
         self, table: BinTable, slots: NDArray[np.int64], order: NDArray[np.int64], chunk: Chunk
     ) -> None:
-        outputs, counts = chunk.parts[0]
-        bad, sites = self._loop.rows(
-            table,
-            slots,
-            order,
-            chunk.lanes,
-            outputs,
-            counts,
-            lambda some: table.probe(chunk.keys, some),
-            None if self.options.skip else lambda r, site: self._fail(chunk.rows.select(self.key.names), r, site),
-        )
-        self._put_aside(chunk, bad, sites)
-        table.due = min(table.due, int(counts[SOONEST]))
+        outputs = chunk.parts[0]
+
+        def failed(row: int, site: Site) -> None:
+            self._fail(chunk.rows.select(self.key.names), row, site)
+
+        work = Work(table, slots, order, outputs, None if self.options.skip else failed)
+        bad = self._loop.rows(work, chunk.lanes, lambda some: table.probe(chunk.keys, some))
+        self._put_aside(chunk, *bad)
+        table.due = min(table.due, outputs.soonest)
 
     def _put_aside(self, chunk: Chunk, bad: NDArray[np.int64], sites: NDArray[np.int64]) -> None:
         for number in np.unique(sites).tolist():
@@ -166,40 +164,33 @@ class BoundKernel(BoundOperator):
         )
 
     def row_output(self, chunk: Chunk) -> pa.RecordBatch | None:
-        outputs, counts = chunk.parts[0]
-        count = int(counts[OUT])
-        if not count:
+        outputs = chunk.parts[0]
+        if not len(outputs):
             return None
-        rows = pa.array(outputs.rows[:count])
+        rows = pa.array(outputs.rows[: len(outputs)])
         kept = [chunk.rows.column(n).take(rows) for n in (*self.key.names, *self.options.keep)]
-        return pa.RecordBatch.from_arrays([*kept, *outputs.columns(count)], schema=self.output)
+        return pa.RecordBatch.from_arrays([*kept, *outputs.columns()], schema=self.output)
 
     def close(self, table: BinTable, now: int) -> pa.RecordBatch | None:
-        outputs, counts = Outputs(self.options.output, 0), fresh_counts()
+        outputs = Outputs(self.options.output, 0)
         if self._timed:
-            self._meet(table, now, outputs, counts)
+            self._meet_until(table, now, outputs)
         if self.options.ttl is not None:
-            old, _ = self._due(table, EXPIRY, now)
-            table.remove(old)
-        bounds = [self._due(table, name, now)[1] for name in (WAKE, EXPIRY) if name in table.arrays]
+            table.remove(_due(table, EXPIRY, now)[0])
+        bounds = [_due(table, name, now)[1] for name in (WAKE, EXPIRY) if name in table.arrays]
         table.due = min(bounds, default=FOREVER)
-        count = int(counts[OUT])
+        count = len(outputs)
         if not count:
             return None
         keys = self.key.decode(extract_keys(table, outputs.rows[:count]))
         kept = [pa.nulls(count, self.output.field(n).type) for n in self.options.keep]
-        return pa.RecordBatch.from_arrays([*keys, *kept, *outputs.columns(count)], schema=self.output)
+        return pa.RecordBatch.from_arrays([*keys, *kept, *outputs.columns()], schema=self.output)
 
-    def _due(self, table: BinTable, column: str, now: int) -> tuple[NDArray[np.int64], int]:
-        rows, earliest = due_rows(table.header, table.arrays["stamp"], table.arrays[column], now)
-        return np.asarray(rows), int(earliest)
-
-    def _meet(
-        self, table: BinTable, now: int, outputs: Outputs, counts: NDArray[np.int64]
-    ) -> None:
-        """Meet the timers that are due, and those that they set, up to `now`. Keys that expire before their timer have none."""
-        rows, _ = self._due(table, WAKE, now)
-        table.arrays[WAKE][rows[table.arrays[WAKE][rows] == 0]] = FOREVER  # no row of these keys has ever succeeded
+    def _meet_until(self, table: BinTable, now: int, outputs: Outputs) -> None:
+        """Meet the timers that are due, and those that they set, up to `now`. A key that expires before its timer has none."""
+        rows, _ = _due(table, WAKE, now)
+        unset = table.arrays[WAKE][rows] == 0  # no row of these keys has succeeded yet
+        table.arrays[WAKE][rows[unset]] = FOREVER
         while True:
             wake = table.arrays[WAKE]
             rows = rows[(wake[rows] <= now) & (table.arrays["stamp"][rows] >= 0)]
@@ -208,15 +199,21 @@ class BoundKernel(BoundOperator):
             if not len(rows):
                 return
             table.mark(rows)
-            self._loop.timers(table, rows, outputs, counts, self._failed_timer(table))
+            self._meet(table, rows, outputs)
 
-    def _failed_timer(self, table: BinTable) -> Any:
+    def _meet(self, table: BinTable, rows: NDArray[np.int64], outputs: Outputs) -> None:
         def failed(slot: int, site: Site) -> None:
             columns = self.key.decode(extract_keys(table, np.array([slot])))
             keys = pa.RecordBatch.from_arrays(columns, names=list(self.key.names))
             self._fail(keys, 0, replace(site, what=f"on its timer, {site.what}"))
 
-        return failed
+        self._loop.timers(Work(table, rows, rows, outputs, failed))
+
+
+def _due(table: BinTable, column: str, now: int) -> tuple[NDArray[np.int64], int]:
+    """The rows that are due by `now`, and the earliest time of the others."""
+    rows, earliest = due_rows(table.header, table.arrays["stamp"], table.arrays[column], now)
+    return np.asarray(rows), int(earliest)
 
 
 def _micros(column: pa.Array) -> pa.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,25 +11,39 @@ from numpy.typing import NDArray
 
 from headgate import compiled
 from headgate.operators import history
-from headgate.operators.user_kernel import module, runtime
+from headgate.operators.user_kernel import runtime
 from headgate.operators.user_kernel.body import SHORT_OF_OUTPUT, SHORT_OF_TABLE, Site
 from headgate.operators.user_kernel.containers import RING_PARTS
 from headgate.operators.user_kernel.fields import Field, Ring, Sort
-from headgate.operators.user_kernel.module import BAD, CODE, DEFERRED, DROPPED, SOONEST, Program
-from headgate.operators.user_kernel.outputs import Outputs
+from headgate.operators.user_kernel.module import Program
+from headgate.operators.user_kernel.outputs import BAD, CODE, DEFERRED, DROPPED, Outputs
 from headgate.state import index, kernels
 from headgate.state.lanes import NO_INTS, LaneColumn
 from headgate.state.table import BinTable
 
 Probe = Callable[[NDArray[np.int64]], NDArray[np.int64]]
-Failed = Callable[[int, Site], None]
-"""Called with the row, or state row, that failed."""
+Bad = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Rows that failed, and the numbers of their sites."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Rows of one bin, or state rows whose timers are due: row `order[i]` is for the state row `slots[i]`."""
+
+    table: BinTable
+    slots: NDArray[np.int64]
+    order: NDArray[np.int64]
+    outputs: Outputs
+    failed: Callable[[int, Site], None] | None
+    """Called with the row that failed, and raises; None where failed rows are put aside."""
 
 
 class CompiledLoop:
     """One kernel's compiled functions, with the memory that they work in."""
 
-    def __init__(self, name: str, program: Program, state: Mapping[str, Field], row: Mapping[str, Sort]) -> None:
+    def __init__(
+        self, name: str, program: Program, state: Mapping[str, Field], row: Mapping[str, Sort]
+    ) -> None:
         self.program, self._state = program, state
         uses = (runtime, history, index, kernels)
         self._module = compiled.generated(name, program.text, *uses)
@@ -43,24 +58,17 @@ class CompiledLoop:
         for field, kind in state.items():
             if isinstance(kind, Ring):
                 lost = np.float64 if kind.sort is Sort.FLOAT else np.int64
-                self._fixed |= {f"note_{field}": np.zeros(3, np.int64), f"lost_{field}": np.zeros(kind.most, lost)}
+                self._fixed |= {
+                    f"note_{field}": np.zeros(3, np.int64),
+                    f"lost_{field}": np.zeros(kind.most, lost),
+                }
 
     def reason(self, number: int) -> str:
         """Why rows with this site were put aside."""
         return self.program.sites[number - 1].reason
 
-    def rows(
-        self,
-        table: BinTable,
-        slots: NDArray[np.int64],
-        order: NDArray[np.int64],
-        lanes: Mapping[str, LaneColumn],
-        outputs: Outputs,
-        counts: NDArray[np.int64],
-        probe: Probe,
-        failed: Failed | None,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Apply rows; gives those that failed and their sites, unless `failed` is called for them.
+    def rows(self, work: Work, lanes: Mapping[str, LaneColumn], probe: Probe) -> Bad:
+        """Apply rows; gives those that failed and their sites, unless `work.failed` is called for them.
 
         `probe` finds the state rows of keys that come back after they were forgotten.
         """
@@ -69,69 +77,56 @@ class CompiledLoop:
             if name in lanes:
                 lane = lanes[name]
                 given |= {f"R_{code}": lane.data, f"V_{code}": lane.valid, f"F_{code}": lane.offsets}
-        bad = NO_INTS if failed is not None else np.empty(len(slots), np.int64)
-        sites = NO_INTS if failed is not None else np.empty(len(slots), np.int64)
-        run = self._module.all_rows
+        size = 0 if work.failed is not None else len(work.slots)
+        bad = np.empty(size, np.int64), np.empty(size, np.int64)
+        counts = work.outputs.counts
         counts[BAD] = 0
-        rest = self._run(
-            run, self.program.row, table, slots, order, given, outputs, counts, bad, sites, failed, False
-        )
+        call = self._module.all_rows, self.program.row
+        rest = self._run(*call, work, given, bad, reborn=False)
         if len(rest):
-            again = order[rest]
-            self._run(
-                run, self.program.row, table, probe(again), again, given, outputs, counts, bad, sites, failed, True
-            )
-        return bad[: counts[BAD]], sites[: counts[BAD]]
+            again = work.order[rest]
+            self._run(*call, replace(work, slots=probe(again), order=again), given, bad, reborn=True)
+        return bad[0][: counts[BAD]], bad[1][: counts[BAD]]
 
-    def timers(
-        self, table: BinTable, slots: NDArray[np.int64], outputs: Outputs, counts: NDArray[np.int64], failed: Failed
-    ) -> None:
+    def timers(self, work: Work) -> None:
         """Meet the timers of some state rows."""
         assert self.program.timer is not None
-        run = self._module.all_timers
-        none = (NO_INTS, NO_INTS)
-        self._run(run, self.program.timer, table, slots, slots, {}, outputs, counts, *none, failed, False)
+        self._run(self._module.all_timers, self.program.timer, work, {}, (NO_INTS, NO_INTS), reborn=False)
 
     def _run(
         self,
         run: Callable[..., int],
         parameters: tuple[str, ...],
-        table: BinTable,
-        slots: NDArray[np.int64],
-        order: NDArray[np.int64],
+        work: Work,
         given: Mapping[str, NDArray[Any]],
-        outputs: Outputs,
-        counts: NDArray[np.int64],
-        bad: NDArray[np.int64],
-        sites: NDArray[np.int64],
-        failed: Failed | None,
+        bad: Bad,
+        *,
         reborn: bool,
     ) -> NDArray[np.int64]:
         """Run to the end, making room on the way; positions of rows whose key was forgotten before they came."""
+        table, slots, counts = work.table, work.slots, work.outputs.counts
         size = len(slots) if self.program.forgets else 0
         dropped, deferred = np.empty(size, np.int64), np.empty(size, np.int64)
         counts[DROPPED] = counts[DEFERRED] = 0
         at = 0
         while True:
-            known = {**self._fixed, **given, **outputs.arrays(), **self._table_arrays(table), "counts": counts}
+            known = {**self._fixed, **given, **work.outputs.arrays(), **self._table_arrays(table)}
             arrays = [known[name] for name in parameters]
-            at = run(*arrays, slots, order, at, failed is None, reborn, bad, sites, dropped, deferred)
+            skip = work.failed is None
+            at = run(*arrays, slots, work.order, at, skip, reborn, *bad, dropped, deferred)
+            gone = _hidden(table, dropped[: counts[DROPPED]])
             if at == len(slots):
                 break
             code = int(counts[CODE])
             if code == SHORT_OF_OUTPUT:
-                outputs.grow()
+                work.outputs.grow()
             elif code == SHORT_OF_TABLE:
-                hidden = np.unique(dropped[: counts[DROPPED]])
-                hidden = hidden[table.arrays["stamp"][hidden] < 0]
-                _flip(table, hidden)  # a table that grows looks for every row by its key
+                _flip(table, gone)  # a table that grows looks for every row by its key
                 table.grow()
-                _flip(table, hidden)
+                _flip(table, gone)
             else:
-                assert failed is not None
-                failed(int(order[at]), self.program.sites[code - 1])
-        gone = np.unique(dropped[: counts[DROPPED]])
-        gone = gone[table.arrays["stamp"][gone] < 0]
+                assert work.failed is not None
+                work.failed(int(work.order[at]), self.program.sites[code - 1])
         if len(gone):
             _flip(table, gone)
             table.remove(gone)
@@ -139,7 +134,7 @@ class CompiledLoop:
 
     def _table_arrays(self, table: BinTable) -> dict[str, NDArray[Any]]:
         a = table.arrays
-        found = {
+        found: dict[str, NDArray[Any]] = {
             "header": table.header,
             "heap": table.heap,
             "heap64": table.heap64,
@@ -163,9 +158,7 @@ def _flip(table: BinTable, rows: NDArray[np.int64]) -> None:
     stamp[rows] = -stamp[rows]
 
 
-def fresh_counts() -> NDArray[np.int64]:
-    """Counts of a chunk before its first row."""
-    counts = np.zeros(module.CODE + 1, np.int64)
-    counts[SOONEST] = index.FOREVER
-    return counts
-
+def _hidden(table: BinTable, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Those of some rows that are hidden, each once."""
+    rows = np.unique(rows)
+    return rows[table.arrays["stamp"][rows] < 0]

@@ -203,9 +203,7 @@ def _member(body: Body, node: ast.Attribute | ast.Subscript) -> Value:
     held = body.source.value_of(node)
     if held is not MISSING and (is_constant(held) or isinstance(held, dt.timedelta)):
         return constant(body, node, held)
-    body.refuse(
-        node, f"{ast.unparse(node)} cannot be compiled", "use fields of state and columns of the row"
-    )
+    body.refuse(node, f"{ast.unparse(node)} cannot be compiled", "use fields of state and columns of the row")
 
 
 def _item(body: Body, node: ast.Subscript) -> Value:
@@ -286,9 +284,7 @@ def _membership(body: Body, node: ast.Compare, held: Value, op: ast.cmpop, right
     else:
         other = value(body, right)
         if held.sort is not TEXT or other.sort is not TEXT:
-            body.refuse(
-                node, "`in` looks into a map, a text, or values written out", 'write x in ("a", "b")'
-            )
+            body.refuse(node, "`in` looks into a map, a text, or values written out", 'write x in ("a", "b")')
         found = f"contains({', '.join((*other.parts, *held.parts))})"
     return f"not ({found})" if isinstance(op, ast.NotIn) else found
 
@@ -301,9 +297,7 @@ def _either(body: Body, node: ast.BoolOp) -> Value:
         return body.temp(BOOL, condition(body, node))
     held = value(body, node.values[0])
     if held.sort is TEXT:
-        body.refuse(
-            node, "`and` and `or` of texts give a text", "write it as x if c else y, or compare each"
-        )
+        body.refuse(node, "`and` and `or` of texts give a text", "write it as x if c else y, or compare each")
     found = body.temp(held.sort, held.code)
     for other in node.values[1:]:
         is_true = truth(body, node, found)
@@ -316,8 +310,7 @@ def _choice(body: Body, node: ast.IfExp) -> Value:
     """Both branches are lowered once to learn their sorts, then again as one sort."""
     test = condition(body, node.test)
     with body.trial():
-        first, second = joined(body, node, value(body, node.body), value(body, node.orelse))
-    sort = first.sort
+        sort = joined(body, node, value(body, node.body), value(body, node.orelse))[0].sort
     names = (body.fresh(), body.fresh(), body.fresh()) if sort is TEXT else (body.fresh(),)
     for head, branch in ((f"if {test}:", node.body), ("else:", node.orelse)):
         with body.block(head):
@@ -394,4 +387,3 @@ def _method(body: Body, node: ast.Call, func: ast.Attribute) -> Value | None:
             body, node, value(body, func.value), func.attr, [value(body, a) for a in node.args]
         )
     return None
-

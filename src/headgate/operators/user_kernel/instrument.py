@@ -22,7 +22,10 @@ PREFIX = "__headgate_"
 
 
 def instrumented(
-    source: Source, promoted: frozenset[tuple[int, int]], step: Callable[[], bool], emitted: Callable[..., None]
+    source: Source,
+    promoted: frozenset[tuple[int, int]],
+    step: Callable[[], bool],
+    emitted: Callable[..., None],
 ) -> Callable[..., Any]:
     """The function, ready to be called with proxies of state and row."""
     change = _Change(source, promoted)
@@ -91,9 +94,7 @@ class _Change(ast.NodeTransformer):
         column = self._column(node.left)
         if column is not None and len(node.ops) == 1 and isinstance(node.ops[0], ast.Is | ast.IsNot):
             row = ast.copy_location(ast.Name(self.source.parameters[1], ast.Load()), node)
-            ask: ast.expr = ast.Call(
-                ast.Attribute(row, "_is_null", ast.Load()), [ast.Constant(column)], []
-            )
+            ask: ast.expr = ast.Call(ast.Attribute(row, "_is_null", ast.Load()), [ast.Constant(column)], [])
             if isinstance(node.ops[0], ast.IsNot):
                 ask = ast.UnaryOp(ast.Not(), ask)
             return ast.copy_location(ask, node)
@@ -107,7 +108,7 @@ class _Change(ast.NodeTransformer):
         if isinstance(node, ast.Attribute):
             return node.attr
         assert isinstance(node, ast.Subscript)
-        return node.slice.value if isinstance(node.slice, ast.Constant) else None
+        return str(node.slice.value) if isinstance(node.slice, ast.Constant) else None
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         if self._column(node) is None:
@@ -162,5 +163,5 @@ class _Change(ast.NodeTransformer):
 def _call(name: str, at: ast.AST, *args: ast.expr, keywords: list[ast.keyword] | None = None) -> ast.Call:
     call = ast.Call(ast.Name(PREFIX + name, ast.Load()), list(args), keywords or [])
     for node in (call, call.func):
-        ast.copy_location(node, at)  # type: ignore[type-var]
+        ast.copy_location(node, at)
     return call

@@ -21,13 +21,12 @@ from headgate.errors import KernelRefused
 from headgate.operators.user_kernel.arithmetic import DOMAIN, ZERO
 from headgate.operators.user_kernel.body import Site
 from headgate.operators.user_kernel.calls import TOO_LARGE
-from headgate.operators.user_kernel.compiled_loop import Failed, Probe
+from headgate.operators.user_kernel.compiled_loop import Bad, Probe, Work
 from headgate.operators.user_kernel.fields import Field, Map, Ring, Scalar, Sort, Text
 from headgate.operators.user_kernel.instrument import instrumented
-from headgate.operators.user_kernel.module import OUT, SOONEST, Shape, program
-from headgate.operators.user_kernel.outputs import Outputs
+from headgate.operators.user_kernel.module import Shape, program
 from headgate.operators.user_kernel.source import Source
-from headgate.operators.user_kernel.statements import NO_END
+from headgate.operators.user_kernel.statements import NO_END, TOO_SOON
 from headgate.operators.user_kernel.values import (
     Failure,
     Instant,
@@ -42,7 +41,6 @@ from headgate.state import kernels as k
 from headgate.state.index import FOREVER
 from headgate.state.lanes import LaneColumn
 from headgate.state.table import BinTable
-
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -124,7 +122,7 @@ def _loaded(table: BinTable, name: str, kind: Any, slot: int) -> Any:
         return from_raw(kind.sort, a[name][slot])
     start = int(a[f"{name}.off"][slot])
     if isinstance(kind, Ring):
-        words = table.heap64 if kind.sort is Sort.FLOAT else table.heap.view(np.int64)
+        words = _words(table, kind.sort)
         first = start // 8 + int(a[f"{name}.at"][slot])
         return RingView(name, kind, words[first : first + int(a[f"{name}.len"][slot])].tolist())
     raw = bytes(table.heap[start : start + int(a[f"{name}.len"][slot])])
@@ -156,65 +154,50 @@ class InterpretedLoop:
         """Why rows with this site were put aside."""
         return self.sites[number - 1].reason
 
-    def rows(
-        self,
-        table: BinTable,
-        slots: NDArray[np.int64],
-        order: NDArray[np.int64],
-        lanes: Mapping[str, LaneColumn],
-        outputs: Outputs,
-        counts: NDArray[np.int64],
-        probe: Probe,
-        failed: Failed | None,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Apply rows; gives those that failed and their sites, unless `failed` is called for them."""
+    def rows(self, work: Work, lanes: Mapping[str, LaneColumn], probe: Probe) -> Bad:
+        """Apply rows; gives those that failed and their sites, unless `work.failed` is called for them."""
         columns = {name: (self.shape.row[name], lane) for name, lane in lanes.items()}
         moved: dict[int, int | None] = {}
         bad: list[tuple[int, int]] = []
-        for at, (r, given) in enumerate(zip(order.tolist(), slots.tolist(), strict=True)):
+        for at, (r, given) in enumerate(zip(work.order.tolist(), work.slots.tolist(), strict=True)):
             slot = moved.get(given, given)
             if slot is None:
-                slot = moved[given] = int(probe(order[at : at + 1])[0])
-            state = State(self.shape.state, table, slot)
-            if self.shape.timed and table.arrays["_wake"][slot] != 0:
-                object.__setattr__(state, "_wake", int(table.arrays["_wake"][slot]))
+                slot = moved[given] = int(probe(work.order[at : at + 1])[0])
+            state = State(self.shape.state, work.table, slot)
+            if self.shape.timed and work.table.arrays["_wake"][slot] != 0:
+                object.__setattr__(state, "_wake", int(work.table.arrays["_wake"][slot]))
             emitted, site = self._call(self.source, state, Row(columns, r))
             if site is not None:
-                if failed is not None:
-                    failed(r, site)
+                if work.failed is not None:
+                    work.failed(r, site)
                 bad.append((r, self._number(site)))
                 continue
             for values in emitted:
-                counts[OUT] = outputs.append(int(counts[OUT]), r, values)
-            if self._write(table, slot, state, counts, self._expiry(table, slot, columns, r)):
+                work.outputs.append(r, values)
+            if self._write(work, slot, state, self._expiry(work.table, slot, columns, r)):
                 moved[given] = None
         return np.array([r for r, _ in bad], np.int64), np.array([n for _, n in bad], np.int64)
 
-    def timers(
-        self,
-        table: BinTable,
-        slots: NDArray[np.int64],
-        outputs: Outputs,
-        counts: NDArray[np.int64],
-        failed: Failed,
-    ) -> None:
+    def timers(self, work: Work) -> None:
         """Meet the timers of some state rows."""
         assert self.timer is not None
-        for slot in slots.tolist():
+        table = work.table
+        for slot in work.slots.tolist():
             state = State(self.shape.state, table, slot)
             now = int(table.arrays["_wake"][slot])
             emitted, site = self._call(self.timer, state, Instant(now))
             if site is None and state._wake <= now:
-                site = Site("a timer wakes at its own time or before", self.timer.tree.lineno, "")
+                site = Site(TOO_SOON, self.timer.tree.lineno, "")
             if site is not None:
-                failed(slot, site)
+                assert work.failed is not None
+                work.failed(slot, site)
             for values in emitted:
-                counts[OUT] = outputs.append(int(counts[OUT]), slot, values)
+                work.outputs.append(slot, values)
             expiry = int(table.arrays["_expiry"][slot]) if self.shape.ttl is not None else FOREVER
-            self._write(table, slot, state, counts, expiry)
+            self._write(work, slot, state, expiry)
 
     def _expiry(self, table: BinTable, slot: int, columns: Mapping[str, Any], r: int) -> int:
-        if self.shape.ttl is None:
+        if self.shape.ttl is None or self.shape.time is None:
             return FOREVER
         came = int(columns[self.shape.time][1].data[r]) + self.shape.ttl
         before = int(table.arrays["_expiry"][slot])
@@ -275,10 +258,9 @@ class InterpretedLoop:
             self.sites.append(site)
         return self.sites.index(site) + 1
 
-    def _write(
-        self, table: BinTable, slot: int, state: State, counts: NDArray[np.int64], expiry: int
-    ) -> bool:
+    def _write(self, work: Work, slot: int, state: State, expiry: int) -> bool:
         """Write a row's changes; whether the key was forgotten."""
+        table = work.table
         if state._gone:
             table.remove(np.array([slot]))
             return True
@@ -287,24 +269,40 @@ class InterpretedLoop:
             if isinstance(kind, Scalar):
                 table.arrays[name][slot] = to_raw(kind.sort, held, name)
             elif isinstance(kind, Ring):
-                words = table.heap64 if kind.sort is Sort.FLOAT else table.heap.view(np.int64)
-                for value in held._raw[len(held._raw) - held.added :]:
-                    while not k.ring_push(table.header, words, *table.ring_parts(name), slot, value, kind.most):
+                for value in held.new:
+                    while not k.ring_push(
+                        table.header,
+                        _words(table, kind.sort),
+                        *table.ring_parts(name),
+                        slot,
+                        value,
+                        kind.most,
+                    ):
                         table.grow()
-                        words = table.heap64 if kind.sort is Sort.FLOAT else table.heap.view(np.int64)
             else:
                 raw = np.frombuffer(bytearray(_packed(kind, held)), np.uint8)
                 while not k.put_bytes(
-                    table.header, table.heap, table.arrays[f"{name}.off"], table.arrays[f"{name}.len"], slot, raw, 0, len(raw)
+                    table.header,
+                    table.heap,
+                    table.arrays[f"{name}.off"],
+                    table.arrays[f"{name}.len"],
+                    slot,
+                    raw,
+                    0,
+                    len(raw),
                 ):
                     table.grow()
         if self.shape.timed:
             table.arrays["_wake"][slot] = state._wake
-            counts[SOONEST] = min(int(counts[SOONEST]), state._wake)
+            work.outputs.soonest = min(work.outputs.soonest, state._wake)
         if self.shape.ttl is not None:
             table.arrays["_expiry"][slot] = expiry
-            counts[SOONEST] = min(int(counts[SOONEST]), expiry)
+            work.outputs.soonest = min(work.outputs.soonest, expiry)
         return False
+
+
+def _words(table: BinTable, sort: Sort) -> NDArray[Any]:
+    return table.heap64 if sort is Sort.FLOAT else table.heap.view(np.int64)
 
 
 def _packed(kind: Text | Map, held: Any) -> bytes:

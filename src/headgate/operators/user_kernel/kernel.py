@@ -57,7 +57,9 @@ class Kernel:
         `now` is the time that was asked for. It may emit, change the state, forget the key and set another timer.
         """
         if self._options["time"] is None:
-            raise ConfigError(f"kernel {self.name} has no event time to wake by; name its column, as in time='ts'")
+            raise ConfigError(
+                f"kernel {self.name} has no event time to wake by; name its column, as in time='ts'"
+            )
         source = read_source(function, "now")
         if self._options["compiled"]:
             check_syntax(source)
@@ -70,14 +72,18 @@ class Kernel:
         names = [*key.names, *options["keep"], *self.output]
         twice = [n for n in names if names.count(n) > 1]
         if twice:
-            raise ConfigError(f"kernel {self.name} would emit column {twice[0]!r} twice; give its output another name")
+            raise ConfigError(
+                f"kernel {self.name} would emit column {twice[0]!r} twice; give its output another name"
+            )
         for name in options["keep"]:
             column_type(schema, name, repr(self))
         event_time = None
         if options["time"] is not None:
             column_type(schema, options["time"], repr(self))
             delay = parse_duration(options["delay"] or "0 s", "delay")
-            event_time = EventTime(options["time"], (delay,), parse_duration(options["ahead"], "ahead", least=1))
+            event_time = EventTime(
+                options["time"], (delay,), parse_duration(options["ahead"], "ahead", least=1)
+            )
             event_time.check(schema, repr(self))
         row = {f.name: sort for f in schema if (sort := row_sort(f.type)) is not None}
         return BoundKernel(
@@ -137,5 +143,3 @@ def kernel(
         return Kernel(function, **options)
 
     return made
-
-

@@ -15,6 +15,7 @@ from headgate.operators.user_kernel.body import SHORT_OF_OUTPUT, SHORT_OF_TABLE,
 from headgate.operators.user_kernel.containers import RING_PARTS, heap_of
 from headgate.operators.user_kernel.expressions import row_code
 from headgate.operators.user_kernel.fields import Field, Map, Ring, Scalar, Sort, Text
+from headgate.operators.user_kernel.outputs import BAD, CODE, DEFERRED, DROPPED, OUT, SOONEST
 from headgate.operators.user_kernel.source import Source
 from headgate.state.index import SHORT_OF_HEAP
 
@@ -32,9 +33,6 @@ from headgate.state.kernels import put_bytes
 '''
 
 
-OUT, BAD, SOONEST, DROPPED, DEFERRED, CODE = range(6)
-"""Places in `counts`: rows emitted, rows that failed, the earliest time at which something is due, keys that were forgotten, rows
-that came after that, and what stopped the loop."""
 LOOP = ("slots", "order", "lo", "skip", "reborn", "bad_row", "bad_site", "dropped", "deferred")
 """What a loop takes beside the arrays of its parameters."""
 
@@ -184,7 +182,9 @@ def _prologue(shape: Shape, body: Body) -> list[str]:
             out.append(f"s_{name}_b, s_{name}_o, s_{name}_n = heap, S_{name}_off[s], S_{name}_len[s]")
             out.append(f"s_{name}_d = False")
         elif isinstance(kind, Map):
-            out.append(f"m_{name}_w, m_{name}_o, m_{name}_n = words, S_{name}_off[s] >> 3, S_{name}_len[s] >> 4")
+            out.append(
+                f"m_{name}_w, m_{name}_o, m_{name}_n = words, S_{name}_off[s] >> 3, S_{name}_len[s] >> 4"
+            )
             out.append(f"m_{name}_d = False")
         elif name in body.written:
             out.append(f"ring_note(S_{name}_len, S_{name}_fresh, s, note_{name})")
@@ -239,7 +239,9 @@ def _epilogue(shape: Shape, body: Body) -> list[str]:
         out += [f"if m_{name}_d:", f"    {put}"]
     for name, kind in body.state.items():
         if isinstance(kind, Scalar) and name in body.written:
-            out.append(f"S_{name}[s] = " + (f"1 if s_{name} else 0" if kind.sort is Sort.BOOL else f"s_{name}"))
+            out.append(
+                f"S_{name}[s] = " + (f"1 if s_{name} else 0" if kind.sort is Sort.BOOL else f"s_{name}")
+            )
     if shape.timed:
         out += ["S__wake[s] = wake", f"counts[{SOONEST}] = min(counts[{SOONEST}], wake)"]
     if shape.ttl is not None:
@@ -263,7 +265,13 @@ def _forget(shape: Shape) -> list[str]:
             out.append(f"    put_bytes(header, heap, S_{name}_off, S_{name}_len, s, arena, 0, 0)")
     hidden = ["wake"] * shape.timed + ["expiry"] * (shape.ttl is not None)
     out += [f"    S__{name}[s] = 0" for name in hidden]
-    return [*out, f"dropped[counts[{DROPPED}]] = s", f"counts[{DROPPED}] += 1", "stamp[s] = -stamp[s]", "return 0"]
+    return [
+        *out,
+        f"dropped[counts[{DROPPED}]] = s",
+        f"counts[{DROPPED}] += 1",
+        "stamp[s] = -stamp[s]",
+        "return 0",
+    ]
 
 
 def _loop(shape: Shape, body: Body, parameters: tuple[str, ...]) -> list[str]:

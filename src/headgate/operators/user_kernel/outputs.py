@@ -10,9 +10,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headgate.operators.user_kernel.fields import ARROW, DTYPES, Sort
+from headgate.state.index import FOREVER
 from headgate.state.lanes import Lane, LaneColumn, bitmap, from_lane
 
 LEAST = 64
+OUT, BAD, SOONEST, DROPPED, DEFERRED, CODE = range(6)
+"""Places in `counts`: rows emitted, rows that failed, the earliest time at which something is due, keys that were forgotten, rows
+that came after that, and what stopped the loop."""
 
 
 class Outputs:
@@ -20,6 +24,8 @@ class Outputs:
 
     def __init__(self, output: Mapping[str, Sort], rows: int) -> None:
         self.output = output
+        self.counts = np.zeros(CODE + 1, np.int64)
+        self.counts[SOONEST] = FOREVER
         self.rows = np.empty(max(rows, LEAST), np.int64)
         self._values: list[NDArray[Any]] = []
         self._valid = [np.empty(len(self.rows), np.uint8) for _ in output]
@@ -33,7 +39,7 @@ class Outputs:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What generated code calls them."""
-        found = {"O_row": self.rows}
+        found: dict[str, NDArray[Any]] = {"O_row": self.rows, "counts": self.counts}
         for at, (values, valid) in enumerate(zip(self._values, self._valid, strict=True)):
             found |= {f"O_{at}": values, f"N_{at}": valid}
         return found | {f"B_{at}": data for at, data in self._bytes.items()}
@@ -48,8 +54,21 @@ class Outputs:
             _doubled(values, spare=1 if at in texts else 0) for at, values in enumerate(self._values)
         ]
 
-    def append(self, count: int, row: int, values: list[Any]) -> int:
-        """Add one row behind the first `count`, None being a null; how many there are then."""
+    def __len__(self) -> int:
+        return int(self.counts[OUT])
+
+    @property
+    def soonest(self) -> int:
+        """The earliest time at which something is due."""
+        return int(self.counts[SOONEST])
+
+    @soonest.setter
+    def soonest(self, time: int) -> None:
+        self.counts[SOONEST] = time
+
+    def append(self, row: int, values: list[Any]) -> None:
+        """Add one row, None being a null."""
+        count = len(self)
         texts = [v for at, v in enumerate(values) if at in self._bytes and v is not None]
         while count == len(self.rows) or any(
             self._values[at][count] + sum(map(len, texts)) > len(data) for at, data in self._bytes.items()
@@ -64,11 +83,11 @@ class Outputs:
                 self._bytes[at][start:end] = np.frombuffer(value or b"", np.uint8)
             else:
                 self._values[at][count] = 0 if value is None else value
-        return count + 1
+        self.counts[OUT] += 1
 
-    def columns(self, count: int) -> list[pa.Array]:
-        """The first `count` rows, in Arrow."""
-        out = []
+    def columns(self) -> list[pa.Array]:
+        """The rows, in Arrow."""
+        out, count = [], len(self)
         for at, sort in enumerate(self.output.values()):
             valid = self._valid[at][:count]
             if sort is Sort.TEXT:

@@ -74,7 +74,7 @@ def same(a, i, n, b, j, m):
     """Whether two texts are equal."""
     if n != m:
         return False
-    for x in range(n):
+    for x in range(n):  # noqa: SIM110 (compiled code has no generators)
         if a[i + x] != b[j + x]:
             return False
     return True
@@ -83,7 +83,7 @@ def same(a, i, n, b, j, m):
 @bare
 def contains(a, i, n, b, j, m):
     """Whether the second text occurs in the first."""
-    for x in range(n - m + 1):
+    for x in range(n - m + 1):  # noqa: SIM110
         if same(a, i + x, m, b, j, m):
             return True
     return False

@@ -99,4 +99,3 @@ def read_source(function: Callable[..., Any], second: str) -> Source:
     if not plain or len(args.args) != 2:
         source.refuse(tree, f"it must take exactly (state, {second})", shape)
     return source
-

@@ -22,6 +22,7 @@ INT, FLOAT, BOOL, INSTANT, TEXT = Sort.INT, Sort.FLOAT, Sort.BOOL, Sort.INSTANT,
 FINISH = "# finish"
 NO_END = "it takes more than {} steps"
 ZEROS = {FLOAT: "0.0", BOOL: "False"}
+TOO_SOON = "a timer wakes at its own time or before"
 TOO_LONG = "a text has more bytes than field {!r} may hold ({})"
 
 
@@ -217,7 +218,9 @@ def _for(body: Body, node: ast.For) -> None:
     if kept is not None:
         changed = [n for n in ast.walk(node) if _changes(body, n, kept[0])]
         if changed:
-            body.refuse(changed[0], f"state.{kept[0]} is changed while it is walked", "change it after the loop")
+            body.refuse(
+                changed[0], f"state.{kept[0]} is changed while it is walked", "change it after the loop"
+            )
         _walk(body, node, node.target, *kept)
     else:
         _range(body, node, node.target)
@@ -293,7 +296,9 @@ def _expression(body: Body, node: ast.expr) -> None:
         if isinstance(node.func, ast.Attribute) and _effect(body, node, node.func):
             return
     body.refuse(
-        node, f"{ast.unparse(node)} does nothing here", "assign its value, or call emit, append or state.forget"
+        node,
+        f"{ast.unparse(node)} does nothing here",
+        "assign its value, or call emit, append or state.forget",
     )
 
 
@@ -316,11 +321,13 @@ def _effect(body: Body, node: ast.Call, func: ast.Attribute) -> bool:
         return True
     if func.attr == "wake_at" and len(node.args) == 1:
         if not body.wakes:
-            body.refuse(node, "this kernel has no event time", 'name its column, as in hg.kernel(time="ts", ...)')
+            body.refuse(
+                node, "this kernel has no event time", 'name its column, as in hg.kernel(time="ts", ...)'
+            )
         body.sleeps = True
         when = convert(body, node, value(body, node.args[0]), INSTANT, "the time to wake")
         if body.timed:
-            body.check(f"{when.code} <= now", node, "a timer wakes at its own time or before")
+            body.check(f"{when.code} <= now", node, TOO_SOON)
         body.put(f"wake = {when.code} if {when.code} != 0 else 1")  # 0 is a row that is new
         return True
     return False
@@ -347,22 +354,22 @@ def _rows(body: Body, node: ast.AST, given: ast.expr) -> None:
         for one in given.elts:
             _rows(body, node, one)
     elif isinstance(given, ast.Dict):
-        names = [k.value if isinstance(k, ast.Constant) else None for k in given.keys]
+        names = [str(k.value) if isinstance(k, ast.Constant) else None for k in given.keys]
         _emit(body, node, (), dict(zip(names, given.values, strict=True)))
     else:
         _emit(body, node, given.elts if isinstance(given, ast.Tuple) else (given,), {})
 
 
-def _emit(
-    body: Body, node: ast.AST, given: Sequence[ast.expr], named: dict[str | None, ast.expr]
-) -> None:
+def _emit(body: Body, node: ast.AST, given: Sequence[ast.expr], named: dict[str | None, ast.expr]) -> None:
     """One row: values in order, or by name; None is a null."""
     wanted = list(body.output)
     known = dict(zip(wanted, given, strict=False)) | {str(k): v for k, v in named.items()}
-    if len(given) > len(wanted) or list(known) != wanted and set(known) != set(wanted) or (given and named):
+    if len(given) > len(wanted) or set(known) != set(wanted) or (given and named):
         got = ", ".join(map(str, named)) if named else f"{len(given)} values"
         body.refuse(
-            node, f"a row has {', '.join(wanted) or 'no columns'}, and here are {got}", "emit a value for each column"
+            node,
+            f"a row has {', '.join(wanted) or 'no columns'}, and here are {got}",
+            "emit a value for each column",
         )
     values = {name: _nullable(body, known[name], name) for name in wanted}
     body.put("if out == len(O_row):")

@@ -24,7 +24,10 @@ _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
     ast.SetComp: ("a comprehension", "write a for loop"),
     ast.DictComp: ("a comprehension", "write a for loop"),
     ast.GeneratorExp: ("a comprehension", "write a for loop"),
-    ast.JoinedStr: ("an f-string", "texts can be compared, stored and cut; build new ones before or after the stage"),
+    ast.JoinedStr: (
+        "an f-string",
+        "texts can be compared, stored and cut; build new ones before or after the stage",
+    ),
     ast.Starred: ("*", "write the values out"),
 }
 

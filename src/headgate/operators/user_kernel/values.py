@@ -157,6 +157,11 @@ class RingView:
         """The last values."""
         return self._raw[-self.kind.most :]
 
+    @property
+    def new(self) -> list[Any]:
+        """What was appended."""
+        return self._raw[len(self._raw) - self.added :]
+
     def __len__(self) -> int:
         return len(self.raw)
 
