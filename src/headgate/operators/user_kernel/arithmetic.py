@@ -71,7 +71,7 @@ def convert(body: Body, node: ast.AST, value: Value, sort: Sort, what: str) -> V
         return as_int(value)
     remedy = "write int(...) or round(...)" if (sort, value.sort) == (INT, FLOAT) else "convert it"
     body.refuse(
-        node, f"{what} is {sort} and is given a {value.sort}", f"{remedy}, or declare it as {value.sort}"
+        node, f"{what} is {sort} and is given {value.sort}", f"{remedy}, or declare it as {value.sort}"
     )
 
 

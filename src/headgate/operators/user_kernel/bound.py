@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numba.core.errors import NumbaError
 from numpy.typing import NDArray
 
 from headgate.errors import KernelFailed
@@ -107,7 +108,13 @@ class BoundKernel(BoundOperator):
             "source": f"{options.name} {digest}",
         }
         if options.compiled:
-            self._warm_up(schema)
+            try:
+                self._warm_up(schema)
+            except NumbaError as error:
+                said = str(error).strip().splitlines()[-1]
+                source.refuse(
+                    source.tree, f"numba cannot compile it ({said})", "simplify it, or pass compiled=False"
+                )
 
     def _warm_up(self, schema: pa.Schema) -> None:
         """Compile now, and leave it in the cache, rather than in every worker's first batch."""

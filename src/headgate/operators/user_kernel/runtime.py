@@ -30,7 +30,7 @@ def mul_overflows(a, b, product):
 @bare
 def float_mod(a, b):
     """`a % b` as Python has it: the sign of the divisor."""
-    mod = math.fmod(a, b)
+    mod = np.fmod(a, b)
     if mod != 0.0:
         if (b < 0.0) != (mod < 0.0):
             mod += b
@@ -42,7 +42,7 @@ def float_mod(a, b):
 @bare
 def float_floordiv(a, b):
     """`a // b` as Python has it."""
-    mod = math.fmod(a, b)
+    mod = np.fmod(a, b)
     div = (a - mod) / b
     if mod != 0.0 and (b < 0.0) != (mod < 0.0):
         div -= 1.0
