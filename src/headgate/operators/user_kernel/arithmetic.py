@@ -1,7 +1,7 @@
 """Operators between values: the sorts that they take, what they give, and the checks that Python would make.
 
 Whole numbers have 64 bits and every operation is checked. Division by zero is an error for floats too. A whole number beside a float
-becomes one first, also in comparisons. An instant differs from another by a span; spans are added, and scaled by whole numbers.
+becomes one first, but is compared exactly. An instant differs from another by a span; spans are added, and scaled by whole numbers.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ SYMBOLS: dict[type[ast.AST], str] = {
     ast.GtE: ">=",
 }
 LARGEST_POWER = 16
+EXACT = 2**53
+"""Whole numbers up to this are floats too."""
 OVERFLOW, ZERO, DOMAIN = "a whole number leaves 64 bits", "division by zero", "math domain error"
 
 
@@ -155,9 +157,11 @@ def _whole(body: Body, node: ast.AST, symbol: str, a: Value, b: Value) -> Value:
         body.check(f"{y} == 0", node, ZERO)
     if symbol == "/":
         return body.temp(FLOAT, f"float({x}) / float({y})")
+    if symbol == "%":
+        return body.temp(INT, f"{x} % {y} if {y} != -1 else 0")  # the processor traps on the least number
     if not b.literal or b.literal == -1:
         body.check(f"{y} == -1 and {x} == LEAST", node, OVERFLOW)
-    return body.temp(INT, f"{x} {symbol} {y}")
+    return body.temp(INT, f"{x} // {y}")
 
 
 def _power(body: Body, node: ast.AST, a: Value, b: Value) -> Value:
@@ -226,6 +230,12 @@ def compared(body: Body, node: ast.AST, op: ast.cmpop, a: Value, b: Value) -> st
         return f"{a.code} {symbol} {b.code}"
     a, b = as_int(a), as_int(b)
     if {a.sort, b.sort} == {INT, FLOAT}:
+        whole = a if a.sort is INT else b
+        if whole.literal is None or abs(whole.literal) > EXACT:
+            mixed = f"order({a.code}, {b.code})" if whole is a else f"-order({b.code}, {a.code})"
+            return {"<": f"{mixed} == -1", "<=": f"-1 <= {mixed} <= 0", ">": f"{mixed} == 1"}.get(
+                symbol, f"0 <= {mixed} <= 1" if symbol == ">=" else f"{mixed} {symbol} 0"
+            )
         a, b = as_float(body, node, a), as_float(body, node, b)
     if a.sort is not b.sort or a.sort is TEXT:
         body.refuse(node, f"a {a.sort} is compared with a {b.sort}", "convert one of them")

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headgate.errors import KernelRefused
-from headgate.operators.user_kernel.arithmetic import DOMAIN, ZERO
+from headgate.operators.user_kernel.arithmetic import DOMAIN, OVERFLOW, ZERO
 from headgate.operators.user_kernel.body import Site
 from headgate.operators.user_kernel.calls import TOO_LARGE
 from headgate.operators.user_kernel.compiled_loop import Bad, Probe, Work
@@ -26,7 +26,7 @@ from headgate.operators.user_kernel.fields import Field, Map, Ring, Scalar, Sort
 from headgate.operators.user_kernel.instrument import instrumented
 from headgate.operators.user_kernel.module import Shape, program
 from headgate.operators.user_kernel.source import Source
-from headgate.operators.user_kernel.statements import NO_END, TOO_SOON
+from headgate.operators.user_kernel.statements import NO_END, RAISES, TOO_SOON
 from headgate.operators.user_kernel.values import (
     Failure,
     Instant,
@@ -324,8 +324,12 @@ def _said(error: Exception) -> str:
         return str(error)
     if isinstance(error, ZeroDivisionError):
         return ZERO
+    if "cannot convert float" in str(error):
+        return OVERFLOW
     if isinstance(error, OverflowError):
         return TOO_LARGE
     if isinstance(error, ValueError) and "domain" in str(error):
         return DOMAIN
-    return f"{type(error).__name__}: {error}"
+    if isinstance(error, TypeError | AttributeError | NameError | LookupError):
+        return f"{type(error).__name__}: {error}"
+    return str(error) or RAISES

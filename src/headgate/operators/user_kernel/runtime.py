@@ -55,6 +55,36 @@ def float_floordiv(a, b):
 
 
 @bare
+def order(a, x):
+    """-1, 0 or 1: how a whole number compares with a float, exactly; 2 with NaN."""
+    if x != x:
+        return 2
+    if x >= 9223372036854775808.0:
+        return -1
+    if x < -9223372036854775808.0:
+        return 1
+    b = np.int64(x)
+    if a != b:
+        return -1 if a < b else 1
+    rest = x - float(b)
+    return (rest < 0.0) * 1 - (rest > 0.0) * 1
+
+
+@bare
+def turns(start, stop, step):
+    """How many numbers `range(start, stop, step)` has, at most 2**62."""
+    if step > 0:
+        if start >= stop:
+            return np.int64(0)
+        count = (np.uint64(stop) - np.uint64(start) - np.uint64(1)) // np.uint64(step)
+    else:
+        if start <= stop:
+            return np.int64(0)
+        count = (np.uint64(start) - np.uint64(stop) - np.uint64(1)) // (np.uint64(~step) + np.uint64(1))
+    return np.int64(min(count, np.uint64(2**62 - 1))) + 1
+
+
+@bare
 def whole(x):
     """Whether a float, once rounded, fits 64 bits; NaN doesn't."""
     return -9223372036854775808.0 <= x < 9223372036854775808.0

@@ -22,6 +22,7 @@ INT, FLOAT, BOOL, INSTANT, TEXT = Sort.INT, Sort.FLOAT, Sort.BOOL, Sort.INSTANT,
 FINISH = "# finish"
 NO_END = "it takes more than {} steps"
 ZEROS = {FLOAT: "0.0", BOOL: "False"}
+RAISES = "it raises"
 TOO_SOON = "a timer wakes at its own time or before"
 TOO_LONG = "a text has more bytes than field {!r} may hold ({})"
 
@@ -251,20 +252,24 @@ def _walk(body: Body, node: ast.For, target: ast.Name, name: str, kind: Ring | M
 
 def _range(body: Body, node: ast.For, target: ast.Name) -> None:
     call = node.iter
-    if not (isinstance(call, ast.Call) and body.source.value_of(call.func) is range) or not call.args:
+    if (
+        not (isinstance(call, ast.Call) and body.source.value_of(call.func) is range)
+        or not 0 < len(call.args) < 4
+    ):
         body.refuse(node, "a loop goes over range(...), a ring or a map", "write for i in range(n)")
-    bounds = [_held(body, convert(body, a, value(body, a), INT, "a bound")) for a in call.args]
-    if len(bounds) == 3 and not bounds[2].literal:
-        body.check(f"{bounds[2].code} == 0", node, "range() has a step of zero")
+    bounds = [_held(body, convert(body, a, value(body, a), INT, "a bound")).code for a in call.args]
+    start, stop, step = ("0", bounds[0], "1") if len(bounds) == 1 else (*bounds[:2], *bounds[2:], "1")[:3]
+    if len(bounds) == 3:
+        body.check(f"{step} == 0", node, "range() has a step of zero")
     at = body.fresh()
-    with body.block(f"for {at} in range({', '.join(b.code for b in bounds)}):"):
+    with body.block(f"for {at} in range(turns({start}, {stop}, {step})):"):
         _step(body, node)
-        _local(body, target, Value(INT, at))
+        _local(body, target, Value(INT, f"{start} + {at} * {step}"))
         block(body, node.body)
 
 
 def _raise(body: Body, node: ast.Raise | ast.Assert) -> None:
-    said = "it raises"
+    said = RAISES
     given = node.exc if isinstance(node, ast.Raise) else node.msg
     if isinstance(given, ast.Call) and given.args:
         given = given.args[0]

@@ -6,7 +6,6 @@ Whole numbers have 64 bits, instants are a type of their own (no time zones, no 
 from __future__ import annotations
 
 import datetime as dt
-import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -34,7 +33,13 @@ class Int64(int):
     def __rtruediv__(self, other: Any) -> Any:
         return float(other) / float(self) if isinstance(other, int) else int.__rtruediv__(self, other)
 
-    __hash__ = int.__hash__
+    def __lshift__(self, places: Any) -> Any:
+        if self != 0 and places > 63:
+            raise Failure(OVERFLOW)
+        return whole(int(self) << int(places)) if self != 0 or places < 0 else self
+
+    def __rlshift__(self, number: Any) -> Any:
+        return Int64(number) << self
 
 
 def whole(value: int) -> Int64:
@@ -54,22 +59,11 @@ def _checked(name: str) -> Callable[..., Any]:
     return method
 
 
-def _compared(name: str, test: Callable[[Any, Any], bool]) -> Callable[[Int64, Any], Any]:
-    plain = getattr(int, name)
-
-    def method(self: Int64, other: Any) -> Any:
-        return test(float(self), other) if isinstance(other, float) else plain(self, other)
-
-    return method
-
-
-for _name in ("add", "sub", "mul", "floordiv", "mod", "and", "or", "xor", "lshift", "rshift"):
+for _name in ("add", "sub", "mul", "floordiv", "mod", "and", "or", "xor", "rshift"):
     setattr(Int64, f"__{_name}__", _checked(f"__{_name}__"))
     setattr(Int64, f"__r{_name}__", _checked(f"__r{_name}__"))
 for _name in ("neg", "pos", "abs", "invert"):
     setattr(Int64, f"__{_name}__", _checked(f"__{_name}__"))
-for _test in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge):
-    setattr(Int64, f"__{_test.__name__}__", _compared(f"__{_test.__name__}__", _test))
 
 
 class Instant:
