@@ -26,7 +26,7 @@ def start(rows: DataFrame, job: Job) -> Any:
     """The streaming query over all of the input."""
     for name, value in STORES[job.store].items():
         rows.sparkSession.conf.set(f"spark.sql.streaming.stateStore.{name}", value)
-    answers = _aggregate(rows) if job.operator == "aggregate" else _history(rows)
+    answers = {"aggregate": _aggregate, "history": _history, "zscore": _zscore}[job.operator](rows)
     writer = answers.writeStream.outputMode("update").option("checkpointLocation", f"{job.work}/spark")
     if job.sink == "noop":
         writer = writer.format("noop")
@@ -84,6 +84,38 @@ def _history(rows: DataFrame) -> DataFrame:
     return rows.groupBy("user").transformWithState(
         statefulProcessor=History(),
         outputStructType="user long, amount double, mean double, std double",
+        outputMode="update",
+        timeMode="None",
+    )
+
+
+def _zscore(rows: DataFrame) -> DataFrame:
+    """Count, mean and sum of squares of each key in one value: one read and one write of state per key and batch."""
+    from pyspark.sql import Row
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+    class ZScore(StatefulProcessor):  # type: ignore[misc]
+        def init(self, handle: Any) -> None:
+            self.state = handle.getValueState("moments", "n long, mean double, m2 double")
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+            n, mean, m2 = self.state.get() or (0, 0.0, 0.0)
+            user, out = key[0], []
+            for row in rows:
+                n += 1
+                d = row.amount - mean
+                mean += d / n
+                m2 += d * (row.amount - mean)
+                out.append(Row(user=user, z=d / math.sqrt(m2 / n) if n > 1 else 0.0))
+            self.state.update((n, mean, m2))
+            return iter(out)
+
+        def close(self) -> None:
+            pass
+
+    return rows.groupBy("user").transformWithState(
+        statefulProcessor=ZScore(),
+        outputStructType="user long, z double",
         outputMode="update",
         timeMode="None",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 from headgate.bench.job import CORES, Job
@@ -9,13 +10,26 @@ from headgate.operators import agg
 from headgate.operators.aggregate import Aggregate
 from headgate.operators.base import Operator
 from headgate.operators.history import HistoryWindow
+from headgate.operators.user_kernel.kernel import kernel
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+
+@kernel(state={"n": int, "mean": float, "m2": float}, output={"z": float})
+def zscore(state: Any, row: Any) -> Any:
+    """How far a row is from the mean of its key so far, in standard deviations."""
+    state.n += 1
+    d = row.amount - state.mean
+    state.mean += d / state.n
+    state.m2 += d * (row.amount - state.mean)
+    return d / sqrt(state.m2 / state.n) if state.n > 1 else 0.0
+
+
 OPERATORS: dict[str, Operator] = {
     "aggregate": Aggregate(n=agg.count(), total=agg.sum("amount"), top=agg.max("amount")),
     "history": HistoryWindow(100, ["mean", "std"], of="amount"),
+    "zscore": zscore,
 }
 
 

@@ -73,7 +73,6 @@ class Body:
     reads: set[str] = field(default_factory=set)
     """State fields that are written, and columns of the row that are read."""
     forgets: bool = False
-    sleeps: bool = False
     assigned: set[str] | None = field(default_factory=set)
     """Locals that certainly have a value here; None where the code cannot be reached."""
     lines: list[str] = field(default_factory=list)

@@ -83,12 +83,8 @@ class BoundKernel(BoundOperator):
         self._file = source.file
         self._timed = timer is not None
         self._plan: Program | InterpretedLoop
-        if options.compiled:
-            self._plan = program(shape, source, timer)
-            reads = self._plan.reads
-        else:
-            self._plan = InterpretedLoop(shape, source, timer)
-            reads = tuple(options.row)
+        self._plan = (program if options.compiled else InterpretedLoop)(shape, source, timer)
+        reads = self._plan.reads
         time = (event_time.column,) if event_time else ()
         self.inputs = tuple(dict.fromkeys([*reads, *options.keep, *time]))
         fields = [*zip(key.names, key.types, strict=True)]
@@ -103,7 +99,7 @@ class BoundKernel(BoundOperator):
             "fields": {name: str(kind) for name, kind in options.state.items()},
             "output": {name: str(sort) for name, sort in options.output.items()},
             "keep": list(options.keep),
-            "inputs": {n: str(schema.field(n).type) for n in self.inputs} if options.compiled else {},
+            "inputs": {n: str(schema.field(n).type) for n in self.inputs},
             "time": [event_time.fingerprint() if event_time else None, options.ttl],
             "source": f"{options.name} {digest}",
         }

@@ -143,9 +143,10 @@ class InterpretedLoop:
         self._emitted: list[list[Any]] = []
         self._steps = 0
         try:
-            self._promoted = program(shape, source, timer).promoted
-        except KernelRefused:  # what cannot be compiled can still be called
-            self._promoted = frozenset()
+            plan = program(shape, source, timer)
+            self.reads, self._promoted = plan.reads, plan.promoted
+        except KernelRefused:  # what cannot be compiled can still be called, and may read anything
+            self.reads, self._promoted = tuple(shape.row), frozenset()
 
     def __getstate__(self) -> dict[str, Any]:
         return {n: v for n, v in self.__dict__.items() if n != "_functions"}

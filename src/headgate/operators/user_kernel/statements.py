@@ -327,9 +327,10 @@ def _effect(body: Body, node: ast.Call, func: ast.Attribute) -> bool:
     if func.attr == "wake_at" and len(node.args) == 1:
         if not body.wakes:
             body.refuse(
-                node, "this kernel has no event time", 'name its column, as in hg.kernel(time="ts", ...)'
+                node,
+                "this kernel has no event time or no on_timer",
+                "write hg.kernel(time='ts', ...) and a function for timers",
             )
-        body.sleeps = True
         when = convert(body, node, value(body, node.args[0]), INSTANT, "the time to wake")
         if body.timed:
             body.check(f"{when.code} <= now", node, TOO_SOON)
