@@ -44,7 +44,7 @@ def payments(spark: SparkSession, rows: int) -> DataFrame:
 
 def run(spark: SparkSession, rows: int, work: Path) -> hg.Stage:
     """Run the stream to its end; the stage, for its status."""
-    payments(spark, rows).repartition(4).write.parquet(str(work / "payments"))
+    payments(spark, rows).repartition(2).write.parquet(str(work / "payments"))
     stream = (
         spark.readStream.schema("card long, amount double")
         .option("maxFilesPerTrigger", 1)

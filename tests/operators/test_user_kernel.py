@@ -323,7 +323,7 @@ def test_a_row_that_fails_changes_nothing_and_goes_aside_with_the_reason(how):
     kernel = hg.kernel(**{**fragile._options, "compiled": how})(fragile.function)
     ran = hg.testing.run(kernel, rows)
     assert ran.rows == [{"k": 1, "z": 2.0}]
-    assert {row["s"]: row["reason"].rsplit(", line", 1)[0] for row in ran.aside} == wanted
+    assert {row["s"]: row["reason"].rsplit(" (line", 1)[0] for row in ran.aside} == wanted
     assert ran.state == {1: {"n": 1, "x": 0.0, "s": "", "last": [1.0], "m": {1: 0.5}}}
 
 

@@ -33,7 +33,7 @@ def ledgers(batches: int, rows: int = 120) -> list[list[tuple[Any, ...]]]:
 
 
 def test_a_plain_loop_whatever_happens_to_the_stage(make_stage: Any, feed: Any) -> None:
-    data = ledgers(6)
+    data = ledgers(4)
     aside = hg.sinks.Memory()
     stage = make_stage(ledger, policy=Whim(3, splits=False), aside=aside, **SETTINGS)
     live(stage, lambda *args, **named: feed(*args, schema=COLUMNS, **named), data, 3)
@@ -43,7 +43,7 @@ def test_a_plain_loop_whatever_happens_to_the_stage(make_stage: Any, feed: Any) 
     out, failed, _ = plainly(ledger, rows)
     assert same(stage.sink.table(), out)
     assert sorted(row["id"] for row in aside.table().to_pylist()) == failed
-    assert "rows division by zero" in str(stage.status())
+    assert "rows division by zero (line" in " ".join(str(stage.status()).split())
 
 
 def test_timers_and_expiry_survive_a_restart(make_stage: Any, feed: Any) -> None:
@@ -113,4 +113,4 @@ def test_the_example(spark: Any, tmp_path: Path) -> None:
     scores = spark.read.parquet(str(tmp_path / "scores"))
     aside = spark.read.parquet(str(tmp_path / "aside"))
     assert (scores.count(), aside.count()) == (19_996, 4)
-    assert "4 rows column 'amount' is null" in str(stage.status())
+    assert "4 rows column 'amount' is null" in " ".join(str(stage.status()).split())

@@ -42,7 +42,7 @@ class Site:
     @property
     def reason(self) -> str:
         """Why a row was put aside."""
-        return f"{self.what}, line {self.line}"
+        return f"{self.what} (line {self.line})"
 
 
 @dataclass

@@ -107,7 +107,12 @@ class BoundKernel(BoundOperator):
             try:
                 self._warm_up(schema)
             except NumbaError as error:
-                said = str(error).strip().splitlines()[-1]
+                lines = [
+                    line
+                    for line in str(error).splitlines()
+                    if line and not line.startswith(("Failed", "During"))
+                ]
+                said = lines[0] if lines else type(error).__name__
                 source.refuse(
                     source.tree, f"numba cannot compile it ({said})", "simplify it, or pass compiled=False"
                 )
