@@ -24,7 +24,7 @@ DAY = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 
 def interpreted(kernel):
     """The same kernel, not compiled."""
-    made = hg.kernel(**{**kernel._options, "compiled": False})(kernel.function)
+    made = hg.kernel(**{**kernel.options, "compiled": False})(kernel.function)
     if kernel.timer is not None:
         made.on_timer(kernel.timer)
     return made
@@ -408,7 +408,7 @@ ROWS = st.fixed_dictionaries(
 )
 KINDS = {"op": pa.int64(), "a": pa.int64(), "b": pa.int64(), "x": pa.float64(), "y": pa.float64()}
 KINDS |= {"c": pa.bool_(), "s": pa.string(), "id": pa.int64()}
-ARITHMETIC = hg.kernel(**{**arithmetic._options, "max_steps": 60})(arithmetic.function)
+ARITHMETIC = hg.kernel(**{**arithmetic.options, "max_steps": 60})(arithmetic.function)
 
 
 @given(rows=st.lists(ROWS, min_size=1, max_size=60))

@@ -2,6 +2,8 @@
 
 import datetime as dt
 import pickle
+import re
+import runpy
 import subprocess
 import sys
 from datetime import timedelta
@@ -320,7 +322,7 @@ def test_a_row_that_fails_changes_nothing_and_goes_aside_with_the_reason(how):
     }
     rows = [{"k": 1, "v": 5, "x": 2.0, "s": "fine"}]
     rows += [{"k": 1, "v": 5, "x": 2.0, "s": s} for s in wanted]
-    kernel = hg.kernel(**{**fragile._options, "compiled": how})(fragile.function)
+    kernel = hg.kernel(**{**fragile.options, "compiled": how})(fragile.function)
     ran = hg.testing.run(kernel, rows)
     assert ran.rows == [{"k": 1, "z": 2.0}]
     assert {row["s"]: row["reason"].rsplit(" (line", 1)[0] for row in ran.aside} == wanted
@@ -329,7 +331,7 @@ def test_a_row_that_fails_changes_nothing_and_goes_aside_with_the_reason(how):
 
 @pytest.mark.parametrize("how", [True, False], ids=["compiled", "interpreted"])
 def test_a_failure_names_key_file_line_and_remedy(how):
-    kernel = hg.kernel(**{**fragile._options, "compiled": how, "on_error": "fail"})(fragile.function)
+    kernel = hg.kernel(**{**fragile.options, "compiled": how, "on_error": "fail"})(fragile.function)
     said = (
         r"kernel fragile failed on a row of key k=1: division by zero, at .*test_user_kernel.py:\d+ "
         r"\(`return 1 / \(row.v - row.v\)`\); mend the kernel or the row, or pass on_error='skip'"
@@ -398,7 +400,7 @@ def test_it_cannot_be_split_and_says_why():
 
 
 def test_a_bound_kernel_travels():
-    kernel = hg.kernel(**{**fragile._options})(fragile.function)
+    kernel = hg.kernel(**{**fragile.options})(fragile.function)
     bound = kernel.bind(KEY, SCHEMA)
     again = pickle.loads(pickle.dumps(bound))
     assert again.fingerprint() == bound.fingerprint()
@@ -441,3 +443,11 @@ def test_runs_are_checked():
         hg.testing.run(fragile, [])
     with pytest.raises(errors.ConfigError, match="there are 1 rows in 1 batches"):
         hg.testing.run(fragile, [{"k": 1, "v": 1, "x": 2.0, "s": "a"}], late={0: 3})
+
+
+def test_the_examples_of_the_page_run(tmp_path):
+    page = Path(__file__).parents[2] / "docs" / "kernels.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
+    assert len(blocks) == 4
+    (tmp_path / "page.py").write_text("\n".join(blocks))
+    runpy.run_path(str(tmp_path / "page.py"))

@@ -1,22 +1,36 @@
 """`headgate bench kernel`: a user's function per row (a z-score), against native `transformWithState` in Python.
 
-The first batch after a start is shown as well, with nothing of the kernel compiled, and with what an earlier run has left.
+The first batch after a start is shown as well, with nothing of the kernel compiled, and with what an earlier run has left. So is the
+kernel in plain memory, without Spark and files, as rows a second of one core's time: compiled, and interpreted.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from matplotlib.figure import Figure
 
 from headgate.bench import data
 from headgate.bench.history import check_twin
 from headgate.bench.job import Job, workspace
+from headgate.bench.ours import zscore
 from headgate.bench.result import Goal, Report, Result, machine
 from headgate.bench.rounds import median, run_rounds
 from headgate.commands.console import Tick
+from headgate.operators.channel_run import ChannelRun
+from headgate.operators.user_kernel.bound import BoundKernel
+from headgate.operators.user_kernel.kernel import Kernel, kernel
+from headgate.routing.key_hash import hash_ints
+from headgate.state.keys import KeySpec
+from headgate.state.table import BinTable
 
 OURS, AGAIN = "headgate", "headgate, started again"
 NATIVE = "native transformWithState (Python rows, RocksDB)"
@@ -35,6 +49,7 @@ class Sizes:
     native_steady: int = 3
 
 
+BINS = 64
 QUICK = Sizes(20_000, 20_000, 4, 2, 1_000, 3, 2)
 
 
@@ -55,6 +70,10 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
         )
         all_of = {OURS: sizes.batches, AGAIN: 1, NATIVE: sizes.native_steady}
         times = run_rounds([[ours], [again], [native]], all_of, repeat=repeat, work=work, progress=progress)
+    raw = _in_memory(zscore, sizes.rows // 2, sizes.keys)
+    slow = _in_memory(
+        kernel(**{**zscore.options, "compiled": False})(zscore.function), QUICK.rows, QUICK.keys
+    )
     rounds = [times[OURS][at : at + sizes.batches] for at in range(0, repeat * sizes.batches, sizes.batches)]
     steady = [time for one in rounds for time in one[-sizes.steady :]]
     first, later = 1e-3 * rounds[0][0], 1e-3 * times[AGAIN][0]
@@ -62,6 +81,8 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
     rival = 1e3 * sizes.native_rows / median(times[NATIVE])
     results = (
         Result("z-score kernel", "rows/s", value, NATIVE, rival, {OURS: steady, NATIVE: times[NATIVE]}),
+        Result("in plain memory, compiled, key lookup included", "rows/s of a core", raw, None, None, {}),
+        Result("in plain memory, interpreted", "rows/s of a core", slow, None, None, {}),
         Result("first batch, kernel not compiled yet", "s", first, None, None, {}),
         Result("first batch after a restart", "s", later, None, None, {}),
     )
@@ -71,7 +92,44 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
         Goal("first batch, kernel not compiled yet", 5.0, first, at_most=True, unit=" s"),
         Goal("first batch after a restart", 5.0, later, at_most=True, unit=" s"),
     )
-    return Report("kernel", results, goals, machine=where, quick=quick)
+    shown = picture({"headgate": value, "in plain memory": raw, "interpreted": slow, "native": rival})
+    return Report("kernel", results, goals, machine=where, quick=quick, picture=shown)
+
+
+def _in_memory(operator: Kernel, rows: int, keys: int, batches: int = 4) -> float:
+    """Rows a second of one core, in the last of some batches."""
+    key, bound = KeySpec(("user",), (pa.int64(),)), None
+    tables: dict[int, BinTable] = {}
+    seconds = 0.0
+    for table in data.zipf(rows, batches, keys):
+        (batch,) = table.combine_chunks().to_batches()
+        bound = bound or operator.bind(key, batch.schema)
+        hashes = hash_ints(batch.column("user").to_numpy())
+        opened = partial(_opened, tables, bound)
+        began = time.thread_time()
+        run = ChannelRun(bound, opened, BINS)
+        run.feed(batch, hashes, (hashes % BINS).astype(np.int32))
+        run.finish()
+        seconds = time.thread_time() - began
+    return rows / seconds
+
+
+def _opened(tables: dict[int, BinTable], bound: BoundKernel, b: int) -> BinTable:
+    return tables.setdefault(b, BinTable.create(bound.layout))
+
+
+def picture(rates: Mapping[str, float]) -> Figure:
+    """Rows a second, on a scale of powers of ten."""
+    figure = Figure(figsize=(7, 2.6), layout="constrained")
+    axes = figure.subplots()
+    names = list(rates)[::-1]
+    bars = axes.barh(names, [rates[n] for n in names], color=["#999999", "#bbccdd", "#88aacc", "#3366aa"])
+    axes.bar_label(bars, [f" {rates[n]:,.0f}" for n in names])
+    axes.set_xscale("log")
+    axes.set_xlim(right=8 * max(rates.values()))
+    axes.set_xlabel("rows a second (z-score per key, 1M keys, Zipf(1.0))")
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
 
 
 @contextmanager

@@ -30,7 +30,7 @@ class Kernel:
         self.function = function
         self.name = getattr(function, "__name__", "kernel")
         self.__doc__ = function.__doc__ or f"The kernel {self.name}."
-        self._options = options
+        self.options = options
         self.state = state_fields(options["state"])
         self.output = output_fields(options["output"])
         self.timer: Callable[..., Any] | None = None
@@ -56,19 +56,19 @@ class Kernel:
 
         `now` is the time that was asked for. It may emit, change the state, forget the key and set another timer.
         """
-        if self._options["time"] is None:
+        if self.options["time"] is None:
             raise ConfigError(
                 f"kernel {self.name} has no event time to wake by; name its column, as in time='ts'"
             )
         source = read_source(function, "now")
-        if self._options["compiled"]:
+        if self.options["compiled"]:
             check_syntax(source)
         self.timer = function
         return function
 
     def bind(self, key: KeySpec, schema: pa.Schema) -> BoundKernel:
         """Check the function against the stream's columns, and compile it."""
-        options = self._options
+        options = self.options
         names = [*key.names, *options["keep"], *self.output]
         twice = [n for n in names if names.count(n) > 1]
         if twice:
