@@ -8,17 +8,9 @@ from __future__ import annotations
 
 import ast
 
-from headgate.operators.user_kernel.body import Body, Value, number
+from headgate.operators.user_kernel.body import BOOL, FLOAT, INSTANT, INT, SPAN, TEXT, Body, Value, number
 from headgate.operators.user_kernel.fields import Sort
 
-INT, FLOAT, BOOL, INSTANT, SPAN, TEXT = (
-    Sort.INT,
-    Sort.FLOAT,
-    Sort.BOOL,
-    Sort.INSTANT,
-    Sort.SPAN,
-    Sort.TEXT,
-)
 SYMBOLS: dict[type[ast.AST], str] = {
     ast.Add: "+",
     ast.Sub: "-",

@@ -15,6 +15,9 @@ from typing import Any, NoReturn
 from headgate.operators.user_kernel.fields import Field, Scalar, Sort, Text
 from headgate.operators.user_kernel.source import Source
 
+INT, FLOAT, BOOL, INSTANT, SPAN, TEXT = Sort.INT, Sort.FLOAT, Sort.BOOL, Sort.INSTANT, Sort.SPAN, Sort.TEXT
+ZEROS = {FLOAT: "0.0", BOOL: "False"}
+"""What is not `0` when it is nothing."""
 SHORT_OF_TABLE, SHORT_OF_OUTPUT = -1, -2
 """What a row's code returns when it lacks room; the caller makes some and runs the row again."""
 

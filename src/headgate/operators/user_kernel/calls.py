@@ -19,10 +19,8 @@ from headgate.operators.user_kernel.arithmetic import (
     power,
     truth,
 )
-from headgate.operators.user_kernel.body import Body, Value, number
-from headgate.operators.user_kernel.fields import Sort
+from headgate.operators.user_kernel.body import BOOL, FLOAT, INT, SPAN, TEXT, Body, Value, number
 
-INT, FLOAT, BOOL, SPAN = Sort.INT, Sort.FLOAT, Sort.BOOL, Sort.SPAN
 Call = Callable[[Body, ast.Call, Sequence[Value]], Value]
 TOO_LARGE = "a float is too large"
 _DOMAINS: dict[Any, tuple[str, str]] = {
@@ -105,7 +103,7 @@ def _extreme(op: ast.cmpop) -> Call:
         best = args[0]
         for other in args[1:]:
             first, second = joined(body, node, best, other)
-            if first.sort is Sort.TEXT:
+            if first.sort is TEXT:
                 body.refuse(node, "min and max of texts are not known here", "compare them with <")
             best = body.temp(first.sort, first.code)
             with body.block(f"if {compared(body, node, op, second, first)}:"):

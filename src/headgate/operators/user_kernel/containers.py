@@ -10,10 +10,9 @@ import ast
 from collections.abc import Sequence
 
 from headgate.operators.user_kernel.arithmetic import OVERFLOW, ZERO, convert
-from headgate.operators.user_kernel.body import SHORT_OF_TABLE, Body, Value
-from headgate.operators.user_kernel.fields import Map, Ring, Sort
+from headgate.operators.user_kernel.body import BOOL, FLOAT, INT, SHORT_OF_TABLE, TEXT, Body, Value
+from headgate.operators.user_kernel.fields import Map, Ring
 
-INT, FLOAT, BOOL = Sort.INT, Sort.FLOAT, Sort.BOOL
 RING_PARTS = ("off", "len", "cap", "at", "fresh")
 MISSING_KEY, FULL_MAP = "the map has no such key", "the map is full"
 OUT_OF_RANGE, EMPTY = "index out of range", "the ring is empty"
@@ -176,7 +175,7 @@ def text_length(body: Body, value: Value) -> Value:
 
 def text_method(body: Body, node: ast.AST, value: Value, method: str, args: Sequence[Value]) -> Value | None:
     """`text.startswith(other)` and `endswith`; None if there is no such."""
-    if method not in ("startswith", "endswith") or len(args) != 1 or args[0].sort is not Sort.TEXT:
+    if method not in ("startswith", "endswith") or len(args) != 1 or args[0].sort is not TEXT:
         return None
     (a, i, n), (b, j, m) = value.parts, args[0].parts
     start = i if method == "startswith" else f"{i} + {n} - {m}"

@@ -16,19 +16,10 @@ from headgate.operators.user_kernel.arithmetic import (
     negated,
     truth,
 )
-from headgate.operators.user_kernel.body import Body, Value, number
+from headgate.operators.user_kernel.body import BOOL, FLOAT, INSTANT, INT, SPAN, TEXT, Body, Value, number
 from headgate.operators.user_kernel.calls import FUNCTIONS, names, span_literal
-from headgate.operators.user_kernel.fields import Field, Map, Ring, Scalar, Sort, Text
+from headgate.operators.user_kernel.fields import Field, Map, Ring, Scalar, Text
 from headgate.operators.user_kernel.source import MISSING, is_constant
-
-INT, FLOAT, BOOL, INSTANT, SPAN, TEXT = (
-    Sort.INT,
-    Sort.FLOAT,
-    Sort.BOOL,
-    Sort.INSTANT,
-    Sort.SPAN,
-    Sort.TEXT,
-)
 
 
 def value(body: Body, node: ast.expr) -> Value:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headgate.operators.user_kernel import statements
-from headgate.operators.user_kernel.body import SHORT_OF_OUTPUT, SHORT_OF_TABLE, Body, Site
+from headgate.operators.user_kernel.body import SHORT_OF_OUTPUT, SHORT_OF_TABLE, ZEROS, Body, Site
 from headgate.operators.user_kernel.containers import RING_PARTS, heap_of
 from headgate.operators.user_kernel.expressions import row_code
 from headgate.operators.user_kernel.fields import Field, Map, Ring, Scalar, Sort, Text
@@ -209,7 +209,7 @@ def _prologue(shape: Shape, body: Body) -> list[str]:
         if sort is Sort.TEXT:
             out.append(f"u_{name}_b, u_{name}_o, u_{name}_n = literals, 0, 0")
         else:
-            out.append(f"u_{name} = {statements.ZEROS.get(sort, '0')}")
+            out.append(f"u_{name} = {ZEROS.get(sort, '0')}")
     return out
 
 

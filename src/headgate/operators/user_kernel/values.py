@@ -14,6 +14,7 @@ import numpy as np
 from headgate.operators.history import total_of
 from headgate.operators.user_kernel import runtime
 from headgate.operators.user_kernel.arithmetic import OVERFLOW, ZERO
+from headgate.operators.user_kernel.assignment import TOO_LONG
 from headgate.operators.user_kernel.containers import EMPTY, FULL_MAP, MISSING_KEY, OUT_OF_RANGE
 from headgate.operators.user_kernel.fields import Map, Ring, Sort, Text
 
@@ -233,5 +234,5 @@ class MapView(dict[Any, Any]):
 def bounded(name: str, kind: Text, value: Any) -> str:
     """A text that fits its field."""
     if len(to_raw(Sort.TEXT, value, f"state.{name}")) > kind.most:
-        raise Failure(f"a text has more bytes than field {name!r} may hold ({kind.most})")
+        raise Failure(TOO_LONG.format(name, kind.most))
     return str(value)
