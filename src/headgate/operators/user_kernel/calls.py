@@ -19,7 +19,8 @@ from headgate.operators.user_kernel.arithmetic import (
     power,
     truth,
 )
-from headgate.operators.user_kernel.body import BOOL, FLOAT, INT, SPAN, TEXT, Body, Value, number
+from headgate.operators.user_kernel.body import BOOL, FLOAT, INT, TEXT, Body, Value, number
+from headgate.operators.user_kernel.fields import SORTS, micros_of
 
 Call = Callable[[Body, ast.Call, Sequence[Value]], Value]
 TOO_LARGE = "a float is too large"
@@ -153,21 +154,25 @@ def two(body: Body, node: ast.Call, args: Sequence[Value]) -> tuple[Value, Value
     return args[0], args[1]
 
 
-def span_literal(body: Body, node: ast.Call) -> Value:
-    """`timedelta(...)` of literals."""
+def moment(body: Body, node: ast.Call, kind: type[dt.datetime] | type[dt.timedelta]) -> Value:
+    """`timedelta(...)` or `datetime(...)` of literals."""
     try:
         given = [ast.literal_eval(a) for a in node.args]
         named = {str(k.arg): ast.literal_eval(k.value) for k in node.keywords}
-        span = dt.timedelta(*given, **named)
+        micros = micros_of(kind(*given, **named))
     except (ValueError, TypeError, OverflowError):
-        body.refuse(node, "timedelta takes numbers written out here", "write timedelta(minutes=5)")
-    micros = span // dt.timedelta(microseconds=1)
-    return Value(SPAN, number(micros), literal=micros)
+        body.refuse(
+            node,
+            f"{kind.__name__} takes numbers written out here",
+            "write timedelta(minutes=5) or datetime(2024, 1, 1)",
+        )
+    return Value(SORTS[kind], number(micros), literal=micros)
 
 
 def names() -> str:
     """What can be called, in words."""
     of_math = sorted(f.__name__ for f in FUNCTIONS if f.__module__ == "math")
-    return "abs, bool, float, int, len, max, min, range, round, sum, timedelta, and math's " + ", ".join(
-        of_math
+    return (
+        "abs, bool, datetime, float, int, len, max, min, range, round, sum, timedelta, and math's "
+        + ", ".join(of_math)
     )

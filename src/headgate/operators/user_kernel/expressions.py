@@ -17,8 +17,8 @@ from headgate.operators.user_kernel.arithmetic import (
     truth,
 )
 from headgate.operators.user_kernel.body import BOOL, FLOAT, INSTANT, INT, SPAN, TEXT, Body, Value, number
-from headgate.operators.user_kernel.calls import FUNCTIONS, names, span_literal
-from headgate.operators.user_kernel.fields import Field, Map, Ring, Scalar, Text
+from headgate.operators.user_kernel.calls import FUNCTIONS, moment, names
+from headgate.operators.user_kernel.fields import Field, Map, Ring, Scalar, Text, micros_of
 from headgate.operators.user_kernel.source import MISSING, is_constant
 
 
@@ -88,9 +88,10 @@ def constant(body: Body, node: ast.expr, held: Any) -> Value:
         return Value(FLOAT, number(held), literal=held)
     if isinstance(held, str):
         return body.literal(held)
-    if isinstance(held, dt.timedelta):
-        micros = held // dt.timedelta(microseconds=1)
-        return Value(SPAN, number(micros), literal=micros)
+    if isinstance(held, dt.timedelta | dt.datetime):
+        micros = micros_of(held)
+        sort = SPAN if isinstance(held, dt.timedelta) else INSTANT
+        return Value(sort, number(micros), literal=micros)
     if held is None:
         body.refuse(
             node,
@@ -119,7 +120,7 @@ def _name(body: Body, node: ast.Name) -> Value:
     held = body.source.value_of(node)
     if held is MISSING:
         body.refuse(node, f"{node.id} is not defined", "import it, or define it above the kernel")
-    if not is_constant(held) and not isinstance(held, dt.timedelta):
+    if not is_constant(held):
         body.refuse(
             node,
             f"{node.id} is a {type(held).__name__}",
@@ -192,7 +193,7 @@ def _member(body: Body, node: ast.Attribute | ast.Subscript) -> Value:
             f"take something of it, as in state.{name}[0] or len(state.{name})",
         )
     held = body.source.value_of(node)
-    if held is not MISSING and (is_constant(held) or isinstance(held, dt.timedelta)):
+    if held is not MISSING and is_constant(held):
         return constant(body, node, held)
     body.refuse(node, f"{ast.unparse(node)} cannot be compiled", "use fields of state and columns of the row")
 
@@ -323,8 +324,8 @@ def _call(body: Body, node: ast.Call) -> Value:
         if found is not None:
             return found
     function = body.source.value_of(node.func)
-    if function is dt.timedelta:
-        return span_literal(body, node)
+    if function is dt.timedelta or function is dt.datetime:
+        return moment(body, node, function)
     kept = container(body, node.args[0]) if len(node.args) == 1 else None
     if function is len and len(node.args) == 1:
         if kept is not None:

@@ -224,6 +224,21 @@ def _named(declared: Any, what: str, example: str) -> Mapping[str, Any]:
     return declared
 
 
+MICRO = dt.timedelta(microseconds=1)
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def micros_of(when: dt.datetime | dt.timedelta) -> int:
+    """A span in microseconds, or an instant in microseconds since 1970; one without a zone is in UTC.
+
+    >>> micros_of(dt.datetime(1970, 1, 2)), micros_of(dt.timedelta(seconds=1))
+    (86400000000, 1000000)
+    """
+    if isinstance(when, dt.timedelta):
+        return when // MICRO
+    return ((when if when.tzinfo else when.replace(tzinfo=dt.UTC)) - EPOCH) // MICRO
+
+
 def row_sort(kind: pa.DataType) -> Sort | None:
     """The sort of a stream's column, or None where kernels cannot read it."""
     t = pa.types

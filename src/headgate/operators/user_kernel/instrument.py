@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import datetime as dt
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,8 +16,9 @@ from typing import Any
 from headgate.operators.user_kernel.arithmetic import LARGEST_POWER
 from headgate.operators.user_kernel.calls import FUNCTIONS
 from headgate.operators.user_kernel.face import emit
+from headgate.operators.user_kernel.fields import micros_of
 from headgate.operators.user_kernel.source import MISSING, Source
-from headgate.operators.user_kernel.values import Int64, RingView, whole
+from headgate.operators.user_kernel.values import Instant, Int64, RingView, whole
 
 PREFIX = "__headgate_"
 
@@ -33,7 +35,7 @@ def instrumented(
     tree.decorator_list = []
     module = ast.fix_missing_locations(ast.Module([tree], []))
     names = {
-        **source.names,
+        **{name: _held(value) for name, value in source.names.items()},
         **change.functions,
         f"{PREFIX}int": Int64,
         f"{PREFIX}step": step,
@@ -44,6 +46,17 @@ def instrumented(
     exec(compile(module, source.file, "exec"), names)  # the user's own code, by the user's wish
     function: Callable[..., Any] = names[source.tree.name]
     return function
+
+
+def _held(value: Any) -> Any:
+    """What a name outside stands for."""
+    if isinstance(value, dt.datetime):
+        return Instant(micros_of(value))
+    return Int64(value) if type(value) is int and -(2**63) <= value < 2**63 else value
+
+
+def _datetime(*parts: Any, **named: Any) -> Instant:
+    return Instant(micros_of(dt.datetime(*parts, **named)))
 
 
 def _power(base: Any, times: int) -> Any:
@@ -152,6 +165,9 @@ class _Change(ast.NodeTransformer):
         if function is range:
             self.functions[f"{PREFIX}range"] = _range
             return _call("range", node, *node.args)
+        if function is dt.datetime:
+            self.functions[f"{PREFIX}datetime"] = _datetime
+            return _call("datetime", node, *node.args, keywords=node.keywords)
         known = function is not MISSING and (function in (len, sum) or function in FUNCTIONS)
         if not known:
             return node

@@ -22,7 +22,7 @@ from headgate.operators.user_kernel.arithmetic import DOMAIN, OVERFLOW, ZERO
 from headgate.operators.user_kernel.body import Site
 from headgate.operators.user_kernel.calls import TOO_LARGE
 from headgate.operators.user_kernel.compiled_loop import Bad, Probe, Work
-from headgate.operators.user_kernel.fields import Field, Map, Ring, Scalar, Sort, Text
+from headgate.operators.user_kernel.fields import EPOCH, Field, Map, Ring, Scalar, Sort, Text
 from headgate.operators.user_kernel.instrument import instrumented
 from headgate.operators.user_kernel.module import Shape, program
 from headgate.operators.user_kernel.source import Source
@@ -41,8 +41,6 @@ from headgate.state import kernels as k
 from headgate.state.index import FOREVER
 from headgate.state.lanes import LaneColumn
 from headgate.state.table import BinTable
-
-EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class Row:

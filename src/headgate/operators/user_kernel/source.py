@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import datetime as dt
 import inspect
 import linecache
 import textwrap
@@ -71,7 +72,7 @@ class Source:
 
 def is_constant(value: Any) -> bool:
     """Whether a name's value can be built into a kernel."""
-    return isinstance(value, bool | int | float | str)
+    return isinstance(value, bool | int | float | str | dt.datetime | dt.timedelta)
 
 
 def read_source(function: Callable[..., Any], second: str) -> Source:

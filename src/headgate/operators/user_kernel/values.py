@@ -16,9 +16,7 @@ from headgate.operators.user_kernel import runtime
 from headgate.operators.user_kernel.arithmetic import OVERFLOW, ZERO
 from headgate.operators.user_kernel.assignment import TOO_LONG
 from headgate.operators.user_kernel.containers import EMPTY, FULL_MAP, MISSING_KEY, OUT_OF_RANGE
-from headgate.operators.user_kernel.fields import Map, Ring, Sort, Text
-
-MICRO = dt.timedelta(microseconds=1)
+from headgate.operators.user_kernel.fields import MICRO, Map, Ring, Sort, Text
 
 
 class Failure(Exception):
