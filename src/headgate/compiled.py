@@ -73,6 +73,12 @@ def generated(name: str, text: str, *uses: ModuleType) -> ModuleType:
     return module
 
 
+def is_compiled(module: ModuleType, function: str) -> bool:
+    """Whether a function of a generated module has been compiled before, by any process of this machine."""
+    path = Path(str(module.__file__))
+    return any((path.parent / "__pycache__").glob(f"{path.stem}.{function}-*.nbi"))
+
+
 def _folder() -> Path:
     """Where generated modules are kept: the user's cache, or a folder of this user among the temporary files."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")

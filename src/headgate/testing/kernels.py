@@ -134,7 +134,8 @@ def _cut(table: pa.Table, batches: int | Sequence[int], late: Mapping[int, int])
 
 def _one(table: pa.Table) -> pa.RecordBatch:
     parts = table.combine_chunks().to_batches()
-    return parts[0] if parts else pa.RecordBatch.from_pylist([], schema=table.schema)
+    empty = [pa.array([], field.type) for field in table.schema]
+    return parts[0] if parts else pa.RecordBatch.from_arrays(empty, schema=table.schema)
 
 
 def _state(stage: Channels, bins: int) -> dict[Any, dict[str, Any]]:

@@ -119,7 +119,9 @@ class BoundKernel(BoundOperator):
 
     def _warm_up(self, schema: pa.Schema) -> None:
         """Compile now, and leave it in the cache, rather than in every worker's first batch."""
-        none = pa.RecordBatch.from_pylist([], schema=schema)
+        if isinstance(self._loop, CompiledLoop) and self._loop.is_compiled:
+            return
+        none = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
         keys = self.key.encode([none.column(n) for n in self.key.names], NO_INTS)
         chunk = Chunk(none, keys, self.lanes(none))
         self.begin(chunk)

@@ -63,6 +63,12 @@ class CompiledLoop:
                     f"lost_{field}": np.zeros(kind.most, lost),
                 }
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether all of it was compiled before, by any process of this machine."""
+        names = ["all_rows"] + ["all_timers"] * (self.program.timer is not None)
+        return all(compiled.is_compiled(self._module, name) for name in names)
+
     def reason(self, number: int) -> str:
         """Why rows with this site were put aside."""
         return self.program.sites[number - 1].reason
