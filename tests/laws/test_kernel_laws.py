@@ -239,7 +239,7 @@ def test_pins_sleep_snapshots_and_rescales_change_nothing(rows, data):
 @hg.kernel(
     state={"n": int, "first": dt.datetime, "last": hg.ring(dt.datetime, 3)},
     output={"n": int, "long": float, "at": dt.datetime},
-    time="ts",
+    on="ts",
     delay="5 minutes",
     ttl="40 minutes",
 )

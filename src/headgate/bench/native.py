@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from headgate.bench.job import Job
+from headgate.bench.ours import DELAY, GAP, WITHIN
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,12 +23,17 @@ STORES = {
 K = 100
 
 
-def start(rows: DataFrame, job: Job) -> Any:
+def start(rows: DataFrame, job: Job, other: DataFrame | None = None) -> Any:
     """The streaming query over all of the input."""
     for name, value in STORES[job.store].items():
         rows.sparkSession.conf.set(f"spark.sql.streaming.stateStore.{name}", value)
-    answers = {"aggregate": _aggregate, "history": _history, "zscore": _zscore}[job.operator](rows)
-    writer = answers.writeStream.outputMode("update").option("checkpointLocation", f"{job.work}/spark")
+    if other is not None:
+        answers = _join(rows, other)
+    else:
+        answers = TWINS[job.operator](rows)
+    writer = answers.writeStream.outputMode("append" if job.timed else "update").option(
+        "checkpointLocation", f"{job.work}/spark"
+    )
     if job.sink == "noop":
         writer = writer.format("noop")
     else:
@@ -43,6 +49,27 @@ def _aggregate(rows: DataFrame) -> DataFrame:
     return rows.groupBy("user").agg(
         F.count(F.lit(1)).alias("n"), F.sum("amount").alias("total"), F.max("amount").alias("top")
     )
+
+
+def _sessions(rows: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    window = F.session_window("time", GAP).alias("w")
+    sums = (F.count(F.lit(1)).alias("n"), F.sum("amount").alias("total"), F.max("amount").alias("top"))
+    answers = rows.withWatermark("time", DELAY).groupBy("user", window).agg(*sums)
+    return answers.select("user", "w.start", "w.end", "n", "total", "top")
+
+
+def _dedup(rows: DataFrame) -> DataFrame:
+    return rows.withWatermark("time", DELAY).dropDuplicatesWithinWatermark(["user"])
+
+
+def _join(left: DataFrame, right: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    right = right.withWatermark("time", DELAY).selectExpr("user as other", "amount as paid", "time as then")
+    within = f"user = other and then >= time and then <= time + interval {WITHIN}"
+    return left.withWatermark("time", DELAY).join(right, F.expr(within)).drop("other")
 
 
 def _history(rows: DataFrame) -> DataFrame:
@@ -119,3 +146,12 @@ def _zscore(rows: DataFrame) -> DataFrame:
         outputMode="update",
         timeMode="None",
     )
+
+
+TWINS: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "aggregate": _aggregate,
+    "history": _history,
+    "sessions": _sessions,
+    "dedup": _dedup,
+    "zscore": _zscore,
+}

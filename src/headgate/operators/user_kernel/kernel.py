@@ -42,9 +42,9 @@ class Kernel:
         steps = options["max_steps"]
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
             raise ConfigError(f"max_steps={steps!r}: a row takes at least one step")
-        if options["time"] is None and (options["ttl"] is not None or options["delay"] is not None):
+        if options["on"] is None and (options["ttl"] is not None or options["delay"] is not None):
             raise ConfigError(
-                f"kernel {self.name} has a ttl or delay but no event time; name its column, as in time='ts'"
+                f"kernel {self.name} has a ttl or delay but no event time; name its column, as in on='ts'"
             )
         self._ttl = None if options["ttl"] is None else parse_duration(options["ttl"], "ttl", least=1)
 
@@ -56,9 +56,9 @@ class Kernel:
 
         `now` is the time that was asked for. It may emit, change the state, forget the key and set another timer.
         """
-        if self.options["time"] is None:
+        if self.options["on"] is None:
             raise ConfigError(
-                f"kernel {self.name} has no event time to wake by; name its column, as in time='ts'"
+                f"kernel {self.name} has no event time to wake by; name its column, as in on='ts'"
             )
         source = read_source(function, "now")
         if self.options["compiled"]:
@@ -78,11 +78,11 @@ class Kernel:
         for name in options["keep"]:
             column_type(schema, name, repr(self))
         event_time = None
-        if options["time"] is not None:
-            column_type(schema, options["time"], repr(self))
+        if options["on"] is not None:
+            column_type(schema, options["on"], repr(self))
             delay = parse_duration(options["delay"] or "0 s", "delay")
             event_time = EventTime(
-                options["time"], (delay,), parse_duration(options["ahead"], "ahead", least=1)
+                options["on"], (delay,), parse_duration(options["ahead"], "ahead", least=1)
             )
             event_time.check(schema, repr(self))
         row = {f.name: sort for f in schema if (sort := row_sort(f.type)) is not None}
@@ -111,7 +111,7 @@ def kernel(
     state: Mapping[str, Any],
     output: Mapping[str, Any],
     keep: Sequence[str] = (),
-    time: str | None = None,
+    on: str | None = None,
     delay: str | None = None,
     ahead: str = "1 day",
     ttl: str | None = None,
@@ -122,7 +122,7 @@ def kernel(
     """Make an operator of a plain Python function of (state, row).
 
     `state` are the fields that are kept for each key, `output` the columns that it emits (after those of the key, and the row's own
-    columns in `keep`). What it returns or yields is emitted, None is nothing; `hg.emit` emits at any place. With `time`, the column of
+    columns in `keep`). What it returns or yields is emitted, None is nothing; `hg.emit` emits at any place. With `on`, the column of
     a row's event time (and `delay`, `ahead`, as for windows), rows that come late are put aside, `state.wake_at(t)` sets a timer that the
     function given to `on_timer` meets, and `ttl` ("1 hour") forgets a key that had no row for so long.
 

@@ -220,7 +220,7 @@ def _effect(body: Body, node: ast.Call, func: ast.Attribute) -> bool:
             body.refuse(
                 node,
                 "this kernel has no event time or no on_timer",
-                "write hg.kernel(time='ts', ...) and a function for timers",
+                "write hg.kernel(on='ts', ...) and a function for timers",
             )
         when = convert(body, node, value(body, node.args[0]), INSTANT, "the time to wake")
         if body.timed:
