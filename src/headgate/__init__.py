@@ -15,7 +15,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from headgate import errors, hosting, policies
+from headgate import errors, hosting, policies, testing
 from headgate.flow.gate import Gate
 from headgate.operators import agg
 from headgate.operators.aggregate import Aggregate
@@ -24,6 +24,9 @@ from headgate.operators.hash_join import HashJoin
 from headgate.operators.history import HistoryWindow
 from headgate.operators.stream_join import Join
 from headgate.operators.topk import TopK
+from headgate.operators.user_kernel.face import emit
+from headgate.operators.user_kernel.fields import map, ring, text
+from headgate.operators.user_kernel.kernel import kernel
 from headgate.operators.vectorised import Vectorised
 from headgate.operators.windows import Windows, hopping, session, tumbling
 
@@ -44,12 +47,18 @@ __all__ = [
     "agg",
     "bounded",
     "configure",
+    "emit",
     "errors",
     "hopping",
     "hosting",
+    "kernel",
+    "map",
     "policies",
+    "ring",
     "session",
     "sinks",
+    "testing",
+    "text",
     "tumbling",
     "two_streams",
 ]

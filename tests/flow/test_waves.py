@@ -60,7 +60,9 @@ def test_a_batcher_draws_waves_from_it() -> None:
     per_row=st.floats(1e-7, 1e-3),
     least=st.integers(1, 10_000),
 )
-def test_the_size_settles_where_the_fixed_cost_is_a_twentieth(fixed: float, per_row: float, least: int) -> None:
+def test_the_size_settles_where_the_fixed_cost_is_a_twentieth(
+    fixed: float, per_row: float, least: int
+) -> None:
     size = Plateau(least=least, most=10_000_000)
     for _ in range(20):
         size = size.after(size.batch, fixed + per_row * size.batch)
