@@ -8,8 +8,8 @@ import headgate as hg
 from headgate import agg
 
 OPERATORS = ["Aggregate", "Dedup", "HashJoin", "HistoryWindow", "Join", "TopK", "Vectorised", "Windows"]
-OPERATORS += ["hopping", "session", "tumbling"]
-WITHOUT_SPARK = [*OPERATORS, "agg", "errors", "hosting", "policies"]
+OPERATORS += ["emit", "hopping", "kernel", "map", "ring", "session", "text", "tumbling"]
+WITHOUT_SPARK = [*OPERATORS, "agg", "errors", "hosting", "policies", "testing"]
 WITH_SPARK = ["Pipeline", "Stage", "configure", "sinks", "two_streams"]
 
 

@@ -3,7 +3,9 @@
     HeadgateError
     ├── ConfigError (ValueError)        misuse: an argument, a name, a plan or a table that cannot be
     │   ├── MissingColumn               the stream lacks a column that the stage names
-    │   └── UnsupportedType             a column's type has no compiled form here
+    │   ├── UnsupportedType             a column's type has no compiled form here
+    │   └── KernelRefused               a user kernel cannot be compiled; names file, line and remedy
+    ├── KernelFailed                    a user kernel failed on a row; names the row's key, file and line
     ├── CheckpointMismatch              operator, key, schema or bins changed since the checkpoint was made
     ├── CheckpointError                 the checkpoint cannot be read or written
     │   ├── CorruptState                bytes that fail their checksum or their shape
@@ -14,6 +16,7 @@
     ├── ArithmeticOverflow (ArithmeticError)   an aggregate left the range of its type
     ├── NoRoom                          no server can hold a query within its capacity
     ├── TaskFailed                      a channel's task failed; the engine's own error is the cause
+    ├── WaveFailed                      a wave behind a gate failed for good; the cause is chained
     └── StaleTable                      a plan made from a table that is no longer in force
 
 Law: each message says what happened, where, and the remedy; the raiser writes it. Every error pickles, since
@@ -37,6 +40,14 @@ class MissingColumn(ConfigError):
 
 class UnsupportedType(ConfigError):
     """A column's type has no compiled form here."""
+
+
+class KernelRefused(ConfigError):
+    """A user kernel cannot be compiled."""
+
+
+class KernelFailed(HeadgateError):
+    """A user kernel failed on a row."""
 
 
 class CheckpointMismatch(HeadgateError):
@@ -77,6 +88,10 @@ class NoRoom(HeadgateError):
 
 class TaskFailed(HeadgateError):
     """A channel's task failed; the engine's own error is chained as the cause."""
+
+
+class WaveFailed(HeadgateError):
+    """A wave behind a gate failed for good; what it was to emit was not emitted."""
 
 
 class StaleTable(HeadgateError):

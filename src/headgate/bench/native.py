@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from headgate.bench.job import Job
@@ -30,9 +30,7 @@ def start(rows: DataFrame, job: Job, other: DataFrame | None = None) -> Any:
     if other is not None:
         answers = _join(rows, other)
     else:
-        answers = {"aggregate": _aggregate, "history": _history, "sessions": _sessions, "dedup": _dedup}[
-            job.operator
-        ](rows)
+        answers = TWINS[job.operator](rows)
     writer = answers.writeStream.outputMode("append" if job.timed else "update").option(
         "checkpointLocation", f"{job.work}/spark"
     )
@@ -116,3 +114,44 @@ def _history(rows: DataFrame) -> DataFrame:
         outputMode="update",
         timeMode="None",
     )
+
+
+def _zscore(rows: DataFrame) -> DataFrame:
+    """Count, mean and sum of squares of each key in one value: one read and one write of state per key and batch."""
+    from pyspark.sql import Row
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+    class ZScore(StatefulProcessor):  # type: ignore[misc]
+        def init(self, handle: Any) -> None:
+            self.state = handle.getValueState("moments", "n long, mean double, m2 double")
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+            n, mean, m2 = self.state.get() or (0, 0.0, 0.0)
+            user, out = key[0], []
+            for row in rows:
+                n += 1
+                d = row.amount - mean
+                mean += d / n
+                m2 += d * (row.amount - mean)
+                out.append(Row(user=user, z=d / math.sqrt(m2 / n) if n > 1 else 0.0))
+            self.state.update((n, mean, m2))
+            return iter(out)
+
+        def close(self) -> None:
+            pass
+
+    return rows.groupBy("user").transformWithState(
+        statefulProcessor=ZScore(),
+        outputStructType="user long, z double",
+        outputMode="update",
+        timeMode="None",
+    )
+
+
+TWINS: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "aggregate": _aggregate,
+    "history": _history,
+    "sessions": _sessions,
+    "dedup": _dedup,
+    "zscore": _zscore,
+}
