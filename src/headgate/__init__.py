@@ -16,6 +16,7 @@ import importlib
 from typing import Any
 
 from headgate import errors, hosting, policies, testing
+from headgate.flow.gate import Gate
 from headgate.operators import agg
 from headgate.operators.aggregate import Aggregate
 from headgate.operators.dedup import Dedup
@@ -33,6 +34,8 @@ __version__ = "0.1.0"
 __all__ = [
     "Aggregate",
     "Dedup",
+    "FanOut",
+    "Gate",
     "HashJoin",
     "HistoryWindow",
     "Join",
@@ -42,6 +45,7 @@ __all__ = [
     "Vectorised",
     "Windows",
     "agg",
+    "bounded",
     "configure",
     "emit",
     "errors",
@@ -60,8 +64,10 @@ __all__ = [
 ]
 
 _NEEDS_SPARK = {
+    "FanOut": ("headgate.spark.staged", "FanOut"),
     "Pipeline": ("headgate.spark.pipeline", "Pipeline"),
     "Stage": ("headgate.spark.stage", "Stage"),
+    "bounded": ("headgate.spark.bounded", "bounded"),
     "configure": ("headgate.spark.session", "configure"),
     "sinks": ("headgate.spark.sinks", None),
     "two_streams": ("headgate.spark.two_streams", "two_streams"),

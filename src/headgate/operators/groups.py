@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""The rows of a chunk by key: for operators that treat all rows of a key at once."""
+"""Rows by key, and packed: for operators that treat all rows of a key at once, and keep some of them whole."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headgate.compiled import compiled
+from headgate.operators.aggregate_kernels import put_chosen_bytes
 from headgate.state.kernels import sort_by_bin
 from headgate.state.keys import KeyColumn
 from headgate.state.layout import StateLayout
@@ -30,6 +31,23 @@ def state_rows(
     first = table.first(keys, some)
     rows, starts = _listed(first, table.arrays["next"])
     return rows, starts
+
+
+def store_packed(
+    table: BinTable,
+    column: str,
+    slots: NDArray[np.int64],
+    order: NDArray[np.int64],
+    packed: tuple[NDArray[np.int64], NDArray[np.uint8]],
+) -> None:
+    """Put the packed rows `order` into a column of byte strings, one into each slot."""
+    every = np.ones(len(order), np.uint8)
+
+    def put(at: int) -> int:
+        where = (table.header, table.heap, table.arrays[f"{column}.off"], table.arrays[f"{column}.len"])
+        return int(put_chosen_bytes(slots, order, at, every, *packed, *where))
+
+    table.run(put, len(order))
 
 
 @compiled

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from headgate.compiled import compiled, inlined
 from headgate.errors import ConfigError, MissingColumn
 from headgate.operators.aggregate import emitted
-from headgate.operators.aggregate_kernels import put_chosen_bytes
 from headgate.operators.base import BoundOperator, Chunk, column_type
 from headgate.operators.event_time import EventTime, parse_duration
-from headgate.operators.groups import by_key, state_rows
+from headgate.operators.groups import by_key, state_rows, store_packed
 from headgate.state import kernels as k
 from headgate.state.keys import KeySpec, pack, unpack
 from headgate.state.lanes import NO_BYTES, NO_INTS, LaneColumn, lane_of, to_lane
@@ -180,13 +179,7 @@ class BoundJoin(BoundOperator):
         for name, column in values.items():
             table.arrays[name][slots] = column
         table.due = min(table.due, int(due.min(initial=table.due)))
-        every, packed = np.ones(len(rows), np.uint8), (chunk.results["offsets"], chunk.results["data"])
-
-        def put(at: int) -> int:
-            where = (table.header, table.heap, table.arrays[f"{ROW}.off"], table.arrays[f"{ROW}.len"])
-            return int(put_chosen_bytes(slots, rows, at, every, *packed, *where))
-
-        table.run(put, len(rows))
+        store_packed(table, ROW, slots, rows, (chunk.results["offsets"], chunk.results["data"]))
 
     def row_output(self, chunk: Chunk) -> pa.RecordBatch | None:
         parts = [part for part in chunk.parts if len(part[3])]

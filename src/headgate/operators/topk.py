@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from headgate.compiled import compiled
 from headgate.errors import ConfigError, UnsupportedType
 from headgate.operators.aggregate import emitted
-from headgate.operators.aggregate_kernels import put_chosen_bytes
 from headgate.operators.base import BoundOperator, Chunk, column_type
-from headgate.operators.groups import by_key, state_rows
+from headgate.operators.groups import by_key, state_rows, store_packed
 from headgate.state.keys import KeySpec, pack, unpack
 from headgate.state.lanes import Lane, LaneColumn, lane_of, to_lane
 from headgate.state.layout import Kind, StateColumn, StateLayout
@@ -101,13 +100,7 @@ class BoundTopK(BoundOperator):
         table.remove(gone)
         slots = table.probe(chunk.keys, taken, chunk.serial + taken)
         table.arrays[BY][slots] = values[taken]
-        every = np.ones(len(taken), np.uint8)
-
-        def put(at: int) -> int:
-            where = (table.header, table.heap, table.arrays[f"{ROW}.off"], table.arrays[f"{ROW}.len"])
-            return int(put_chosen_bytes(slots, taken, at, every, *packed, *where))
-
-        table.run(put, len(taken))
+        store_packed(table, ROW, slots, taken, packed)
 
     def answering(self, table: BinTable) -> NDArray[np.int64]:
         return np.asarray(_whole_lists(table.touched, table.arrays["next"], table.arrays["prev"]))

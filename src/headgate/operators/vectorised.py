@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from headgate.errors import ConfigError
 from headgate.operators.base import BoundOperator, Chunk, column_type
-from headgate.operators.groups import by_key
-from headgate.state import kernels as k
+from headgate.operators.groups import by_key, store_packed
 from headgate.state.keys import KeySpec, pack, unpack
 from headgate.state.lanes import LaneColumn, lane_of
 from headgate.state.layout import Kind, StateColumn, StateLayout
@@ -128,12 +127,7 @@ class BoundVectorised(BoundOperator):
         kept = table.probe(chunk.keys, first[place])
         batch = after.combine_chunks()
         packed = pack([batch.column(f.name) for f in self.config.state], batch.num_rows)
-
-        def put(at: int) -> int:
-            where = (table.arrays[f"{ROW}.off"], table.arrays[f"{ROW}.len"])
-            return int(k.put_all_bytes(table.header, table.heap, *where, kept, at, *packed))
-
-        table.run(put, len(kept))
+        store_packed(table, ROW, kept, np.arange(len(kept)), packed)
 
     def _places(self, after: pa.Table, chunk: Chunk, first: NDArray[np.int64]) -> NDArray[np.int64]:
         """Which of the call's keys each row of the new state has."""
