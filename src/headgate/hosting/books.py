@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headgate.compiled import compiled, inlined
+from headgate.compiled import bare, compiled, inlined
 from headgate.hosting import pairs as pair
 from headgate.hosting.pairs import Pairs, new_pairs, widened
+from headgate.hosting.readers import FEW
 from headgate.hosting.workload import Floats, Workload
 
 QUERIES, COST, SERVERS, SIZE, TRAFFIC, NEEDED, FALLBACKS, MOVES, SAVED, CURSOR, CAME, WENT = range(12)
@@ -24,7 +25,10 @@ count arrivals and departures."""
 
 
 class Books(NamedTuple):
-    """The state of a placement. `fill` is load over size, infinite for a lost server; `tree` finds its least."""
+    """The state of a placement. `fill` is load over size, infinite for a lost server; `tree` finds its least.
+
+    `readers` and `known` are for `readers`; `gain` (by server) and `times` (by source) are scratch, 0 between decisions.
+    """
 
     rate: Any
     use: Any
@@ -43,9 +47,12 @@ class Books(NamedTuple):
     hosted: Pairs
     totals: Any
     gain: Any
+    readers: Any
+    known: Any
+    times: Any
 
 
-def open_books(load: Workload, sizes: Floats, *, count_types: bool) -> Books:
+def open_books(load: Workload, sizes: Floats, *, count_types: bool, repairs: bool) -> Books:
     """Return books of a workload whose queries are all still outside."""
     types = load.types
     return Books(
@@ -60,6 +67,9 @@ def open_books(load: Workload, sizes: Floats, *, count_types: bool) -> Books:
         streams=new_pairs(load.sources),
         hosted=new_pairs(len(types) if count_types else 0),
         totals=np.array([0, 0, sizes.shape[0], sizes.sum(), 0, 0, 0, 0, 0, 0, 0, 0], np.float64),
+        readers=np.zeros((load.sources if repairs else 0, FEW), np.int64),
+        known=np.zeros(load.sources, np.int32),
+        times=np.zeros(load.sources, np.int32),
     )
 
 
@@ -159,19 +169,19 @@ def least_filled(books):
     return books.tree[1]
 
 
-@inlined
+@bare
 def enter(books, query, server):
     """Host a query on a server; return the traffic that this adds."""
     kind = books.type_of[query]
     added = 0.0
     for i in range(books.type_start[kind], books.type_start[kind + 1]):
         s = books.type_source[i]
-        if pair.add(books.streams, s, server, query) == 1:
+        if pair.add(books.streams, s, server) == 1:
             added += books.rate[s]
         if books.use[s] == 0:
             books.totals[NEEDED] += books.rate[s]
         books.use[s] += 1
-    if books.hosted.start.shape[0] > 0 and pair.add(books.hosted, kind, server, query) == 1:
+    if books.hosted.start.shape[0] > 0 and pair.add(books.hosted, kind, server) == 1:
         books.kinds[server] += 1
     books.server_of[query] = server
     books.traffic[server] += added
@@ -184,19 +194,19 @@ def enter(books, query, server):
     return added
 
 
-@compiled
+@bare
 def leave(books, query):
     """Take a query off its server; return the traffic that this saves."""
     kind, server = books.type_of[query], books.server_of[query]
     saved = 0.0
     for i in range(books.type_start[kind], books.type_start[kind + 1]):
         s = books.type_source[i]
-        if pair.drop(books.streams, s, server, query) == 0:
+        if pair.drop(books.streams, s, server) == 0:
             saved += books.rate[s]
         books.use[s] -= 1
         if books.use[s] == 0:
             books.totals[NEEDED] -= books.rate[s]
-    if books.hosted.start.shape[0] > 0 and pair.drop(books.hosted, kind, server, query) == 0:
+    if books.hosted.start.shape[0] > 0 and pair.drop(books.hosted, kind, server) == 0:
         books.kinds[server] -= 1
     books.server_of[query] = -1
     books.traffic[server] -= saved

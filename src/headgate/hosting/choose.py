@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headgate.compiled import compiled, inlined
+from headgate.compiled import bare, inlined
 from headgate.hosting.balance import SLACK
 from headgate.hosting.books import CAME, COST, FALLBACKS, QUERIES, SERVERS, SIZE, WENT, least_filled
 from headgate.hosting.smooth import reader
@@ -122,7 +122,7 @@ def price_of_load(books, frame, kind, cost):
     return weight / mean if frame.rule == RARE_FIRST else weight / np.sqrt(mean)
 
 
-@inlined
+@bare
 def best_touched(books, frame, kind, cost, limit):
     """Return the candidate of largest gain less the price of its load, the least filled among equals, or -1.
 
@@ -157,7 +157,7 @@ def best_touched(books, frame, kind, cost, limit):
     return best
 
 
-@compiled
+@bare
 def best_of_all(books, frame, kind, cost, limit):
     """Return the candidate of least traffic, types or added traffic over all servers, or -1.
 
@@ -200,7 +200,7 @@ def best_of_all(books, frame, kind, cost, limit):
     return best
 
 
-@compiled
+@bare
 def drawn(books, cost, limit, chance):
     """Return a candidate drawn uniformly by a number in [0, 1), or -1."""
     candidates = 0
@@ -216,7 +216,7 @@ def drawn(books, cost, limit, chance):
     return -1
 
 
-@compiled
+@bare
 def reserved(books, frame, kind, cost, limit, chance):
     """Return the server that the type's shares and a number in [0, 1) name, or -1 if there is none or it is full."""
     if kind + 1 >= frame.share_start.shape[0]:
@@ -228,7 +228,7 @@ def reserved(books, frame, kind, cost, limit, chance):
     return -1
 
 
-@compiled
+@bare
 def any_with_room(books, cost, limit):
     """Return the least filled server that stays within the limit with the cost, or -1."""
     best = least_filled(books)
