@@ -9,7 +9,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from headgate.errors import ConfigError, NoRoom
-from headgate.hosting import RULES, Balance, Host, OnRand, Repair
+from headgate.hosting import RULES, Balance, Host, OnRand, RareFirst, Repair
 
 SOURCES = [f"s{i}" for i in range(7)]
 RATES = [1.0, 2.0, 0.5, 0.0, 3.0, 1.0, 1.0]
@@ -187,7 +187,27 @@ class Life(RuleBasedStateMachine):
         assert standing.needed == pytest.approx(sum(RATES[SOURCES.index(s)] for s in needed))
         assert standing.loads == pytest.approx({j: self.load(j) for j in self.size})
         assert {q: self.host.server_of(q) for q in self.host.queries} == self.where
+        self.scratch_and_reach_agree(count)
         assert list(self.host.queries) == list(self.where)
+
+    def scratch_and_reach_agree(self, count: dict[tuple[str, int], int]) -> None:
+        """What rules and repair remember between decisions, against its definition."""
+        books = self.host._books
+        assert not books.gain.any()
+        assert not books.times.any()
+        number = {q: self.host._roster.slots[q] for q in self.where}
+        for s, source in enumerate(SOURCES):
+            known = books.readers[s, : books.known[s]].tolist()
+            reading = {number[q] for q in self.where if source in self.reads[q]}
+            assert len(set(known)) == len(known)
+            assert set(known) <= reading
+        if isinstance(self.host.rule, RareFirst):
+            use = Counter(s for q in self.where for s in self.reads[q])
+            for j in self.size:
+                reach = sum(RATES[SOURCES.index(s)] * use[s] for s, at in count if at == j)
+                assert books.reach[j] == pytest.approx(reach, abs=1e-9)
+        else:
+            assert books.reach.shape == (0,)
 
 
 TestLife = Life.TestCase

@@ -23,7 +23,7 @@ from headgate.hosting.mending import new_log, repair
 from headgate.hosting.pairs import widened
 from headgate.hosting.playing import PLACE, REMOVE, play
 from headgate.hosting.roster import Roster
-from headgate.hosting.rules import DEFAULT, LeastQT, Reserved, Rule, rule_of, spread_of
+from headgate.hosting.rules import DEFAULT, LeastQT, RareFirst, Reserved, Rule, rule_of, spread_of
 from headgate.hosting.workload import Floats, Workload, checked_cost, checked_rate, known_sources
 
 
@@ -115,7 +115,13 @@ class Host:
         self._draw = draw or (lambda: 0.0)
         self._roster = Roster()
         nothing = Workload(np.zeros(0), np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0))
-        self._books = book.open_books(nothing, sizes_of(servers), count_types=False, repairs=True)
+        self._books = book.open_books(
+            nothing,
+            sizes_of(servers),
+            count_types=False,
+            repairs=True,
+            reaches=isinstance(self.rule, RareFirst),
+        )
         if isinstance(self.rule, LeastQT):
             self._books = self._books._replace(hosted=widened(self._books.hosted, rows=1))
         for name, rate in sources.items():

@@ -133,12 +133,13 @@ class RareFirst(Rule):
     A popular source ends on most servers whatever is done, so what counts is to keep the rare ones together. The
     price of load matters while there are few queries: it starts clusters on different servers instead of one. A
     stream that few queries read may soon end, by departures or by repair, so it counts for less: with c readers,
-    for 1 - (c + 1)^-3/2 (1 + departures / arrivals) / 2.
+    for 1 - (c + 1)^-3/2 (1 + departures / arrivals) / 2. A source that is new could go anywhere; its later readers
+    will come with other sources, so for each new one a server is worth half the rate that such a partner would find there.
     """
 
     code = choose.RARE_FIRST
     name = "rare-first"
-    spread: float = 0.3
+    spread: float = 0.5
 
     @property
     def parameter(self) -> float:

@@ -16,7 +16,7 @@ from headgate.hosting.choose import Frame
 from headgate.hosting.host import Repair
 from headgate.hosting.offline import Assignment
 from headgate.hosting.playing import PLACE, REMOVE, play
-from headgate.hosting.rules import LeastQT, Reserved, Rule
+from headgate.hosting.rules import LeastQT, RareFirst, Reserved, Rule
 from headgate.hosting.workload import Floats, Ints, Workload
 
 Acts = NDArray[np.int8]
@@ -44,7 +44,11 @@ class Run:
         self.load = load
         limits, mend = balance or Balance(), repair or Repair(moves=0)
         self.books: Books = book.open_books(
-            load, sizes, count_types=isinstance(rule, LeastQT), repairs=mend.moves > 0
+            load,
+            sizes,
+            count_types=isinstance(rule, LeastQT),
+            repairs=mend.moves > 0,
+            reaches=isinstance(rule, RareFirst),
         )
         self._draw = draw if rule.draws else None
         none = np.zeros(0)
