@@ -18,16 +18,17 @@ from headgate.hosting import choose
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule's number in compiled code, its name, and whether it draws random numbers."""
+    """A rule's number in compiled code, its name, whether it draws random numbers, and the field that tunes it."""
 
     code: ClassVar[int]
     name: ClassVar[str]
     draws: ClassVar[bool] = False
+    tuned: ClassVar[str] = ""
 
     @property
     def parameter(self) -> float:
-        """The one number that a rule may have."""
-        return 0.0
+        """The one number that a rule may have, for compiled code."""
+        return float(getattr(self, self.tuned)) if self.tuned else 0.0
 
 
 @dataclass(frozen=True)
@@ -90,12 +91,9 @@ class Hdrf(Rule):
 
     code = choose.HDRF
     name = "hdrf"
+    tuned = "rarity"
     rarity: float = 1.0
-
-    @property
-    def parameter(self) -> float:
-        """How much rarity counts beside the rate."""
-        return self.rarity
+    """How much rarity counts beside the rate."""
 
 
 @dataclass(frozen=True)
@@ -104,12 +102,9 @@ class Fennel(Rule):
 
     code = choose.FENNEL
     name = "fennel"
+    tuned = "price"
     price: float = 1.0
-
-    @property
-    def parameter(self) -> float:
-        """The price of a mean load, in mean rates of the query's sources."""
-        return self.price
+    """The price of a mean load, in mean rates of the query's sources."""
 
 
 @dataclass(frozen=True)
@@ -118,12 +113,9 @@ class MinMax(Rule):
 
     code = choose.MIN_MAX
     name = "min-max"
+    tuned = "slack"
     slack: float = 1.0
-
-    @property
-    def parameter(self) -> float:
-        """How far above the least traffic a server may be, in multiples of the query's own."""
-        return self.slack
+    """How far above the least traffic a server may be, in multiples of the query's own."""
 
 
 @dataclass(frozen=True)
@@ -139,12 +131,9 @@ class RareFirst(Rule):
 
     code = choose.RARE_FIRST
     name = "rare-first"
+    tuned = "spread"
     spread: float = 0.5
-
-    @property
-    def parameter(self) -> float:
-        """The price of a mean load, in mean rates of the query's sources."""
-        return self.spread
+    """The price of a mean load, in mean rates of the query's sources."""
 
 
 DEFAULT = RareFirst()
