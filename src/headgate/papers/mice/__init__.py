@@ -15,6 +15,7 @@ from headgate.papers.claims import Claim
 from headgate.papers.mice import ours, rows, units
 from headgate.papers.mice.plots import draw
 from headgate.papers.mice.sweeps import Lab, Progress
+from headgate.papers.rerun import rerun
 
 PAPER = "mice"
 
@@ -45,15 +46,4 @@ def reproduce(
     >>> FIGURES[:2]
     ('units', 'fig3')
     """
-    if figure is not None and figure not in FIGURES:
-        raise ValueError(f"figure is one of {', '.join(FIGURES)}; got {figure!r}")
-    chosen = FIGURES if figure is None else (figure,)
-    lab = Lab(quick=quick, progress=progress)
-    claims: list[Claim] = []
-    for number, name in enumerate(chosen):
-        lab.tell(name, number / len(chosen))
-        claims += _ROWS[name](lab)
-        if out is not None:
-            draw(name, lab, Path(out))
-    lab.tell("done", 1.0)
-    return claims
+    return rerun(_ROWS, draw, Lab(quick=quick, progress=progress), figure=figure, out=out)
