@@ -9,13 +9,12 @@ What is not given by the paper: the number of sources and the axes' values; see 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from headgate.papers.claims import Claim
 from headgate.papers.mice import ours, rows, units
 from headgate.papers.mice.plots import draw
-from headgate.papers.mice.sweeps import Lab, Progress
-from headgate.papers.rerun import rerun
+from headgate.papers.mice.sweeps import Lab
+from headgate.papers.rerun import Reproduction
 
 PAPER = "mice"
 
@@ -31,19 +30,4 @@ _ROWS: Mapping[str, Callable[[Lab], list[Claim]]] = {
 
 FIGURES: tuple[str, ...] = tuple(_ROWS)
 
-
-def reproduce(
-    figure: str | None = None,
-    *,
-    quick: bool = False,
-    out: Path | None = None,
-    progress: Progress | None = None,
-) -> list[Claim]:
-    """Measure the claims of one figure, or of all of them, and draw into ``out`` if given.
-
-    Random choices are seeded, so everything comes out the same each time.
-
-    >>> FIGURES[:2]
-    ('units', 'fig3')
-    """
-    return rerun(_ROWS, draw, Lab(quick=quick, progress=progress), figure=figure, out=out)
+reproduce = Reproduction(_ROWS, draw, Lab)
