@@ -3,7 +3,9 @@
     HeadgateError
     ├── ConfigError (ValueError)        misuse: an argument, a name, a plan or a table that cannot be
     │   ├── MissingColumn               the stream lacks a column that the stage names
-    │   └── UnsupportedType             a column's type has no compiled form here
+    │   ├── UnsupportedType             a column's type has no compiled form here
+    │   └── KernelRefused               a user kernel cannot be compiled; names file, line and remedy
+    ├── KernelFailed                    a user kernel failed on a row; names the row's key, file and line
     ├── CheckpointMismatch              operator, key, schema or bins changed since the checkpoint was made
     ├── CheckpointError                 the checkpoint cannot be read or written
     │   ├── CorruptState                bytes that fail their checksum or their shape
@@ -38,6 +40,14 @@ class MissingColumn(ConfigError):
 
 class UnsupportedType(ConfigError):
     """A column's type has no compiled form here."""
+
+
+class KernelRefused(ConfigError):
+    """A user kernel cannot be compiled."""
+
+
+class KernelFailed(HeadgateError):
+    """A user kernel failed on a row."""
 
 
 class CheckpointMismatch(HeadgateError):
