@@ -32,7 +32,7 @@ from headgate.control import journal
 from headgate.control.explain import explained
 from headgate.control.loop import Decision, Loop
 from headgate.control.modes import Mode
-from headgate.errors import BatchOrder, ConfigError, TaskFailed
+from headgate.errors import ConfigError, TaskFailed
 from headgate.operators.base import BoundOperator, Operator, column_type
 from headgate.operators.hash_join import BoundHashJoin, HashJoin
 from headgate.policies import Guard, Policy, Rebuild
@@ -44,7 +44,7 @@ from headgate.routing.table import Table
 from headgate.spark import build_side, sinks, split_keys
 from headgate.spark.anchor import Anchor
 from headgate.spark.channel_task import REPORT, ChannelTask
-from headgate.spark.checkpoint import Checkpoint, latest, starts_journal
+from headgate.spark.checkpoint import Checkpoint, check_order, latest, starts_journal
 from headgate.spark.exchange import Exchange, routed_schema
 from headgate.spark.flow_control import Flow, FlowControl
 from headgate.spark.manifest import Manifest
@@ -140,7 +140,7 @@ class Stage:
                 log.info("batch %d was committed before; publishing it again", batch_id)
                 self._publish(df, last, bound)
                 return
-            _check_order(batch_id, last, self.store.path())
+            check_order(batch_id, last.batch if last else None, self.store.path())
             try:
                 self._batch(df, batch_id, bound, last)
             except BaseException:
@@ -329,7 +329,7 @@ class Stage:
                 raise
             except Exception as error:
                 raise TaskFailed(
-                    f"batch {task.batch} failed in Spark and nothing of it was committed: {_gist(error)}. "
+                    f"batch {task.batch} failed in Spark and nothing of it was committed: {gist(error)}. "
                     "Mend the cause and start the query again"
                 ) from error
         answers = [json.loads(row.report) for row in rows]
@@ -437,21 +437,7 @@ class _Bound:
                 )
 
 
-def _gist(error: Exception) -> str:
+def gist(error: Exception) -> str:
     """The line of an engine's error that says most: the last of a Python traceback, else the first."""
     lines = [line for line in str(error).strip().splitlines() if line.strip()] or [repr(error)]
     return f"{type(error).__name__}: {lines[-1 if 'Traceback' in str(error) else 0].strip()}"
-
-
-def _check_order(batch: int, last: Manifest | None, where: str) -> None:
-    if last is None or batch == last.batch + 1:
-        return
-    if batch < last.batch:
-        raise BatchOrder(
-            f"Spark delivers batch {batch}, but {where} has committed up to batch {last.batch}: the two checkpoints do not belong "
-            "together. Use the Spark checkpoint of that run, or give the stage a new folder"
-        )
-    raise BatchOrder(
-        f"Spark delivers batch {batch}, but {where} has committed only up to batch {last.batch}: the rows in between would be missing. "
-        "Use the stage's checkpoint of that run, or start both anew"
-    )

@@ -210,7 +210,7 @@ class _Reader:
             scope.fixed |= {n.meta["start"] for n in node.find_all(exp.Literal) if "start" in n.meta}
         items = self._items()
         condition = self._condition(joins)
-        names = tuple(_name(item, i) for i, item in enumerate(items))
+        names = _different([_name(item, i) for i, item in enumerate(items)])
         bare = [item.this if isinstance(item, exp.Alias) else item for item in items]
         if window is None:
             template = self._rows(bare, names, condition, group, having)
@@ -441,3 +441,15 @@ def _name(item: exp.Expression, i: int) -> str:
         inner = item.this
         return f"{item.key}_{inner.name}" if isinstance(inner, exp.Column) else item.key
     return "window_start" if _is_window(item) else f"column{i}"
+
+
+def _different(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of outputs, each once: the second x is x_2."""
+    found = list[str]()
+    for name in names:
+        number, wanted = 1, name
+        while wanted in found:
+            number += 1
+            wanted = f"{name}_{number}"
+        found.append(wanted)
+    return tuple(found)

@@ -7,8 +7,10 @@ lately (with `batch` and `fresh` beside), `constants` one line a computation (`i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from enum import Enum
+from typing import Any
 
 import pyarrow as pa
 
@@ -62,6 +64,16 @@ class Template:
     def key(self) -> str:
         """Equal for equal templates."""
         return repr(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {**asdict(self), "mode": self.mode.value}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Template:
+        """The reverse."""
+        plain = {name: _tuples(value) for name, value in data.items()}
+        return cls(**{**plain, "mode": Mode(data["mode"])})
 
     @property
     def horizon_us(self) -> int:
@@ -185,6 +197,10 @@ class Template:
 
 RUN_COLUMNS = ("born", "here", "old", "new")
 """The batch from which a computation sees rows, that from which its state is here, its watermark before and after the batch."""
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def _within(bound: tuple[int, int], i: int) -> str:
