@@ -7,7 +7,7 @@ import pytest
 import headgate as hg
 from headgate import agg
 
-WITHOUT_SPARK = ["Aggregate", "HashJoin", "HistoryWindow", "agg", "errors", "hosting", "policies"]
+WITHOUT_SPARK = ["Aggregate", "Client", "HashJoin", "HistoryWindow", "agg", "errors", "hosting", "policies"]
 WITH_SPARK = ["Stage", "configure", "sinks"]
 
 
@@ -27,7 +27,7 @@ def test_aggregate_functions_are_these() -> None:
 
 
 def test_an_unknown_name_lists_what_there_is() -> None:
-    with pytest.raises(AttributeError, match="it has Aggregate, HashJoin, HistoryWindow, Stage"):
+    with pytest.raises(AttributeError, match="it has Aggregate, Client, HashJoin, HistoryWindow, Stage"):
         _ = hg.Stagee
 
 

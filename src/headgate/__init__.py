@@ -6,8 +6,8 @@
     stage = hg.Stage(key="user", operator=hg.Aggregate(n=agg.count()), checkpoint="...",
     sink=hg.sinks.Parquet("...")) events.writeStream.foreachBatch(stage).start()
 
-What needs Spark (`Stage`, `configure`, `sinks`) is loaded when it is first named, so everything else works
-without pyspark.
+What needs Spark (`Stage`, `configure`, `sinks`) or the service's libraries (`Client`) is loaded when it is first named, so
+everything else works without them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from headgate.operators.history import HistoryWindow
 __version__ = "0.1.0"
 __all__ = [
     "Aggregate",
+    "Client",
     "HashJoin",
     "HistoryWindow",
     "Stage",
@@ -35,7 +36,8 @@ __all__ = [
     "sinks",
 ]
 
-_NEEDS_SPARK = {
+_LATER = {
+    "Client": ("headgate.service.client", "Client"),
     "Stage": ("headgate.spark.stage", "Stage"),
     "configure": ("headgate.spark.session", "configure"),
     "sinks": ("headgate.spark.sinks", None),
@@ -43,14 +45,16 @@ _NEEDS_SPARK = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _NEEDS_SPARK:
+    if name not in _LATER:
         raise AttributeError(f"module 'headgate' has no attribute {name!r}; it has {', '.join(__all__)}")
-    module, attribute = _NEEDS_SPARK[name]
+    module, attribute = _LATER[name]
     try:
         loaded = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name and error.name.split(".")[0] == "pyspark":
-            raise ImportError(f"headgate.{name} needs pyspark: pip install 'headgate[spark]'") from error
+        missing = (error.name or "").split(".")[0]
+        extra = {"pyspark": "spark", "httpx": "service"}.get(missing)
+        if extra:
+            raise ImportError(f"headgate.{name} needs {missing}: pip install 'headgate[{extra}]'") from error
         raise
     return getattr(loaded, attribute) if attribute else loaded
 

@@ -66,6 +66,8 @@ class Service:
         self.computations.upcoming = last.batch + 1 if last else 0
         self.results = Results(self.serving.store, self.serving.history)
         self.facts: deque[dict[str, Any]] = deque(maxlen=KEPT_FACTS)
+        self.running = False
+        """Whether batches run."""
         self.failure: str | None = None
         """Why batches have stopped, if they have."""
         self._starts: dict[int, dict[int, int]] = {}
