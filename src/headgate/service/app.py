@@ -1,4 +1,4 @@
-"""REST: the doors of the service. Tokens in `Authorization: Bearer`; errors as {"error", "message"}, with the place in SQL if there is one."""
+"""REST: the doors of the service. Tokens in `Authorization: Bearer`; errors as {"error", "message"} and the place in the SQL."""
 
 from __future__ import annotations
 
