@@ -7,7 +7,7 @@ which it sees rows; it is *here* on its server since a batch, which is later if 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,7 +43,9 @@ class Computation:
 class Computations:
     """What runs. Changes return the registry's part of them; the caller writes it before it acknowledges anything."""
 
-    def __init__(self, registry: Registry, sources: Sources, *, servers: int, host: Any = Host) -> None:
+    def __init__(
+        self, registry: Registry, sources: Sources, *, servers: int, host: Callable[..., Host] = Host
+    ) -> None:
         self._registry, self._sources = registry, sources
         self.templates: dict[int, Template] = {}
         self._numbers: dict[str, int] = {}
@@ -58,7 +60,7 @@ class Computations:
         """The next batch that asks what is hosted: what changes now takes effect in it."""
         self._load(servers, host)
 
-    def _load(self, servers: int, host: Any) -> None:
+    def _load(self, servers: int, host: Callable[..., Host]) -> None:
         found = self._registry.read("SELECT id, alive FROM servers ORDER BY id")
         if not found:
             found = [(i, 1) for i in range(servers)]
@@ -149,7 +151,7 @@ class Computations:
 
     def add_server(self) -> int:
         """Add a server; queries that come may go there."""
-        server = int(self.host.add_server())
+        server = self.host.add_server()
         self._registry.write(("INSERT INTO servers VALUES (?, 1)", [(server,)]))
         self.alive.add(server)
         return server

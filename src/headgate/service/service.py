@@ -8,11 +8,15 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from headgate.errors import AccessDenied, HeadgateError
-from headgate.service.computations import Computations
+from headgate.hosting import DEFAULT, Host
+from headgate.service.computations import COST_UNIT, Computations
 from headgate.service.push import PushLog
 from headgate.service.queries import ACTIVE, Queries, Query
 from headgate.service.registry import open_registry
@@ -41,6 +45,10 @@ class Settings:
     functions: Mapping[str, Function] = field(default_factory=dict)
     kept_batches: int = 500
     memory: str = "512MB"
+    rule: str = DEFAULT.name
+    """How queries are placed: a rule of `headgate.hosting`."""
+    seed: int = 7
+    """For a rule that draws."""
 
 
 class Service:
@@ -55,7 +63,9 @@ class Service:
         self.tenants = Tenants(self._registry)
         self.sources = Sources(self._registry)
         self._preparer = Preparer(settings.limits, settings.functions)
-        self.computations = Computations(self._registry, self.sources, servers=settings.servers)
+        draw = np.random.default_rng(settings.seed).random
+        host = partial(Host, rule=settings.rule, draw=draw)
+        self.computations = Computations(self._registry, self.sources, servers=settings.servers, host=host)
         self.queries = Queries(self._registry, self.sources, self.computations, self._preparer)
         self.push = PushLog(str(folder / "push"))
         self.serving = Serving(
@@ -156,7 +166,7 @@ class Service:
             prepared = self._preparer.prepare(text, self.sources.kinds)
             template = prepared.template
             host = self.computations.host
-            told = host.explain(list(dict.fromkeys(prepared.sources)), template.cost / 20)
+            told = host.explain(list(dict.fromkeys(prepared.sources)), template.cost / COST_UNIT)
             return {
                 "mode": template.mode.value,
                 "sources": list(prepared.sources),

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_TOKEN = re.compile(
+_CONSTANT = re.compile(
     r"""(?P<string>'(?:[^']|'')*')
       | (?P<quoted>"(?:[^"]|"")*")
-      | (?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)
-      | (?P<word>[^\W\d]\w*)
+      | (?P<number>(?<!\w)(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)
+      | (?P<named>\b(?:FROM|JOIN)\s+)(?P<source>[^\W\d]\w*)
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.IGNORECASE,
 )
 _LAST = re.compile(r"LAST(\s+)(\d+)(\s+)ROWS", re.IGNORECASE)
 
@@ -56,28 +56,25 @@ def shape_of(text: str) -> Shape:
     >>> shape.text, shape.sources, [one.value for one in shape.literals]
     ('SELECT a FROM ?t WHERE a > ?d AND b = ?v', ('road',), [1.5, 'x'])
     """
-    parts, literals, sources, words = list[str](), list[Literal](), list[str](), list[str]()
-    at, named = 0, False
-    for found in _TOKEN.finditer(text):
-        kind, token = found.lastgroup, found.group()
-        parts.append(text[at : found.start()])
-        at = found.end()
-        if kind in ("string", "number"):
-            literal = Literal(found.start(), token)
-            literals.append(literal)
-            token = f"?{literal.type[0]}"
-        elif kind == "word":
-            if named:
-                sources.append(token.lower())
-                token = "?t"
-            else:
-                words.append(token.lower())
-        named = kind == "word" and token.upper() in ("FROM", "JOIN")
-        parts.append(token)
-    parts.append(text[at:])
-    if any(name in words for name in sources):  # used as a qualifier too: then the name is part of the shape
-        parts.append(f" -- {' '.join(sources)}")
-    return Shape("".join(parts), tuple(literals), tuple(sources))
+    literals, sources = list[Literal](), list[str]()
+
+    def without(found: re.Match[str]) -> str:
+        kind = found.lastgroup
+        if kind == "source":
+            sources.append(found["source"].lower())
+            return f"{found['named']}?t"
+        if kind == "quoted":
+            return found[0]
+        literal = Literal(found.start(), found[0])
+        literals.append(literal)
+        return f"?{literal.type[0]}"
+
+    shape = _CONSTANT.sub(without, text)
+    if any(
+        name in shape.lower() for name in sources
+    ):  # perhaps a qualifier too: then the name is part of the shape
+        shape += f" -- {' '.join(sources)}"
+    return Shape(shape, tuple(literals), tuple(sources))
 
 
 def readable(text: str) -> str:
