@@ -5,10 +5,10 @@ from itertools import count
 
 import numpy as np
 import pyarrow as pa
+from tests.sql.world import KIND, NAMES, plain
 
 from headgate.service.service import Service, Settings
 from headgate.sql.kind import slot_type
-from tests.sql.world import KIND, NAMES, plain
 
 _attempts = count()
 
@@ -16,7 +16,13 @@ _attempts = count()
 def local_job(rows, hosted, task):
     """What Spark does: each row to the servers that want its source, a task for each server."""
     source = rows.column("source").to_numpy()
-    rows = rows.select(["source", "time", *(n for n in task.rows.names if n in rows.column_names and n not in ("source", "time"))])
+    rows = rows.select(
+        [
+            "source",
+            "time",
+            *(n for n in task.rows.names if n in rows.column_names and n not in ("source", "time")),
+        ]
+    )
     for name in task.rows.names:
         if name not in rows.column_names:
             rows = rows.append_column(name, pa.nulls(rows.num_rows, slot_type(name)))
@@ -25,7 +31,10 @@ def local_job(rows, hosted, task):
         mine = np.array([server in hosted.wanted[s] for s in source.tolist()], bool)
         part = rows.select(task.rows.names).filter(pa.array(mine))
         answers.append(task.answer(part.to_batches(), server, next(_attempts)))
-    answers[0] |= {"sent_rows": sum(a.get("rows", 0) for a in answers), "sent_bytes": 100 * sum(a.get("rows", 0) for a in answers)}
+    answers[0] |= {
+        "sent_rows": sum(a.get("rows", 0) for a in answers),
+        "sent_bytes": 100 * sum(a.get("rows", 0) for a in answers),
+    }
     return answers
 
 

@@ -6,12 +6,12 @@ import httpx
 import numpy as np
 import pytest
 import uvicorn
+from tests.service.local import Local
+from tests.sql.world import named, rows_of
 
 import headgate as hg
 from headgate.errors import AccessDenied, ConfigError, HeadgateError, NotFound, QueryRefused
 from headgate.service.app import create_app
-from tests.service.local import Local
-from tests.sql.world import named, rows_of
 
 
 @pytest.fixture
@@ -24,7 +24,9 @@ def local(tmp_path):
 @pytest.fixture
 def served(local):
     """The service on a real port of loopback."""
-    config = uvicorn.Config(create_app(local.service), host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        create_app(local.service), host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=1
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -44,7 +46,9 @@ def test_a_query_from_register_to_results(served):
         served.feed(rows)
         expected = [r for r in named(rows, 0).to_pylist() if (r["x"] or 0) > 1]
         found, cursor = client.results(number)
-        assert sorted((r["values"]["city"], r["values"]["x"]) for r in found) == sorted((r["city"], r["x"]) for r in expected)
+        assert sorted((r["values"]["city"], r["values"]["x"]) for r in found) == sorted(
+            (r["city"], r["x"]) for r in expected
+        )
         assert found[0].keys() == {"query", "batch", "time", "values"}
         assert client.results(number, cursor) == ([], cursor)
         tail = client.tail(number)
@@ -63,7 +67,9 @@ def test_a_query_from_register_to_results(served):
 
 def test_bulk_registration_answers_each_by_itself(served):
     with hg.Client(served.url, served.token) as client:
-        answers = client.register_many(["SELECT x FROM alpha", "SELECT nope FROM alpha", "SELECT n FROM beta"])
+        answers = client.register_many(
+            ["SELECT x FROM alpha", "SELECT nope FROM alpha", "SELECT n FROM beta"]
+        )
         assert [type(a).__name__ for a in answers] == ["int", "QueryRefused", "int"]
         assert answers[1].reason == "unknown-column"
         assert [q["id"] for q in client.queries()] == [answers[0], answers[2]]
@@ -85,7 +91,10 @@ def test_errors_come_back_as_they_are(served):
         assert "delta" in {one["name"] for one in client.sources()}
     with hg.Client(served.url, "guess") as stranger, pytest.raises(AccessDenied, match="token"):
         stranger.queries()
-    with hg.Client("http://127.0.0.1:9", "x") as nowhere, pytest.raises(HeadgateError, match="headgate serve"):
+    with (
+        hg.Client("http://127.0.0.1:9", "x") as nowhere,
+        pytest.raises(HeadgateError, match="headgate serve"),
+    ):
         nowhere.queries()
 
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.service.local import Local
+from tests.sql.test_shared import FAMILIES, JOIN, batches_of, oracle
+from tests.sql.world import NAMES, asked, named, plain, rows_of
 
 from headgate.errors import AccessDenied, ConfigError, CursorGone, NotFound, QueryRefused
 from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
-from tests.service.local import Local
-from tests.sql.test_shared import FAMILIES, JOIN, batches_of, oracle
-from tests.sql.world import NAMES, asked, named, plain, rows_of
 
 
 @pytest.fixture
@@ -32,7 +32,10 @@ def random_queries(rng, count):
 
 def moments(counter):
     """Times as the service writes them."""
-    return {tuple(v.isoformat() + "Z" if hasattr(v, "isoformat") else plain(v) for v in row): n for row, n in counter.items()}
+    return {
+        tuple(v.isoformat() + "Z" if hasattr(v, "isoformat") else plain(v) for v in row): n
+        for row, n in counter.items()
+    }
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -101,13 +104,20 @@ def test_a_query_that_comes_late_sees_whole_windows_only(local):
     since, mark = (int(np.max(named(r, 0).column("time").cast(pa.int64()).to_numpy())) for r in (first, rows))
     window = ("TUMBLE(time, INTERVAL '10 seconds')", 10, 10)
     whole = oracle(text, window, rows, 0, mark - 5_000_000)
-    expected = {row: n for row, n in whole.items() if row[1].timestamp() * 1e6 > since or row[1].replace().timestamp() > since / 1e6}
+    expected = {
+        row: n
+        for row, n in whole.items()
+        if row[1].timestamp() * 1e6 > since or row[1].replace().timestamp() > since / 1e6
+    }
     assert local.answers(late) == moments(expected)
     assert 0 < len(expected) < len(whole)
 
 
 def test_a_query_that_fails_stops_alone_with_its_reason(local):
-    bad, good = local.add("SELECT CAST(city AS BIGINT) FROM alpha WHERE n > 0", "SELECT CAST(city AS BIGINT) FROM alpha WHERE n > 9")
+    bad, good = local.add(
+        "SELECT CAST(city AS BIGINT) FROM alpha WHERE n > 0",
+        "SELECT CAST(city AS BIGINT) FROM alpha WHERE n > 9",
+    )
     rows = rows_of(np.random.default_rng(5), 100)
     local.feed(rows)
     one = local.service.queries.get("ann", bad)
@@ -222,4 +232,7 @@ def test_pushed_events_are_files_before_they_are_acknowledged(local):
     assert local.service.push_events(local.ann, "beta", events) == 2
     (name,) = local.service.push.store.names("")
     rows = pq.read_table(local.service.push.store.path(name)).to_pylist()
-    assert [(r["source"], r["d0"], r["v0"], r["l0"]) for r in rows] == [(1, 1.0, "ash", None), (1, None, None, 3)]
+    assert [(r["source"], r["d0"], r["v0"], r["l0"]) for r in rows] == [
+        (1, 1.0, "ash", None),
+        (1, None, None, 3),
+    ]

@@ -7,14 +7,14 @@ from collections import Counter
 import numpy as np
 import pytest
 import uvicorn
+from tests.sql.test_shared import JOIN, batches_of, oracle
+from tests.sql.world import KIND, NAMES, asked, named, plain, rows_of
 
 import headgate as hg
 from headgate.service.app import create_app
 from headgate.service.runner import Runner
 from headgate.service.service import Service, Settings
 from headgate.spark.serving_job import SparkJob
-from tests.sql.test_shared import JOIN, batches_of, oracle
-from tests.sql.world import KIND, NAMES, asked, named, plain, rows_of
 
 
 class Served:
@@ -30,7 +30,9 @@ class Served:
         self.service = Service(Settings(self.folder, servers=3), SparkJob())
         self.runner = Runner(self.service, self.spark, self.streams, trigger="50 milliseconds")
         self.runner.start()
-        config = uvicorn.Config(create_app(self.service), host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(
+            create_app(self.service), host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=1
+        )
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.server.run, daemon=True)
         self.thread.start()
@@ -85,7 +87,11 @@ def served(spark, tmp_path):
 def test_every_answer_equals_a_recomputation(served):
     windowed = ("TUMBLE(time, INTERVAL '10 seconds')", 10, 10)
     tumble = "SELECT city, count(*), sum(x) FROM {} WHERE n > {} GROUP BY city, TUMBLE(time, INTERVAL '10 seconds')"
-    queries = [(f"SELECT x, city FROM {name} WHERE x > {i % 20}", None, s) for i in range(60) for s, name in enumerate(NAMES)]
+    queries = [
+        (f"SELECT x, city FROM {name} WHERE x > {i % 20}", None, s)
+        for i in range(60)
+        for s, name in enumerate(NAMES)
+    ]
     queries += [(tumble.format(name, i % 4), windowed, s) for i in range(60) for s, name in enumerate(NAMES)]
     numbers = served.client.register_many([text for text, _, _ in queries])
     joined = f"SELECT a.x, b.x {JOIN} WHERE a.x > 1"
@@ -116,7 +122,9 @@ def test_a_stream_of_sparks_is_a_source(spark, tmp_path):
     served = Served(spark, tmp_path / "service", {"water": frame})
     try:
         number = served.client.register("SELECT gate, level * 2 AS twice FROM water WHERE level > 1")
-        lines = [f'{{"time": "2026-01-01T00:00:{i:02d}Z", "level": {i}, "gate": "g{i % 2}"}}' for i in range(10)]
+        lines = [
+            f'{{"time": "2026-01-01T00:00:{i:02d}Z", "level": {i}, "gate": "g{i % 2}"}}' for i in range(10)
+        ]
         (folder / "one.json").write_text("\n".join(lines))
         deadline = time.monotonic() + 60
         while not served.answers(number):

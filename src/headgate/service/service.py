@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,9 @@ class Service:
         self.computations.upcoming = last.batch + 1 if last else 0
         self.results = Results(self.serving.store, self.serving.history)
         self.facts: deque[dict[str, Any]] = deque(maxlen=KEPT_FACTS)
+        """What was measured in the last batches."""
+        for one in self.serving.history:
+            self.facts.append({"batch": one.batch, **one.facts})
         self.running = False
         """Whether batches run."""
         self.failure: str | None = None
@@ -98,24 +101,22 @@ class Service:
                 start = "INSERT INTO starts VALUES (?, ?) ON CONFLICT (batch) DO NOTHING"
                 self._registry.write((start, [(batch, latest)]))
                 self._new = False
-            return self.computations.hosted(batch)
+            standing = self.computations.host.standing()
+            notes = {
+                "at": time.time(),
+                "queries": self.queries.count(),
+                "computations": standing.queries,
+                "replication": round(standing.replication, 4),
+            }
+            return replace(self.computations.hosted(batch), notes=notes)
 
     def _committed(self, manifest: ServingManifest) -> None:
         with self.lock:
             self.computations.settled(manifest.batch)
             for computation, why in manifest.faults.items():
                 self.queries.fail(computation, why)
-            standing = self.computations.host.standing()
-            self.facts.append(
-                {
-                    "batch": manifest.batch,
-                    "at": time.time(),
-                    "queries": self.queries.count(),
-                    "computations": standing.queries,
-                    "replication": round(standing.replication, 4),
-                    **manifest.facts,
-                }
-            )
+            if not self.facts or self.facts[-1]["batch"] != manifest.batch:  # it may be told again
+                self.facts.append({"batch": manifest.batch, **manifest.facts})
 
     @property
     def last_batch(self) -> int:
@@ -276,5 +277,6 @@ class Service:
                 "replication": round(standing.replication, 4),
                 "batch": self.last_batch,
                 "pushed_rows": self.push.rows,
+                "taken_rows": sum(one.facts["rows"] for one in list(self.serving.history)),
                 "failure": self.failure,
             }

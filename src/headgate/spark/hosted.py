@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,9 @@ class Hosted:
     """Computations whose state comes to a server in this batch, by the server that had them."""
     delay: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """By source: how late its rows may come, in microseconds."""
+
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """What is to be remembered with the batch's measurements."""
 
     @property
     def slots(self) -> list[str]:

@@ -123,6 +123,7 @@ class Serving:
             "job_ms": _ms(ran - prepared),
             "wall_ms": _ms(time.perf_counter() - started),
         }
+        facts |= hosted.notes
         faults = {i: why for a in answers for i, why in zip(*a["faults"], strict=True)}
         come = dict(last.latest) if last else {}
         for answer in answers:
@@ -186,7 +187,7 @@ class Serving:
             counts |= dict(zip(*answer["counts"], strict=True))
         predicted = sum(count * len(hosted.wanted[source]) for source, count in counts.items())
         sent_rows, sent_bytes = (sum(a.get(name, 0) for a in answers) for name in ("sent_rows", "sent_bytes"))
-        facts = {
+        facts: dict[str, Any] = {
             "rows": sum(counts.values()),
             "sources": len(counts),
             "sent_rows": sent_rows,
