@@ -316,7 +316,8 @@ def query_add(
     from headgate.commands import query
     from headgate.commands.console import Talk
 
-    query.add(query.client(url, token), sql, name, Talk(as_json=as_json))
+    with query.client(url, token) as one:
+        query.add(one, sql, name, Talk(as_json=as_json))
 
 
 @query_app.command("list")
@@ -325,7 +326,8 @@ def query_list(url: Url = HERE, token: Token = "", as_json: AsJson = False) -> N
     from headgate.commands import query
     from headgate.commands.console import Talk
 
-    query.show(query.client(url, token), Talk(as_json=as_json))
+    with query.client(url, token) as one:
+        query.show(one, Talk(as_json=as_json))
 
 
 @query_app.command("tail")
@@ -339,7 +341,8 @@ def query_tail(
     """Show a query's results as they come."""
     from headgate.commands import query
 
-    query.tail(query.client(url, token), number, rows, as_json=as_json)
+    with query.client(url, token) as one:
+        query.tail(one, number, rows, as_json=as_json)
 
 
 @query_app.command("explain")
@@ -348,7 +351,8 @@ def query_explain(number: Number, url: Url = HERE, token: Token = "", as_json: A
     from headgate.commands import query
     from headgate.commands.console import Talk
 
-    query.explain(query.client(url, token), number, Talk(as_json=as_json))
+    with query.client(url, token) as one:
+        query.explain(one, number, Talk(as_json=as_json))
 
 
 @query_app.command("rm")
@@ -357,7 +361,8 @@ def query_rm(number: Number, url: Url = HERE, token: Token = "", as_json: AsJson
     from headgate.commands import query
     from headgate.commands.console import Talk
 
-    query.client(url, token).remove(number)
+    with query.client(url, token) as one:
+        one.remove(number)
     Talk(as_json=as_json).result(f"query {number} is gone", {"removed": number})
 
 

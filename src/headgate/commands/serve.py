@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from rich.text import Text
+
 from headgate.commands.console import Talk
 from headgate.commands.local_spark import local_spark
 from headgate.errors import ConfigError
@@ -118,6 +120,7 @@ def serve(wish: Wish, talk: Talk) -> None:
         stack.callback(listening.close)
         talk.say(f"starting Spark ({wish.master}); what it says goes to {log}", style="dim")
         spark = stack.enter_context(local_spark(2, log, wish.spark, master=wish.master))
+        stack.callback(spark.sparkContext._gateway.shutdown_callback_server)
         from headgate.service.runner import OPERATOR, Runner
         from headgate.service.streams import configured
         from headgate.spark.serving_job import SparkJob
@@ -145,7 +148,9 @@ def serve(wish: Wish, talk: Talk) -> None:
             talk.say(
                 f"listening on {wish.host}: whoever reaches it and has a token can use it", style="yellow"
             )
-        talk.result(WELCOME.format(url=url, token=token), {"url": url, "token": token})
+        # Not wrapped: these lines are there to be copied.
+        welcome = Text(WELCOME.format(url=url, token=token), no_wrap=True, overflow="ignore")
+        talk.result(welcome, {"url": url, "token": token})
         config = uvicorn.Config(create_app(service), log_level="warning", timeout_graceful_shutdown=2)
         uvicorn.Server(config).run(sockets=[listening])
         talk.say("stopping", style="dim")
@@ -154,12 +159,12 @@ def serve(wish: Wish, talk: Talk) -> None:
 def _listen(host: str, port: int) -> socket.socket:
     """Take the address before anything slow starts: that it is in use is known at once."""
     try:
-        found = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except (OSError, OverflowError) as error:
-        raise ConfigError(
-            f"{host}:{port} cannot be listened on: {error}; give another --port, or 0 for a free one"
-        ) from error
-    return found
+        if not 0 <= port < 1 << 16:
+            raise OSError("a port is 0 to 65535")
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        told = f"{host}:{port} cannot be listened on: {error}; give another --port, or 0 for a free one"
+        raise ConfigError(told) from error
 
 
 def _token(service: Any, folder: Path) -> str:

@@ -104,7 +104,7 @@ class _Attempt:
         self.spent: list[tuple[int, float, int]] = []
 
     def work(self, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
-        started = time.perf_counter()
+        started, began = time.perf_counter(), time.process_time()
         task = self.task
         parts = [pa.Table.from_batches([batch]).cast(task.rows) for batch in batches]
         rows = pa.concat_tables([task.rows.empty_table(), *parts])
@@ -130,6 +130,7 @@ class _Attempt:
             "cut": [list(self.cut), list(self.cut.values())],
             "spent": self.spent,
             "busy_ms": 1e3 * (time.perf_counter() - started),
+            "cpu_ms": 1e3 * (time.process_time() - began),
         }
 
     def _template(self, share: Share, rows: pa.Table, clock: Clock) -> None:

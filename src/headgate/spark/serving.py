@@ -196,6 +196,7 @@ class Serving:
             "predicted_bytes": round(predicted * self._row_bytes) if self._row_bytes else None,
             "results": sum(one[2] for a in answers for one in a["spent"]),
             "cut": sum(n for a in answers for n in a["cut"][1]),
+            "cpu_ms": _ms(sum(a["cpu_ms"] for a in answers) / 1e3),
             "busy_ms": {a["server"]: _ms(a["busy_ms"] / 1e3) for a in answers},
             "server_rows": {a["server"]: a["rows"] for a in answers},
         }
