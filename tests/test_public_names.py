@@ -7,8 +7,18 @@ import pytest
 import headgate as hg
 from headgate import agg
 
-WITHOUT_SPARK = ["Aggregate", "Client", "HashJoin", "HistoryWindow", "agg", "errors", "hosting", "policies"]
-WITH_SPARK = ["Stage", "configure", "sinks"]
+WITHOUT_SPARK = [
+    "Aggregate",
+    "Client",
+    "Gate",
+    "HashJoin",
+    "HistoryWindow",
+    "agg",
+    "errors",
+    "hosting",
+    "policies",
+]
+WITH_SPARK = ["FanOut", "Stage", "bounded", "configure", "sinks"]
 
 
 def test_the_public_names_are_these() -> None:
@@ -27,7 +37,7 @@ def test_aggregate_functions_are_these() -> None:
 
 
 def test_an_unknown_name_lists_what_there_is() -> None:
-    with pytest.raises(AttributeError, match="it has Aggregate, Client, HashJoin, HistoryWindow, Stage"):
+    with pytest.raises(AttributeError, match="it has Aggregate, Client, FanOut, Gate, HashJoin"):
         _ = hg.Stagee
 
 

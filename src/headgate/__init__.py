@@ -16,6 +16,7 @@ import importlib
 from typing import Any
 
 from headgate import errors, hosting, policies
+from headgate.flow.gate import Gate
 from headgate.operators import agg
 from headgate.operators.aggregate import Aggregate
 from headgate.operators.hash_join import HashJoin
@@ -25,10 +26,13 @@ __version__ = "0.1.0"
 __all__ = [
     "Aggregate",
     "Client",
+    "FanOut",
+    "Gate",
     "HashJoin",
     "HistoryWindow",
     "Stage",
     "agg",
+    "bounded",
     "configure",
     "errors",
     "hosting",
@@ -38,7 +42,9 @@ __all__ = [
 
 _LATER = {
     "Client": ("headgate.service.client", "Client"),
+    "FanOut": ("headgate.spark.staged", "FanOut"),
     "Stage": ("headgate.spark.stage", "Stage"),
+    "bounded": ("headgate.spark.bounded", "bounded"),
     "configure": ("headgate.spark.session", "configure"),
     "sinks": ("headgate.spark.sinks", None),
 }

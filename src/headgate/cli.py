@@ -228,6 +228,53 @@ def place(
 
 
 @app.command()
+def cliques(
+    graph: Annotated[
+        str, typer.Argument(help="Edges: Parquet (source, target), or text and CSV, two numbers a line.")
+    ],
+    size: Annotated[int, typer.Option(help="Vertices of a clique: 3, 4 or 5.")] = 3,
+    out: Annotated[
+        Path | None, typer.Option(help="New folder for the cliques; without it they are counted.")
+    ] = None,
+    in_flight: Annotated[int, typer.Option(help="Waves in flight through each gate.")] = 2,
+    batch: Annotated[str, typer.Option(help="Proposals of a wave, or auto.")] = "auto",
+    cores: Annotated[int, typer.Option(help="Cores for Spark.")] = 2,
+    memory: Annotated[str, typer.Option(help="Memory of Spark's JVM.")] = "1g",
+    strict: Annotated[bool, typer.Option(help="Refuse malformed, duplicate edges and self-loops.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Count or list the cliques of a graph on Spark, with bounded work in flight."""
+    from headgate.commands import cliques as command
+    from headgate.commands.console import Talk
+    from headgate.flow.gate import Gate
+
+    talk = Talk(as_json=as_json)
+    gate = Gate(in_flight=in_flight, batch=int(batch) if batch.lstrip("-").isdecimal() else batch)
+    wish = command.Wish(graph, size, out, gate, cores, memory, strict)
+    with talk.progress(f"cliques {Path(graph).name}") as tick:
+        found = command.find(wish, tick)
+    talk.result(command.as_table(found), found)
+
+
+@app.command()
+def rmat(
+    out: Annotated[Path, typer.Argument(help="The file to write: .parquet, or text.")],
+    scale: Annotated[int, typer.Option(help="There are 2^scale vertices.")] = 14,
+    edges: Annotated[
+        int | None, typer.Option(help="How many; without it, 14 for each vertex, as LiveJournal has.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Another seed is another graph.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Generate a random graph with the degrees of a social network (R-MAT)."""
+    from headgate.commands import cliques as command
+    from headgate.commands.console import Talk
+
+    made = command.generate(out, scale, 14 << scale if edges is None else edges, seed)
+    Talk(as_json=as_json).result(f"{made['edges']:,} edges over {made['vertices']:,} vertices in {out}", made)
+
+
+@app.command()
 def journal(
     checkpoint: Annotated[str, typer.Argument(help="The stage's checkpoint: a folder or any fsspec URL.")],
     last: Annotated[int | None, typer.Option(help="Only the last so many batches.")] = None,

@@ -19,6 +19,7 @@
     ├── ArithmeticOverflow (ArithmeticError)   an aggregate left the range of its type
     ├── NoRoom                          no server can hold a query within its capacity
     ├── TaskFailed                      a channel's task failed; the engine's own error is the cause
+    ├── WaveFailed                      a wave behind a gate failed for good; the cause is chained
     └── StaleTable                      a plan made from a table that is no longer in force
 
 Law: each message says what happened, where, and the remedy; the raiser writes it. Every error pickles, since
@@ -106,6 +107,10 @@ class NoRoom(HeadgateError):
 
 class TaskFailed(HeadgateError):
     """A channel's task failed; the engine's own error is chained as the cause."""
+
+
+class WaveFailed(HeadgateError):
+    """A wave behind a gate failed for good; what it was to emit was not emitted."""
 
 
 class StaleTable(HeadgateError):

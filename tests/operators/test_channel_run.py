@@ -42,7 +42,7 @@ class Bench:
     def finish(self):
         touched = self.run.finish()
         out = pa.Table.from_batches(self.run.output, schema=self.operator.output).to_pylist()
-        return {b: len(piece) for b, piece in touched.items()}, out
+        return {b: len(change.rows) for b, change in touched.items()}, out
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ def as_bytes(rows):
 
 
 PIECES = [Piece(3, False, rows_of(1, 2)), Piece(7, True, rows_of(3)), Piece(1, False, rows_of())]
-WANTED = [(p.bin, p.snapshot, as_bytes(p.rows)) for p in PIECES]
+WANTED = [(p.bin, p.kind, as_bytes(p.rows)) for p in PIECES]
 
 
 @pytest.fixture(params=["local", "memory"])

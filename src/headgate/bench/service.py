@@ -6,7 +6,6 @@ thousand at a time; the time of a batch is from the moment its rows are durable 
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import threading
@@ -24,6 +23,7 @@ from headgate.bench.service_rivals import spark_queries, unshared
 from headgate.bench.service_world import COLUMNS, World
 from headgate.commands.console import Tick
 from headgate.commands.local_spark import local_spark
+from headgate.commands.memory import Memory
 from headgate.hosting import DEFAULT
 from headgate.service.client import Client
 from headgate.service.service import Service, Settings
@@ -42,6 +42,8 @@ class Measured:
     computations: int
     registered_per_s: float
     batch_s: tuple[float, ...]
+    cpu_s: float
+    """Of all servers' tasks in the middle batch: what a busy machine does not change."""
     results: int
     memory_gb: float
     sent_bytes: float
@@ -99,14 +101,17 @@ def measure(spark: Any, world: World, batches: int, rule: str = DEFAULT.name) ->
             spent = [answered(service, world, number) for number in range(batches)][
                 2:
             ]  # workers warm up first
+            memory = Memory()
+            memory.take()
             facts = [f for f in list(service.facts)[2:] if f["predicted_bytes"]]
             return Measured(
                 queries=service.queries.count(),
                 computations=len(service.computations.all),
                 registered_per_s=registered,
                 batch_s=tuple(spent),
+                cpu_s=float(np.median([f["cpu_ms"] for f in facts])) / 1e3,
                 results=int(np.median([f["results"] for f in facts])),
-                memory_gb=resident_gb(),
+                memory_gb=memory.peak / 1e9,
                 sent_bytes=float(np.median([f["sent_bytes"] for f in facts])),
                 off_by=max(abs(f["predicted_bytes"] / f["sent_bytes"] - 1) for f in facts),
                 replication=facts[-1]["replication"],
@@ -161,28 +166,6 @@ def served(spark: Any, folder: Path, rule: str) -> Iterator[tuple[Service, Clien
             thread.join()
 
 
-def resident_gb() -> float:
-    """Memory of this process and all below it, pages that several share counted once for each process's part."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            except (OSError, IndexError):
-                continue
-            children.setdefault(parent, []).append(int(entry.name))
-    total, todo = 0, [os.getpid()]
-    while todo:
-        one = todo.pop()
-        todo += children.get(one, [])
-        try:
-            lines = Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
-            total += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-        except (OSError, StopIteration):
-            continue
-    return total * 1024 / 1e9
-
-
 def _report(
     found: list[Measured],
     chance: Measured,
@@ -213,6 +196,7 @@ def _report(
                 alone_us,
                 {},
             ),
+            Result(f"{name}: CPU of a batch's tasks", "s", one.cpu_s, None, None, {}),
             Result(f"{name}: distinct computations", "", one.computations, None, None, {}),
             Result(f"{name}: results of a batch", "rows", one.results, None, None, {}),
             Result(f"{name}: memory of all processes", "GB", one.memory_gb, None, None, {}),

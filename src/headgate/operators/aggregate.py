@@ -95,7 +95,7 @@ class BoundAggregate(BoundOperator):
         slots = table.probe(pieces.keys, np.arange(len(pieces)))
         for part in self.parts:
             part.merge(table, slots, pieces)
-        return extract(table, np.arange(table.rows), whole=True)
+        return extract(table, table.live, whole=True)
 
     def key_output(self, touched: Extract) -> pa.RecordBatch | None:
         arrays = [*self.key.decode(touched.keys), *(p.answer(touched) for p in self.parts)]

@@ -17,8 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headgate.errors import MissingColumn
+from headgate.operators.event_time import EventTime
 from headgate.state.keys import KeyColumn, KeySpec
-from headgate.state.lanes import LaneColumn
+from headgate.state.lanes import NO_INTS, LaneColumn
 from headgate.state.layout import StateLayout
 from headgate.state.section import Extract
 from headgate.state.table import BinTable
@@ -26,13 +27,21 @@ from headgate.state.table import BinTable
 
 @dataclass
 class Chunk:
-    """Some rows of one channel: keys, the operator's input columns as lanes, and room for per-row results."""
+    """Some rows of one channel: keys, the operator's input columns as lanes, and room for per-row results.
+
+    With event time, `closed[r]` is the time up to which state was closed when row r arrived. Row r of a chunk has the number
+    `serial + r`, larger than that of every row of its key before it.
+    """
 
     rows: pa.RecordBatch
     keys: KeyColumn
     lanes: dict[str, LaneColumn]
+    closed: NDArray[np.int64] = field(default_factory=lambda: NO_INTS)
+    serial: int = 0
     results: dict[str, NDArray[Any]] = field(default_factory=dict)
     parts: list[Any] = field(default_factory=list)
+    aside: list[tuple[NDArray[np.int64], str]] = field(default_factory=list)
+    """Rows that the operator could not use, each lot with the reason: they are counted, and kept aside if that is asked."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -56,6 +65,13 @@ class BoundOperator(ABC):
     As the paper derives them (section 3.1): a time window keeps linear state, a bounded one constant; comparing each row with a window
     of linear size costs quadratic computation, an update of bounded cost per row linear; each row is sent once, so communication
     is linear. Computation is per unit of time, not per row (PART-E1). Policies such as `rebuild` balance what is not constant.
+    """
+
+    event_time: EventTime | None = None
+    """Where rows carry their time, if the operator goes by it. Rows without a time and late rows are put aside when they arrive."""
+    probes: bool = True
+    """Whether `update` is given the state row of each key; otherwise it finds rows itself (`slots` is empty), as an operator whose
+    keys have parts must.
     """
 
     whole: str = ""
@@ -85,6 +101,20 @@ class BoundOperator(ABC):
 
     def row_output(self, chunk: Chunk) -> pa.RecordBatch | None:
         """Rows to emit for a chunk, if this operator answers row by row."""
+        return None
+
+    def late(self, times: NDArray[np.int64], closed: int) -> NDArray[np.bool_]:
+        """Which of some event times come too late, once everything up to `closed` is closed."""
+        return times <= closed
+
+    def close(self, table: BinTable, now: int) -> pa.RecordBatch | None:
+        """Due work in one bin at the batch's end: visit what is due by the watermark `now` (windows that close, state that expires),
+        and give the rows to emit.
+
+        It is called for bins whose `table.due` has come, whether the batch had rows for them or not, but not while rows wait for
+        them. An operator lowers `table.due` in `update`, and `table.take_due` raises it again. Rows that it changes are to be
+        marked (`table.mark`) or removed (`table.remove`).
+        """
         return None
 
     def key_output(self, touched: Extract) -> pa.RecordBatch | None:

@@ -7,21 +7,23 @@ give it plain memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headgate.operators.arrival import CLOSED, with_reason
 from headgate.operators.base import BoundOperator, Chunk
 from headgate.state.kernels import sort_by_bin
+from headgate.state.keys import KeyColumn
 from headgate.state.lanes import NO_INTS
-from headgate.state.section import Extract, extract, extract_keys, join_extracts
+from headgate.state.section import Change, Extract, extract, extract_keys, extract_removed, join_extracts
 from headgate.state.table import BinTable
 
 
 class ChannelRun:
-    """The state tables that a batch touches, and what it emits. Feed rows, then `finish`.
+    """The state tables that a batch touches, and what it emits. Feed rows, `close` the bins that are due, then `finish`.
 
     Bins in `pieces` hold a part of a split key: what they know is emitted once it is merged, and not here.
     """
@@ -32,11 +34,19 @@ class ChannelRun:
         open_bin: Callable[[int], BinTable],
         bins: int,
         pieces: Container[int] = (),
+        *,
+        batch: int = 0,
     ) -> None:
         self.operator, self._open, self._bins, self._pieces = operator, open_bin, bins, pieces
         self.tables: dict[int, BinTable] = {}
         self.rows_of_bin = np.zeros(bins, np.int64)
         self.output: list[pa.RecordBatch] = []
+        self.aside: list[pa.RecordBatch] = []
+        self.skipped: dict[str, int] = {}
+        """Rows that the operator could not use, by reason."""
+        self._serial = batch << 32
+        self._answered = False
+        self._extracts: dict[int, tuple[tuple[int, int], Extract]] = {}
 
     def feed(self, rows: pa.RecordBatch, hashes: NDArray[np.int64], bins: NDArray[np.int32]) -> None:
         """Process rows whose key hashes and bins are known."""
@@ -44,18 +54,31 @@ class ChannelRun:
             return
         op = self.operator
         keys = op.key.encode([rows.column(n) for n in op.key.names], hashes)
-        chunk = Chunk(rows, keys, op.lanes(rows))
+        closed = rows.column(CLOSED).to_numpy() if op.event_time is not None else NO_INTS
+        chunk = Chunk(rows, keys, op.lanes(rows), closed, self._serial)
+        self._serial += rows.num_rows
         op.begin(chunk)
         order, starts = sort_by_bin(bins, self._bins)
         for b in np.flatnonzero(np.diff(starts)).tolist():
             mine = order[starts[b] : starts[b + 1]]
             table = self.table(b)
-            slots = table.find(keys, mine) if op.reads_only else table.probe(keys, mine)
-            op.update(table, slots, mine, chunk)
+            op.update(table, self._slots(table, keys, mine), mine, chunk)
             self.rows_of_bin[b] += len(mine)
+        for some, reason in chunk.aside:
+            self.aside.append(with_reason(op, rows.take(pa.array(some)), reason))
+            self.skipped[reason] = self.skipped.get(reason, 0) + len(some)
         emitted = op.row_output(chunk)
         if emitted is not None:
             self.output.append(emitted)
+
+    def _slots(self, table: BinTable, keys: KeyColumn, mine: NDArray[np.int64]) -> NDArray[np.int64]:
+        if not self.operator.probes:
+            return NO_INTS
+        if not self.operator.reads_only:
+            return table.probe(keys, mine)
+        slots = table.find(keys, mine)
+        table.count(slots)
+        return slots
 
     def table(self, b: int) -> BinTable:
         """The table of a bin, ready for this batch."""
@@ -69,35 +92,63 @@ class ChannelRun:
         """Hashes, row counts and names of the `most` frequent keys of the batch, exact; call it after
         `feed`.
         """
-        tables = [t for t in self.tables.values() if len(t.touched)]
-        if not tables:
-            return NO_INTS, NO_INTS, []
-        counts = [t.touches for t in tables]
-        flat = np.concatenate(counts)
-        chosen = np.argpartition(flat, -most)[-most:] if len(flat) > most else np.arange(len(flat))
-        chosen = chosen[np.argsort(-flat[chosen], kind="stable")]
-        ends = np.cumsum([0, *map(len, counts)])
-        pieces = []
-        for at in chosen.tolist():
+        found = [(t, *t.touches) for t in self.tables.values()]
+        hashes = np.concatenate([NO_INTS, *(h for _, h, _ in found)])
+        counts = np.concatenate([NO_INTS, *(n for _, _, n in found)])
+        where = np.arange(len(hashes))
+        if self.operator.layout.parts:  # a key has several rows
+            _, where, group = np.unique(hashes, return_index=True, return_inverse=True)
+            counts = np.bincount(group, counts, len(where)).astype(np.int64)
+        chosen = np.argpartition(counts, -most)[-most:] if len(counts) > most else np.arange(len(counts))
+        chosen = chosen[np.argsort(-counts[chosen], kind="stable")]
+        ends = np.cumsum([0, *(len(h) for _, h, _ in found)])
+        names = []
+        for at in where[chosen].tolist():
             which = int(np.searchsorted(ends, at, side="right")) - 1
-            pieces.append((tables[which], tables[which].touched[at - ends[which]]))
-        hashes = np.array([t.arrays["hash"][row] for t, row in pieces], np.int64)
-        return hashes, flat[chosen], [self._name(t, row) for t, row in pieces]
+            names.append(self._name(found[which][0], at - ends[which]))
+        return hashes[where[chosen]], counts[chosen], names
 
-    def _name(self, table: BinTable, row: int) -> str:
-        columns = self.operator.key.decode(extract_keys(table, np.array([row], np.int32)))
+    def _name(self, table: BinTable, at: int) -> str:
+        columns = self.operator.key.decode(extract_keys(table, table.changed[at : at + 1]))
         return ", ".join(str(column[0].as_py())[:40] for column in columns)
 
-    def finish(self) -> dict[int, Extract]:
-        """What the batch changed, by bin; `output` is then complete."""
-        if self.operator.reads_only:
-            return {}
-        touched = {
-            b: extract(t, t.touched, whole=False) for b, t in sorted(self.tables.items()) if len(t.touched)
-        }
-        whole = [piece for b, piece in touched.items() if b not in self._pieces]
+    def due(self, bounds: Mapping[int, int], now: int) -> set[int]:
+        """The bins with work to do by the watermark `now`, from what is committed of each and what this batch has added."""
+        opened = {b for b, table in self.tables.items() if table.due <= now}
+        return opened | {b for b, bound in bounds.items() if bound <= now and b not in self.tables}
+
+    def close(self, bins: Iterable[int], now: int) -> None:
+        """Due work in some bins. What keys were touched is emitted before any of it is closed."""
+        self._answer()
+        for b in sorted(bins):
+            emitted = self.operator.close(self.table(b), now)
+            if emitted is not None and emitted.num_rows:
+                self.output.append(emitted)
+
+    def _answer(self) -> None:
+        """Emit what the operator answers by key, once."""
+        if self._answered or type(self.operator).key_output is BoundOperator.key_output:
+            return
+        self._answered = True
+        whole = [self._extract(b, t) for b, t in self._touched() if b not in self._pieces]
         if whole:
             emitted = self.operator.key_output(join_extracts(whole))
             if emitted is not None:
                 self.output.append(emitted)
-        return touched
+
+    def _touched(self) -> list[tuple[int, BinTable]]:
+        return [(b, table) for b, table in sorted(self.tables.items()) if len(table.changed)]
+
+    def finish(self) -> dict[int, Change]:
+        """What the batch changed, by bin; `output` is then complete."""
+        if self.operator.reads_only:
+            return {}
+        self._answer()
+        return {b: Change(self._extract(b, t), extract_removed(t)) for b, t in self._touched()}
+
+    def _extract(self, b: int, table: BinTable) -> Extract:
+        """The touched rows of a bin, copied once unless more changed since."""
+        changed = len(table.changed), len(table.removed)
+        if b not in self._extracts or self._extracts[b][0] != changed:
+            self._extracts[b] = changed, extract(table, table.touched, whole=False)
+        return self._extracts[b][1]

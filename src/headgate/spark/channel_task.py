@@ -12,8 +12,8 @@ import json
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -24,8 +24,10 @@ from numpy.typing import NDArray
 from headgate.errors import HeadgateError
 from headgate.flow.backlog import Backlog, Waiting
 from headgate.operators.admission import Admission
+from headgate.operators.arrival import Arrival, arrived_schema
 from headgate.operators.base import BoundOperator
 from headgate.operators.channel_run import ChannelRun
+from headgate.operators.event_time import Clock
 from headgate.routing.reshape import Source
 from headgate.routing.table import Table
 from headgate.spark import backlog_file, split_keys, state_file
@@ -36,7 +38,8 @@ from headgate.spark.manifest import Manifest
 from headgate.spark.output import write_parquet
 from headgate.spark.store import Store
 from headgate.spark.types import conform
-from headgate.state.section import Extract, apply, extract, join_extracts, take
+from headgate.state.index import FOREVER
+from headgate.state.section import Extract, apply, apply_removed, extract, join_extracts, take
 from headgate.state.table import BinTable
 
 REPORT = "report string"
@@ -66,6 +69,8 @@ class ChannelTask:
     flow: Flow
     backlog: Store
     pace_us: Mapping[int, float]
+    clock: Clock = field(default_factory=Clock)
+    aside: Store | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """`mapInArrow`'s function."""
@@ -97,7 +102,8 @@ class _Attempt:
         self.started = time.perf_counter()
         task, flow = self.task, self.task.flow
         self.cache.evict(flow.evicted.get(self.channel, ()))
-        run = ChannelRun(task.operator, self._open, task.table.bins[-1] + 1, self.pieces)
+        run = ChannelRun(task.operator, self._open, task.table.bins[-1] + 1, self.pieces, batch=task.batch)
+        arrival = Arrival(task.operator, task.clock)
         pace = task.pace_us.get(self.channel, 0.0) * 1e-6
         rows = 0
         fresh: tuple[pa.RecordBatch | None, Any] = (None, None)
@@ -112,7 +118,7 @@ class _Attempt:
         share = flow.shares[self.channel]
         admission = Admission[Entries](
             process,
-            lambda entries: backlog_file.read(task.backlog, entries, task.rows),
+            self._waited,
             asleep=flow.asleep & self.mine,
             late=lambda: 1e3 * self._busy() >= share.work_ms,
             room=share.room_bytes,
@@ -121,11 +127,12 @@ class _Attempt:
         try:
             self._resume(admission)
             for chunk in self._chunks(batches, whole=share.room_bytes == 0):
-                fresh = (chunk, hashes_of(chunk, task.operator.key))
+                some = arrival.admit(chunk)
+                fresh = (some, hashes_of(some, task.operator.key))
                 bins = task.table.bin_of_hash(fresh[1], self.channel)
                 arrived += np.bincount(bins, minlength=len(arrived))
-                admission.add(chunk, bins)
-            report = self._write(run, admission)
+                admission.add(some, bins)
+            report = self._write(run, arrival, admission)
         finally:
             self.cache.release()
         came = np.flatnonzero(arrived)
@@ -153,10 +160,15 @@ class _Attempt:
         for b in sorted(task.reshaped.keys() & self.mine):
             for source in task.reshaped[b]:
                 for entry in task.flow.backlog.of([source.bin]):
-                    rows, _ = backlog_file.read(task.backlog, [entry], task.rows)
+                    rows, _ = self._waited((entry,))
                     some = rows.filter(pa.array(_chosen(hashes_of(rows, task.operator.key), source)))
                     if some.num_rows:
                         admission.add(some, np.full(some.num_rows, b, np.int32))
+
+    def _waited(self, entries: Entries) -> tuple[pa.RecordBatch, NDArray[np.int32]]:
+        return backlog_file.read(
+            self.task.backlog, entries, arrived_schema(self.task.operator, self.task.rows)
+        )
 
     def _chunks(self, batches: Iterator[pa.RecordBatch], *, whole: bool) -> Iterator[pa.RecordBatch]:
         """Rows as they come; or, where order matters, all of them in the order of the source; in slices, if not `whole`."""
@@ -201,6 +213,8 @@ class _Attempt:
         Pieces of a split key that come together are merged.
         """
         sources = self.task.reshaped.get(b, (Source(b, frozenset(), True),))
+        bounds = self.task.committed.due if self.task.committed else {}
+        table.due = min((bounds.get(source.bin, FOREVER) for source in sources), default=FOREVER)
         seen = Counter(source.hashes for source in sources if not source.without)
         for source in sources:
             if source.without or seen[source.hashes] == 1:
@@ -213,44 +227,56 @@ class _Attempt:
         for source in sources:
             table = BinTable.create(self.task.operator.layout)
             self._read(source, table)
-            found.append(extract(table, np.arange(table.rows), whole=True))
+            found.append(extract(table, table.live, whole=True))
         return self.task.operator.merge(join_extracts(found))
 
     def _read(self, source: Source, table: BinTable) -> None:
-        for piece in self._chain(source.bin):
-            apply(table, piece if not source.hashes else _part(piece, source))
+        for kind, piece in self._chain(source.bin):
+            mine = piece if not source.hashes else _part(piece, source)
+            apply_removed(table, mine) if kind == state_file.GONE else apply(table, mine)
 
-    def _chain(self, b: int) -> Iterator[Extract]:
+    def _chain(self, b: int) -> Iterator[tuple[int, Extract]]:
         committed = self.task.committed
         for file in committed.chain(b) if committed else []:
-            for _, _, piece in state_file.read(self.task.state, file.name, self.task.operator.layout, {b}):
-                yield piece
+            for _, kind, piece in state_file.read(self.task.state, file.name, self.task.operator.layout, {b}):
+                yield kind, piece
 
-    def _write(self, run: ChannelRun, admission: Admission[Entries]) -> dict[str, Any]:
+    def _close(self, run: ChannelRun, admission: Admission[Entries], left: Iterable[int]) -> None:
+        """Due work. What rows wait for stays open: they were in time when they arrived."""
+        task = self.task
+        bounds = task.committed.due if task.committed else {}
+        mine = self.mine - task.reshaped.keys()  # those are opened, and know better
+        taken = {one for entries in admission.taken for one in entries}
+        waiting = {one.bin for one in task.flow.backlog.of(mine) if one not in taken}
+        due = run.due({b: time for b, time in bounds.items() if b in mine}, task.clock.watermark)
+        run.close(due - waiting - set(left) - task.flow.asleep, task.clock.watermark)
+
+    def _write(self, run: ChannelRun, arrival: Arrival, admission: Admission[Entries]) -> dict[str, Any]:
         """Write what changed, what is emitted and what is to wait, and settle the cache on it."""
         task, layout = self.task, self.task.operator.layout
+        left = admission.left()
         snapshots = sorted((task.snapshots | task.reshaped.keys()) & self.mine | self.pieces)
         for b in snapshots:
             run.table(b)
         hot = run.hot_keys(HOT_KEYS)
+        self._close(run, admission, left)
         touched = run.finish()
-        pieces = [state_file.Piece(b, False, piece) for b, piece in touched.items() if b not in snapshots]
+        pieces = []
+        for b, change in touched.items():
+            if b not in snapshots:
+                sections = ((state_file.GONE, change.gone), (state_file.DELTA, change.rows))
+                pieces += [state_file.Piece(b, kind, rows) for kind, rows in sections if len(rows)]
         for b in snapshots:
             table = run.table(b)
-            pieces.append(
-                state_file.Piece(b, True, extract(table, np.arange(table.rows, dtype=np.int32), whole=True))
-            )
+            pieces.append(state_file.Piece(b, state_file.SNAPSHOT, extract(table, table.live, whole=True)))
         written, name = 0, ""
         if pieces:
             name = f"{self.name}.hgs"
             written = state_file.write(task.state, name, layout, pieces)
-        left = admission.left()
         waiting = backlog_file.write(task.backlog, f"{self.name}.hgb", left) if left else []
-        out_rows = sum(o.num_rows for o in run.output)
-        output = ""
-        if out_rows:
-            output = f"{task.batch:012d}/part-{self.name}.parquet"
-            write_parquet(task.output, output, pa.Table.from_batches(run.output))
+        output, aside = self._put(task.output, run.output), ""
+        if task.aside is not None:
+            aside = self._put(task.aside, arrival.aside + run.aside)
         changed = {p.bin for p in pieces}
         heads = task.committed.heads if task.committed else {}
         self.cache.settle({b: t for b, t in run.tables.items() if b in changed}, name)
@@ -259,12 +285,14 @@ class _Attempt:
         bins = sorted(run.tables)
         return {
             "file": name,
-            "bins": [p.bin for p in pieces],
+            "bins": sorted(changed),
             "snapshots": snapshots,
             "written": written,
             "delta_bytes": sum(p.nbytes for p in touched.values()),
             "output": output,
-            "out_rows": out_rows,
+            "out_rows": sum(o.num_rows for o in run.output),
+            "aside": aside,
+            "seen": arrival.seen(run.skipped),
             "taken": Backlog(tuple(one for entries in admission.taken for one in entries)).to_json(),
             "waiting": Backlog(tuple(waiting)).to_json(),
             "pieces": {str(p.bin): split_keys.packed(p.rows, layout) for p in pieces if p.bin in self.pieces},
@@ -274,8 +302,17 @@ class _Attempt:
                 "rows": run.rows_of_bin[bins].tolist(),
                 "state_bytes": [run.tables[b].state_bytes for b in bins],
                 "keys": [run.tables[b].rows for b in bins],
+                "due": [run.tables[b].due for b in bins],
             },
         }
+
+    def _put(self, store: Store, rows: list[pa.RecordBatch]) -> str:
+        """Write rows to a file for a sink; its name, or nothing if there are none."""
+        if not any(part.num_rows for part in rows):
+            return ""
+        name = f"{self.task.batch:012d}/part-{self.name}.parquet"
+        write_parquet(store, name, pa.Table.from_batches(rows))
+        return name
 
 
 def _slices(rows: pa.RecordBatch, whole: bool) -> Iterator[pa.RecordBatch]:

@@ -5,6 +5,7 @@
     state/<batch>-...      state files, named by the attempt that wrote them
     backlog/<batch>-...    rows that wait, likewise
     output/<batch>/        output waiting to be published (function and memory sinks)
+    aside/output/<batch>/  likewise rows that could not be used
     journal/<n>.jsonl      reports and decisions, one line a batch
 
 Only the driver writes here, except that tasks add files to `state`, `backlog` and `output` under names of their own.
@@ -30,6 +31,7 @@ FORMAT = 1
 KEPT_COMMITS = 2
 LINES_PER_JOURNAL = 1000
 IDENTITY = "headgate.json"
+OUTPUTS = ("output", "aside/output")
 _REMEDY = "restore it from a backup of the checkpoint"
 
 
@@ -97,7 +99,7 @@ class Checkpoint:
             return
         self.discard(before, now)
         self.store.remove(*(f"backlog/{name}" for name in before.backlog.files - now.backlog.files))
-        self.store.remove(f"output/{before.batch:012d}")
+        self.store.remove(*(f"{folder}/{before.batch:012d}" for folder in OUTPUTS))
         old = [n for n in self.store.names("commits") if n.endswith(".json")][:-KEPT_COMMITS]
         self.store.remove(*(f"commits/{n}" for n in old))
 
@@ -113,7 +115,8 @@ class Checkpoint:
         waiting = last.backlog.files
         self.store.remove(*(f"backlog/{n}" for n in self.store.names("backlog") if n not in waiting))
         current = f"{last.batch:012d}"
-        self.store.remove(*(f"output/{n}" for n in self.store.names("output") if n != current))
+        for folder in OUTPUTS:
+            self.store.remove(*(f"{folder}/{n}" for n in self.store.names(folder) if n != current))
         self.store.remove(*(f"commits/{n}" for n in self.store.names("commits") if not n.endswith(".json")))
 
     def _mend_journal(self, last: Manifest) -> None:
@@ -150,17 +153,18 @@ def create_commit(store: Store, batch: int, data: bytes) -> None:
             ) from None
 
 
-def check_order(batch: int, last: int | None, where: str) -> None:
-    """Whether Spark's next batch is the one after what is committed."""
-    if last is None or batch == last + 1:
+def check_order(batch: int, last: int | None, where: str, *, part: bool = False) -> None:
+    """Whether Spark's next batch is the one after what is committed; `part` says that the last is so in part."""
+    if last is None or (batch == last + 1 and not part):
         return
-    if batch < last:
+    if batch <= last:
         raise BatchOrder(
             f"Spark delivers batch {batch}, but {where} has committed up to batch {last}: the two checkpoints do not belong "
             "together. Use the Spark checkpoint of that run, or give the stage a new folder"
         )
+    so_far = f"a part of batch {last}" if part else f"batch {last}"
     raise BatchOrder(
-        f"Spark delivers batch {batch}, but {where} has committed only up to batch {last}: the rows in between would be missing. "
+        f"Spark delivers batch {batch}, but {where} has committed only up to {so_far}: the rows in between would be missing. "
         "Use the stage's checkpoint of that run, or start both anew"
     )
 

@@ -122,11 +122,10 @@ class Exchange:
             columns.append(hash_of(key))
         else:
             self._hash = F.xxhash64(F.col("c0").cast("long"))
-        if operator.ordered:
-            columns.append(F.monotonically_increasing_id())
         # Plain names on the way: `mapInArrow` looks columns up by name, and cannot take dots. `routed_schema`
         # has the real ones.
         self._columns = [column.alias(f"c{i}") for i, column in enumerate(columns)]
+        self._arrival = F.monotonically_increasing_id()
         self._made: tuple[int, Column] | None = None
 
     def _channel(self, table: Table) -> Column:
@@ -138,11 +137,16 @@ class Exchange:
     def routed(self, df: DataFrame, table: Table, anchor: DataFrame | None = None) -> DataFrame:
         """The batch with only the columns that the operator needs, each row in the partition of its channel.
 
+        Rows that were put aside before they came here bring their place in the source, `ORDER`.
         Bound to an `anchor`, every partition prefers the executor that holds its anchor block; that adds no
         shuffle.
         """
-        names = [f"c{i}" for i in range(len(self._columns))]
-        sent = df.select(*self._columns, *([spread_of(df).alias(SPREAD)] if table.splits else []))
+        columns = list(self._columns)
+        if self.operator.ordered:
+            arrival = F.col(ORDER) if ORDER in df.columns else self._arrival
+            columns.append(arrival.alias(f"c{len(columns)}"))
+        names = [f"c{i}" for i in range(len(columns))]
+        sent = df.select(*columns, *([spread_of(df).alias(SPREAD)] if table.splits else []))
         if anchor is None:
             return sent.repartitionById(table.channels, self._channel(table)).select(*names)
         sent = sent.withColumn(CHANNEL, self._channel(table)).select(*names, CHANNEL)

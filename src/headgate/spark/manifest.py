@@ -18,6 +18,7 @@ import xxhash
 
 from headgate.errors import CorruptState, NewerFormat
 from headgate.flow.backlog import Backlog
+from headgate.flow.waves import Range
 
 FORMAT = 1
 NEVER = 1 << 62
@@ -58,6 +59,18 @@ class Manifest:
     state_keys: Mapping[int, int] = field(default_factory=dict)
     backlog: Backlog = field(default_factory=Backlog)
     flow: Mapping[str, Any] = field(default_factory=dict)
+    due: Mapping[int, int] = field(default_factory=dict)
+    """Bin to a time before which nothing in it is due, for the bins that hold anything with a time."""
+    clock: Mapping[str, Any] | None = None
+    """Event time before the next batch, for an operator that goes by it."""
+    aside: tuple[str, ...] = ()
+    """Files of rows that could not be used, for the sink that is asked to keep them."""
+    source: int | None = None
+    """The batch of the source that these rows are from; None: the same number as this one's."""
+    rest: tuple[Range, ...] = ()
+    """What is left of the source's batch, where a gate cuts it into waves."""
+    held_clock: Mapping[str, Any] | None = None
+    """Event time before the source's batch, while some of it is left."""
     refreshed: int | None = None
     """The last of the build side's refreshes that the state holds, for a join."""
     credit: int = 0
@@ -67,6 +80,11 @@ class Manifest:
     loop: Mapping[str, Any] = field(default_factory=dict)
     output: tuple[str, ...] = ()
     journal: str = ""
+
+    @property
+    def of(self) -> int:
+        """The number that Spark knows these rows by."""
+        return self.batch if self.source is None else self.source
 
     @cached_property
     def heads(self) -> dict[int, str]:
@@ -90,6 +108,12 @@ class Manifest:
             "state_keys": _columns(self.state_keys),
             "backlog": self.backlog.to_json(),
             "flow": self.flow,
+            "due": _columns(self.due),
+            "clock": self.clock,
+            "aside": list(self.aside),
+            "source": self.source,
+            "rest": [[some.file, some.start, some.stop] for some in self.rest],
+            "held_clock": self.held_clock,
             "refreshed": self.refreshed,
             "credit": self.credit,
             "earned": self.earned,
@@ -113,6 +137,9 @@ class Manifest:
                 "state_keys": dict(zip(*body["state_keys"], strict=True)),
                 "backlog": Backlog.from_json(body["backlog"]),
                 "output": tuple(body["output"]),
+                "due": dict(zip(*body.get("due", [[], []]), strict=True)),
+                "aside": tuple(body.get("aside", ())),
+                "rest": tuple(Range(*some) for some in body.get("rest", ())),
             }
         )
 

@@ -10,6 +10,7 @@ from headgate.routing.reshape import Source
 from headgate.routing.table import Table
 from headgate.spark.flow_control import Flow
 from headgate.spark.manifest import Manifest, StateFile, live_files
+from headgate.state.index import FOREVER
 
 
 def absorbed(
@@ -19,6 +20,7 @@ def absorbed(
     bases = dict(last.bases) if last else {}
     sizes = dict(last.state_bytes) if last else {}
     keys = dict(last.state_keys) if last else {}
+    due = dict(last.due) if last else {}
     written = [StateFile(a["file"], batch, frozenset(a["bins"])) for a in answers if a["file"]]
     for answer in answers:
         for b in answer["bins"]:
@@ -27,16 +29,19 @@ def absorbed(
         touched = answer["touched"]
         sizes.update(zip(touched["bin"], touched["state_bytes"], strict=True))
         keys.update(zip(touched["bin"], touched["keys"], strict=True))
+        due.update(zip(touched["bin"], touched["due"], strict=True))
     earned = sum(a["delta_bytes"] for a in answers)
     for gone in bases.keys() - set(table.bins):
         del bases[gone]
         sizes.pop(gone, None)
         keys.pop(gone, None)
+        due.pop(gone, None)
     return {
         "files": live_files((*(last.files if last else ()), *written), bases),
         "bases": bases,
         "state_bytes": sizes,
         "state_keys": keys,
+        "due": {b: time for b, time in due.items() if time < FOREVER},
         "credit": credit + earned,
         "earned": earned,
     }

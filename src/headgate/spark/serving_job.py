@@ -10,11 +10,12 @@ from pyspark.sql import functions as F
 
 from headgate.errors import HeadgateError, TaskFailed
 from headgate.spark.anchor import CHANNEL, Anchor
+from headgate.spark.engine_error import gist
 from headgate.spark.hosted import Hosted
 from headgate.spark.server_task import ServerTask
 from headgate.spark.session import conf
 from headgate.spark.shuffle import carried
-from headgate.spark.stage import NO_SHORTCUT, gist
+from headgate.spark.stage import NO_SHORTCUT
 
 REPORT = "report string"
 

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 Builder = TypeVar("Builder")
 
 SETTINGS: dict[str, str] = {
+    # Waves in flight through a gate are jobs that share the cores; a job that is alone does not notice.
+    "spark.scheduler.mode": "FAIR",
     # A channel follows its anchor, not the largest shuffle block (SPARK-2774's preference would pull it
     # away).
     "spark.shuffle.reduceLocality.enabled": "false",

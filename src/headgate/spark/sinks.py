@@ -52,6 +52,10 @@ class Parquet(Sink):
     def staging(self, checkpoint: Store) -> Store:
         return self._store.child("_staging")
 
+    def occupied(self) -> bool:
+        """Whether something has been published here."""
+        return any(name.startswith("batch=") for name in self._store.names(""))
+
     def publish(
         self, staged: Store, files: tuple[str, ...], batch: int, schema: pa.Schema, spark: Any
     ) -> None:

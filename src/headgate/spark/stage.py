@@ -21,7 +21,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -33,7 +33,11 @@ from headgate.control.explain import explained
 from headgate.control.loop import Decision, Loop
 from headgate.control.modes import Mode
 from headgate.errors import ConfigError, TaskFailed
+from headgate.flow.gate import BY_ITSELF, Gate
+from headgate.flow.waves import Range
+from headgate.operators.arrival import aside_schema
 from headgate.operators.base import BoundOperator, Operator, column_type
+from headgate.operators.event_time import Clock
 from headgate.operators.hash_join import BoundHashJoin, HashJoin
 from headgate.policies import Guard, Policy, Rebuild
 from headgate.policies import get as get_policy
@@ -45,6 +49,7 @@ from headgate.spark import build_side, sinks, split_keys
 from headgate.spark.anchor import Anchor
 from headgate.spark.channel_task import REPORT, ChannelTask
 from headgate.spark.checkpoint import Checkpoint, check_order, latest, starts_journal
+from headgate.spark.engine_error import gist
 from headgate.spark.exchange import Exchange, routed_schema
 from headgate.spark.flow_control import Flow, FlowControl
 from headgate.spark.manifest import Manifest
@@ -55,6 +60,7 @@ from headgate.spark.session import conf
 from headgate.spark.status import Status
 from headgate.spark.store import Store
 from headgate.spark.types import arrow_schema
+from headgate.spark.waves import Waves
 from headgate.state.compaction import bins_to_snapshot
 from headgate.state.keys import KeySpec
 
@@ -78,6 +84,13 @@ class Stage:
     late wait there, so that one burst does not hold up the others. `move_bytes` bounds the state that comes to a
     channel in one batch; bins beyond it arrive later, and their rows wait. What waits is committed, and comes first in the next batch.
 
+    `expand` is a step between the source and the stage that makes many rows of one; `gate` (`hg.Gate(in_flight=2, batch="auto")`) cuts a
+    micro-batch into waves before it, each of which is committed on its own and numbered like a batch of its own, so that only
+    `in_flight` waves' worth of it exists at a time.
+
+    `aside` is a sink for rows that could not be used (late ones, those without an event time): the columns that the operator reads,
+    and the reason. Without it they are only counted.
+
     `pace_us` models a service time per row (of all channels, or by channel), slept and not burnt, for demonstrations.
     `durable=False` leaves flushing to the operating system.
     """
@@ -99,6 +112,9 @@ class Stage:
         t_gap: float | None = None,
         buffer: str | int | None = None,
         move_bytes: str | int | None = None,
+        gate: Gate | None = None,
+        expand: Callable[[DataFrame], DataFrame] | None = None,
+        aside: sinks.Sink | Callable[[DataFrame, int], None] | None = None,
         pace_us: float | Mapping[int, float] = 0.0,
         durable: bool = True,
     ) -> None:
@@ -124,30 +140,67 @@ class Stage:
         self.sink = sinks.as_sink(sink)
         self.store = Store(checkpoint, durable=durable)
         self._staged = self.sink.staging(self.store)
+        self.aside = None if aside is None else sinks.as_sink(aside)
+        self._staged_aside = None if self.aside is None else self.aside.staging(self.store.child("aside"))
+        if expand is not None and not callable(expand):
+            raise ConfigError(f"expand={expand!r} must be a function from a DataFrame to a DataFrame")
+        if gate is not None and not isinstance(gate, Gate):
+            raise ConfigError(f"gate={gate!r} is not a gate; use hg.Gate(in_flight=2, batch=...)")
+        self._expand = expand
+        self._waves = Waves(gate, self.store.child("waves"), expand) if gate is not None else None
         self._lock = threading.Lock()
         self._anchor = Anchor()
         self._run = uuid.uuid4().hex[:8]
         self._bound: _Bound | None = None
         self._asked: int | None = None
         self._last: tuple[BatchReport, Decision] | None = None
+        self._clock: Clock | None = None
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         """Process one micro-batch."""
         with self._lock:
-            bound = self._open(df)
+            bound = self._open(self._expanded(df))
             last = bound.checkpoint.last
-            if last is not None and batch_id == last.batch:
-                log.info("batch %d was committed before; publishing it again", batch_id)
+            if last is not None and batch_id == last.of:
+                log.info("batch %d was committed before; publishing it again", last.batch)
                 self._publish(df, last, bound)
-                return
-            check_order(batch_id, last.batch if last else None, self.store.path())
+                if not last.rest:
+                    return
+            else:
+                check_order(
+                    batch_id, last.of if last else None, self.store.path(), part=bool(last and last.rest)
+                )
             try:
-                self._batch(df, batch_id, bound, last)
+                self._all_of(df, batch_id, bound, last)
             except BaseException:
                 # What is in memory may be ahead of what is committed: the next call starts from the
                 # checkpoint.
                 self._bound, self._asked = None, bound.loop.snapshot()["asked"]
                 raise
+
+    def _all_of(self, df: DataFrame, source: int, bound: _Bound, last: Manifest | None) -> None:
+        """The whole of a micro-batch, or what is left of it; in waves, if there is a gate."""
+        rest = last.rest if last is not None and last.rest else None
+        if self._waves is None and rest is None:
+            self._batch(self._expanded(df), _Part(source), bound, last)
+            return
+        waves = self._waves or Waves(BY_ITSELF, self.store.child("waves"), self._expand)
+        for wave in waves.of(df, source, rest, ordered=bound.operator.ordered):
+            self._batch(wave.rows, _Part(source, wave.rest), bound, bound.checkpoint.last)
+        waves.forget(source)
+        if bound.checkpoint.last is last:  # not one row
+            self._batch(self._expanded(df), _Part(source), bound, last)
+
+    def _expanded(self, df: DataFrame) -> DataFrame:
+        return df if self._expand is None else self._expand(df)
+
+    def takes(self, seconds: float) -> int | None:
+        """How many rows of the source go through the gate in so many seconds, as measured; None as long as too little is known.
+
+        A limit for the source's own setting (Kafka's `maxOffsetsPerTrigger`, say), which Spark reads when a query starts.
+        """
+        speed = self._waves.rows_per_second if self._waves is not None else None
+        return None if speed is None else max(1, int(speed * seconds))
 
     def rescale(self, channels: int) -> None:
         """Change the number of channels, online: the next batch to finish decides it, the one after runs on
@@ -197,7 +250,14 @@ class Stage:
         table = self._bound.loop.table if self._bound else None
         report, decision = self._last or (None, None)
         return Status(
-            repr(self.operator), self.key, self.policy.name, self.mode.value, table, report, decision
+            repr(self.operator),
+            self.key,
+            self.policy.name,
+            self.mode.value,
+            table,
+            report,
+            decision,
+            self._clock,
         )
 
     def journal(self) -> list[journal.Entry]:
@@ -246,8 +306,9 @@ class Stage:
         self._reached("opened")
         return self._bound
 
-    def _batch(self, df: DataFrame, batch: int, bound: _Bound, last: Manifest | None) -> None:
+    def _batch(self, df: DataFrame, part: _Part, bound: _Bound, last: Manifest | None) -> None:
         started = time.perf_counter()
+        batch = part.source if last is None else last.batch + 1
         loop, operator = bound.loop, bound.operator
         table = loop.table
         flow = self._flow.prepare(table, loop.view, last)
@@ -260,6 +321,9 @@ class Stage:
             )
         changed = reshaped(Table.from_json(last.table), table) if last else {}
         pace = self.pace_us
+        clock = Clock.from_json(last.clock) if last and last.clock else Clock.start(operator.event_time)
+        # All waves of a micro-batch see the event time that was before it, as they would in one piece.
+        held = last.held_clock if last else None
         task = ChannelTask(
             batch=batch,
             stage=bound.checkpoint.stage,
@@ -275,8 +339,12 @@ class Stage:
             flow=flow,
             backlog=self.store.child("backlog"),
             pace_us=pace if isinstance(pace, Mapping) else dict.fromkeys(range(table.channels), pace),
+            clock=Clock.from_json(held) if held else clock,
+            aside=self._staged_aside,
         )
-        self._staged.make(f"{batch:012d}")
+        for staged in (self._staged, self._staged_aside):
+            if staged is not None:
+                staged.make(f"{batch:012d}")
         answers = self._run_job(df, bound.exchange, table, task)
         output = self._output(batch, answers, operator)
         self._reached("computed")
@@ -294,14 +362,20 @@ class Stage:
             )
         self._reached("decided")
         manifest = self._manifest(batch, table, answers, last, credit, report, decision, before, loop, output)
+        before_clock, clock = clock.to_json(), clock.after(operator.event_time, [a["seen"] for a in answers])
         manifest = replace(
             manifest,
+            source=part.source,
+            rest=part.rest,
+            held_clock=(held or before_clock) if part.rest else None,
+            clock=clock.to_json(),
+            aside=tuple(a["aside"] for a in answers if a["aside"]),
             backlog=backlog,
             flow=flow.to_json(answers, wall_ms),
             refreshed=last.refreshed if last else None,
         )
         bound.checkpoint.commit(manifest)
-        self._last = (report, decision)
+        self._last, self._clock = (report, decision), clock
         self._reached("committed")
         bound.checkpoint.write_journal(manifest.journal, batch)
         self._reached("journaled")
@@ -417,7 +491,20 @@ class Stage:
         sinks.publish(
             self.sink, self._staged, manifest.output, manifest.batch, bound.operator.output, df.sparkSession
         )
+        if self.aside is not None and self._staged_aside is not None:
+            schema = aside_schema(bound.operator, bound.rows)
+            sinks.publish(
+                self.aside, self._staged_aside, manifest.aside, manifest.batch, schema, df.sparkSession
+            )
         self._reached("published")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Rows of the source's batch `source`, after which `rest` is left of it."""
+
+    source: int
+    rest: tuple[Range, ...] = ()
 
 
 class _Bound:
@@ -435,9 +522,3 @@ class _Bound:
                     f"column {name!r} was {was} and is now {now}: a stage keeps its types; cast the column, "
                     "or start another stage with a checkpoint of its own"
                 )
-
-
-def gist(error: Exception) -> str:
-    """The line of an engine's error that says most: the last of a Python traceback, else the first."""
-    lines = [line for line in str(error).strip().splitlines() if line.strip()] or [repr(error)]
-    return f"{type(error).__name__}: {lines[-1 if 'Traceback' in str(error) else 0].strip()}"

@@ -6,10 +6,12 @@ import html
 import io
 from dataclasses import dataclass
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table as Grid
 
 from headgate.control.loop import Decision
+from headgate.operators.event_time import NEVER, Clock
 from headgate.reports.batch_report import BatchReport
 from headgate.routing.table import Table
 
@@ -25,6 +27,17 @@ class Status:
     table: Table | None
     report: BatchReport | None
     decision: Decision | None
+    clock: Clock | None = None
+
+    @property
+    def event_time(self) -> str:
+        """The watermark, and rows that were put aside or astray; empty where there is nothing to say."""
+        if self.clock is None:
+            return ""
+        said = [f"{count:,} rows {reason}" for reason, count in sorted(self.clock.counts.items())]
+        if self.clock.watermark > NEVER:
+            said.insert(0, f"watermark {np.datetime64(self.clock.watermark, 'us')}")
+        return ", ".join(said)
 
     @property
     def headline(self) -> str:
@@ -99,6 +112,10 @@ class Status:
             "executor",
         )
 
+    @property
+    def _lines(self) -> list[str]:
+        return [line for line in (self.event_time, self.last_decision) if line]
+
     def __str__(self) -> str:
         console = Console(file=io.StringIO(), width=120)
         console.print(self.headline, highlight=False, markup=False)
@@ -109,7 +126,8 @@ class Status:
             for row in self._rows():
                 grid.add_row(*row)
             console.print(grid)
-        console.print(self.last_decision, highlight=False, markup=False)
+        for line in self._lines:
+            console.print(line, highlight=False, markup=False)
         out = console.file
         assert isinstance(out, io.StringIO)
         return out.getvalue().rstrip()
@@ -123,4 +141,5 @@ class Status:
             "<tr>" + "".join(f"<td>{html.escape(v)}</td>" for v in row) + "</tr>" for row in self._rows()
         )
         grid = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
-        return f"<div><b>{html.escape(self.headline)}</b>{grid}<p>{html.escape(self.last_decision)}</p></div>"
+        lines = "".join(f"<p>{html.escape(line)}</p>" for line in self._lines)
+        return f"<div><b>{html.escape(self.headline)}</b>{grid}{lines}</div>"

@@ -48,7 +48,7 @@ def preload(rows: int = 512, bins: int = 2) -> None:
         run.feed(batch, hashes, (users % bins).astype(np.int32))
         run.finish()
         for table in tables:
-            whole = extract(table, np.arange(table.rows, dtype=np.int32), whole=True)
+            whole = extract(table, table.live, whole=True)
             apply(BinTable.create(bound.layout), whole)
 
 

@@ -10,7 +10,7 @@ exact and never rests on the hash.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,15 @@ from headgate.state.lanes import NO_BYTES, NO_INTS, Lane, LaneColumn, from_lane,
 
 @dataclass(frozen=True)
 class KeyColumn:
-    """The keys of many rows. `offsets` is empty for fixed keys; `valid` is empty when no key is null."""
+    """The keys of many rows. `offsets` is empty for fixed keys; `valid` is empty when no key is null; `parts` is empty where
+    a key has one row.
+    """
 
     hashes: NDArray[np.int64]
     data: NDArray[Any]
     valid: NDArray[np.uint8]
     offsets: NDArray[np.int64]
+    parts: NDArray[np.int64] = field(default_factory=lambda: NO_INTS)
 
     @classmethod
     def fixed(

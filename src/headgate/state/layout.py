@@ -24,6 +24,7 @@ class head:  # a namespace of slot numbers, read by compiled code as constants
     """Slots of a table's header."""
 
     ROWS, CAPACITY, INDEX, HEAP_USED, HEAP_SIZE, HEAP_GARBAGE, EPOCH, TOUCHED, NEED = range(9)
+    FREE, FREED, REMOVED, DUE = range(9, 13)
     OWNER = 16  # slots 16..31 belong to the cache that owns the buffer
 
 
@@ -75,23 +76,32 @@ def _padded(nbytes: int) -> int:
 class StateLayout:
     """The arrays of one bin's table.
 
-    `fixed_key` keys are one int64 and a null flag; other keys are byte strings in the heap.
+    `fixed_key` keys are one int64 and a null flag; other keys are byte strings in the heap. With `parts` a key has
+    a row for each of several numbers (its windows, its rows that wait for a match), and with `grouped` the rows of a
+    key can be listed.
 
     >>> layout = StateLayout(True, (StateColumn("n", Kind.I64),))
-    >>> sorted(layout.parts(16))
+    >>> sorted(layout.arrays(16))
     ['hash', 'index', 'key', 'key.null', 'n', 'stamp', 'touched']
     """
 
     fixed_key: bool
     columns: tuple[StateColumn, ...]
+    parts: bool = False
+    grouped: bool = False
+
+    @property
+    def keys_only(self) -> StateLayout:
+        """The same keys without any columns: what names the rows that are gone."""
+        return StateLayout(self.fixed_key, (), self.parts)
 
     @cached_property
     def row_bytes(self) -> int:
         """Bytes that one key takes in the arrays, heap apart."""
-        return sum(dtype.itemsize for dtype, _ in self.parts(1).values()) + 4
+        return sum(dtype.itemsize for dtype, _ in self.arrays(1).values()) + 4
 
     @lru_cache(maxsize=64)  # noqa: B019 (layouts are few and live as long as the process)
-    def parts(self, capacity: int) -> dict[str, tuple[np.dtype[np.generic], int]]:
+    def arrays(self, capacity: int) -> dict[str, tuple[np.dtype[np.generic], int]]:
         """Array name to (dtype, length), in buffer order."""
         out: dict[str, tuple[np.dtype[np.generic], int]] = {
             "index": (np.dtype(np.int32), 2 * capacity),
@@ -101,6 +111,11 @@ class StateLayout:
         }
         for name, dtype in _KEY_PARTS[self.fixed_key]:
             out[name] = (np.dtype(dtype), capacity)
+        if self.parts:
+            out["part"] = (np.dtype(np.int64), capacity)
+        if self.grouped:
+            out["heads"] = (np.dtype(np.int32), 2 * capacity)
+            out["next"] = out["prev"] = (np.dtype(np.int32), capacity)
         for column in self.columns:
             for suffix, dtype in _PARTS[column.kind]:
                 out[column.name + suffix] = (np.dtype(dtype), capacity)
@@ -108,7 +123,7 @@ class StateLayout:
 
     def nbytes(self, capacity: int, heap_size: int) -> int:
         """Bytes of a whole table's buffer."""
-        arrays = sum(_padded(dtype.itemsize * length) for dtype, length in self.parts(capacity).values())
+        arrays = sum(_padded(dtype.itemsize * length) for dtype, length in self.arrays(capacity).values())
         return 8 * HEAD_SLOTS + arrays + _padded(heap_size)
 
     def views(
@@ -118,7 +133,7 @@ class StateLayout:
         at = 8 * HEAD_SLOTS
         header = buffer[:at].view(np.int64)
         arrays: dict[str, NDArray[Any]] = {}
-        for name, (dtype, length) in self.parts(capacity).items():
+        for name, (dtype, length) in self.arrays(capacity).items():
             size = dtype.itemsize * length
             arrays[name] = buffer[at : at + size].view(dtype)
             at += _padded(size)
@@ -138,6 +153,6 @@ class StateLayout:
     def fingerprint(self) -> list[list[object]]:
         """JSON-ready identity: two layouts with equal fingerprints read each other's files."""
         return [
-            ["key", "fixed" if self.fixed_key else "bytes", 0],
+            ["key", "fixed" if self.fixed_key else "bytes", int(self.parts)],
             *[[c.name, str(c.kind), c.length] for c in self.columns],
         ]

@@ -1,7 +1,8 @@
 """A piece of one bin's state as bytes: what a batch changed (a delta), or all of it (a snapshot).
 
 Both have one form, rows of (hash, key, columns), and are applied in the same way: find or insert the key,
-replace its columns, append to its rings. A snapshot is applied to an empty table. So `table(snapshot, delta,
+replace its columns, append to its rings. Beside a delta go the keys of the rows that the batch removed; they are applied
+first, since a key may have come back. A snapshot is applied to an empty table. So `table(snapshot, delta,
 delta ...)` equals the table that wrote them (a law, tested), and the cost of a delta is what the batch
 touched.
 """
@@ -9,7 +10,7 @@ touched.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,10 +44,24 @@ class Extract:
     @property
     def nbytes(self) -> int:
         """Bytes of its arrays: about what it takes in a file."""
-        flat = [self.keys.hashes, self.keys.data, self.keys.valid, self.keys.offsets]
+        keys = self.keys
+        flat = [keys.hashes, keys.data, keys.valid, keys.offsets, keys.parts]
         for values in self.columns.values():
             flat += values if isinstance(values, tuple) else (values,)
         return sum(a.nbytes for a in flat)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a batch did to one bin: rows that it changed, and the keys of rows that it removed."""
+
+    rows: Extract
+    gone: Extract
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its arrays."""
+        return self.rows.nbytes + self.gone.nbytes
 
 
 def extract(table: BinTable, rows: Rows, *, whole: bool) -> Extract:
@@ -72,10 +87,16 @@ def extract_keys(table: BinTable, rows: Rows) -> KeyColumn:
     """Copy the keys of some rows out of a table."""
     a = table.arrays
     hashes = a["hash"][rows]
+    parts = a["part"][rows] if table.layout.parts else NO_INTS
     if table.layout.fixed_key:
-        return KeyColumn.fixed(a["key"][rows], hashes=hashes, valid=_valid(a["key.null"][rows]))
+        return KeyColumn(hashes, a["key"][rows], _valid(a["key.null"][rows]), NO_INTS, parts)
     offsets, data = _gather(table, "key", rows)
-    return KeyColumn(hashes, data, NO_BYTES, offsets)
+    return KeyColumn(hashes, data, NO_BYTES, offsets, parts)
+
+
+def extract_removed(table: BinTable) -> Extract:
+    """The keys of the rows that the batch removed."""
+    return Extract(extract_keys(table, table.removed), {})
 
 
 def join_extracts(pieces: list[Extract]) -> Extract:
@@ -98,7 +119,8 @@ def join_extracts(pieces: list[Extract]) -> Extract:
             columns[name] = _join([c for p in pieces if isinstance(c := p.columns[name], tuple)])
         else:
             columns[name] = np.concatenate([p.columns[name] for p in pieces])
-    return Extract(KeyColumn(hashes, data, valid, offsets), columns)
+    parts = np.concatenate([p.keys.parts for p in pieces])
+    return Extract(KeyColumn(hashes, data, valid, offsets, parts), columns)
 
 
 def _join(parts: list[Varied]) -> Varied:
@@ -121,7 +143,8 @@ def take(piece: Extract, rows: NDArray[np.int64]) -> Extract:
         name: _take(values, rows) if isinstance(values, tuple) else values[rows]
         for name, values in piece.columns.items()
     }
-    return Extract(KeyColumn(keys.hashes[rows], data, valid, offsets), columns)
+    parts = keys.parts[rows] if len(keys.parts) else NO_INTS
+    return Extract(KeyColumn(keys.hashes[rows], data, valid, offsets, parts), columns)
 
 
 def _take(varied: Varied, rows: NDArray[np.int64]) -> Varied:
@@ -153,6 +176,8 @@ def encode(piece: Extract, layout: StateLayout) -> list[NDArray[np.uint8]]:
         parts.append(_bytes(null.astype(np.uint8)))
     else:
         parts += [_bytes(np.diff(piece.keys.offsets)), _bytes(piece.keys.data)]
+    if layout.parts:
+        parts.append(_bytes(piece.keys.parts))
     for column in layout.columns:
         values = piece.columns[column.name]
         if isinstance(values, tuple):
@@ -198,6 +223,8 @@ def decode(payload: NDArray[np.uint8], rows: int, layout: StateLayout) -> Extrac
     else:
         offsets, text = varied(np.uint8)
         keys = KeyColumn(hashes, text, NO_BYTES, offsets)
+    if layout.parts:
+        keys = replace(keys, parts=take(np.int64, rows))
     columns: dict[str, Column] = {}
     for column in layout.columns:
         if column.kind is Kind.BYTES:
@@ -215,13 +242,20 @@ def apply(table: BinTable, piece: Extract) -> None:
     """Replace the columns of the piece's keys, and append to their rings."""
     if len(piece) == 0:
         return
-    slots = table.probe(piece.keys, np.arange(len(piece)))
+    slots = table.probe(piece.keys, np.arange(len(piece)), piece.keys.parts)
     for column in table.layout.columns:
         values = piece.columns[column.name]
         if isinstance(values, tuple):
             table.run(_putter(table, column, slots, *values), len(slots))
         else:
             table.arrays[column.name][slots] = values
+
+
+def apply_removed(table: BinTable, gone: Extract) -> None:
+    """Remove the keys of `gone`; those that are not there are gone already."""
+    slots = table.find(gone.keys, np.arange(len(gone)), gone.keys.parts)
+    table.remove(slots[slots >= 0])
+    table.begin()
 
 
 def _putter(

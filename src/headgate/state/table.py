@@ -2,7 +2,8 @@
 
 A table lives in one buffer given by an *allocator* (private memory by default, a shared mapping in a Spark
 task), so that it can be handed from process to process without being copied. It remembers which rows a batch
-touched; that is what the delta is made of. Cost of every call: the rows given, never the rows kept; growing
+touched, and which of them it removed; that is what the delta is made of. Removed rows keep their place until the
+next batch begins, then it is used again. Cost of every call: the rows given, never the rows kept; growing
 is amortised by doubling.
 
 Not here: files, versions, and who may write (see `headgate.spark.bin_cache`).
@@ -16,12 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headgate.state import index as ix
 from headgate.state import kernels as k
 from headgate.state.keys import KeyColumn
+from headgate.state.lanes import NO_INTS
 from headgate.state.layout import HEAD_SLOTS, Kind, StateLayout, head
 
 Allocator = Callable[[int], NDArray[np.uint8]]
 SMALLEST = 16
+_NO_LINKS = np.zeros(0, np.int32)
 
 
 def private_memory(nbytes: int) -> NDArray[np.uint8]:
@@ -60,9 +64,11 @@ class BinTable:
         buffer = allocate(layout.nbytes(capacity, heap))
         header = buffer[: 8 * HEAD_SLOTS].view(np.int64)
         header[head.CAPACITY], header[head.INDEX], header[head.HEAP_SIZE] = capacity, 2 * capacity, heap
-        header[head.EPOCH] = 1
+        header[head.EPOCH], header[head.DUE] = 1, ix.FOREVER
         table = cls(layout, buffer, allocate)
         table.arrays["index"][:] = -1
+        if layout.grouped:
+            table.arrays["heads"][:] = -1
         return table
 
     def _attach(self, buffer: NDArray[np.uint8]) -> None:
@@ -75,8 +81,23 @@ class BinTable:
 
     @property
     def rows(self) -> int:
-        """Keys in this table."""
-        return int(self.header[head.ROWS])
+        """Rows in this table: one for each key, or each part of one."""
+        h = self.header
+        return int(h[head.ROWS] - h[head.FREED] - h[head.REMOVED])
+
+    @property
+    def live(self) -> NDArray[np.int64]:
+        """All rows that are there."""
+        return np.flatnonzero(self.arrays["stamp"][: int(self.header[head.ROWS])] >= 0)
+
+    @property
+    def due(self) -> int:
+        """No row is due before this time; `FOREVER` when none is. An operator lowers it, `take_due` finds it anew."""
+        return int(self.header[head.DUE])
+
+    @due.setter
+    def due(self, time: int) -> None:
+        self.header[head.DUE] = time
 
     @property
     def state_bytes(self) -> int:
@@ -86,78 +107,135 @@ class BinTable:
 
     @property
     def touched(self) -> NDArray[np.int32]:
-        """Rows changed since `begin`, in the order of their first change."""
+        """Rows changed since `begin` and still there, in the order of their first change."""
+        return self.changed[self.arrays["stamp"][self.changed] >= 0] if self._removed else self.changed
+
+    @property
+    def removed(self) -> NDArray[np.int32]:
+        """Rows removed since `begin`; their keys can still be read."""
+        return self.changed[self.arrays["stamp"][self.changed] < 0] if self._removed else self.changed[:0]
+
+    @property
+    def changed(self) -> NDArray[np.int32]:
+        """Rows touched or removed since `begin`."""
         return self.arrays["touched"][: int(self.header[head.TOUCHED])]
 
     @property
-    def touches(self) -> NDArray[np.int64]:
-        """How many rows of the batch each touched row has had: the exact frequency of its key."""
-        return self.arrays["stamp"][self.touched] & 0xFFFFFFFF
+    def _removed(self) -> bool:
+        return bool(self.header[head.REMOVED])
+
+    @property
+    def touches(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The hash of every row that the batch changed or removed, and how many rows of the batch it has had: the exact
+        frequency of its key.
+        """
+        return self.arrays["hash"][self.changed], np.abs(self.arrays["stamp"][self.changed]) & 0xFFFFFFFF
 
     def begin(self) -> None:
-        """A new batch: nothing is touched yet."""
-        rows = self.touched
+        """A new batch: nothing is touched yet, and what the last one removed makes room."""
+        rows = self.changed
         for column in self.layout.columns:
             if column.kind is Kind.RING:
                 self.arrays[f"{column.name}.fresh"][rows] = 0
+        self._release(self.removed)
         self.header[head.TOUCHED] = 0
         self.header[head.EPOCH] += 1
         if self.header[head.EPOCH] >= 2**31 - 1:
-            self.arrays["stamp"][:] = 0
+            stamp = self.arrays["stamp"]
+            stamp[stamp > 0] = 0
             self.header[head.EPOCH] = 1
 
-    def probe(self, keys: KeyColumn, order: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _release(self, rows: NDArray[np.int32]) -> None:
+        if not len(rows):
+            return
+        for _, size, unit in self.layout.heap_refs:
+            self.header[head.HEAP_GARBAGE] += int(((self.arrays[size][rows] * unit + 7) & ~7).sum())
+        for name, array in self.arrays.items():
+            if name not in ("index", "heads", "touched"):
+                array[rows] = 0
+        self.arrays["stamp"][rows] = ix.FREED_STAMP
+        self.arrays["hash"][rows[1:]] = rows[:-1] + 1
+        self.arrays["hash"][rows[0]] = self.header[head.FREE]
+        self.header[head.FREE] = rows[-1] + 1
+        self.header[head.FREED] += len(rows)
+        self.header[head.REMOVED] = 0
+
+    def _links(self) -> tuple[NDArray[Any], ...]:
+        a = self.arrays
+        part = a["part"] if self.layout.parts else NO_INTS
+        if not self.layout.grouped:
+            return part, _NO_LINKS, _NO_LINKS, _NO_LINKS
+        return part, a["heads"], a["next"], a["prev"]
+
+    def probe(
+        self, keys: KeyColumn, order: NDArray[np.int64], parts: NDArray[np.int64] = NO_INTS
+    ) -> NDArray[np.int64]:
         """Find or insert the rows of `keys` in the given order; returns their slots and marks them
-        touched.
+        touched. `parts[i]` is the part of `order[i]`.
         """
         slots = np.empty(len(order), np.int64)
         at, end = 0, len(order)
         while at < end:
             a = self.arrays
-            common = (self.header, a["index"], a["hash"], a["stamp"], a["touched"])
+            common = (self.header, a["index"], a["hash"], a["stamp"], a["touched"], *self._links())
             if self.layout.fixed_key:
-                at = k.probe_fixed(
-                    *common,
-                    a["key"],
-                    a["key.null"],
-                    order,
-                    at,
-                    end,
-                    keys.hashes,
-                    keys.data,
-                    keys.valid,
-                    slots,
-                )
+                given = (keys.hashes, keys.data, keys.valid, parts, slots)
+                at = ix.probe_fixed(*common, a["key"], a["key.null"], order, at, end, *given)
             else:
-                at = k.probe_bytes(
-                    *common,
-                    a["key.off"],
-                    a["key.len"],
-                    self.heap,
-                    order,
-                    at,
-                    end,
-                    keys.hashes,
-                    keys.offsets,
-                    keys.data,
-                    slots,
-                )
+                where = (a["key.off"], a["key.len"], self.heap)
+                given = (keys.hashes, keys.offsets, keys.data, parts, slots)
+                at = ix.probe_bytes(*common, *where, order, at, end, *given)
             if at < end:
                 self.grow()
         return slots
 
-    def find(self, keys: KeyColumn, order: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows of `keys` in the given order, -1 where there is none; counts them as touched. Null fixed keys have none."""
+    def find(
+        self, keys: KeyColumn, order: NDArray[np.int64], parts: NDArray[np.int64] = NO_INTS
+    ) -> NDArray[np.int64]:
+        """The rows of `keys` in the given order, -1 where there is none. Nothing is inserted or touched."""
+        return self._sought("index", self._links()[0], keys, order, parts)
+
+    def first(self, keys: KeyColumn, order: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The first row of each key, -1 where there is none; `arrays["next"]` leads to the others (plus one, 0 at the end)."""
+        return self._sought("heads", NO_INTS, keys, order, NO_INTS)
+
+    def _sought(
+        self,
+        index: str,
+        part: NDArray[np.int64],
+        keys: KeyColumn,
+        order: NDArray[np.int64],
+        parts: NDArray[np.int64],
+    ) -> NDArray[np.int64]:
         slots = np.empty(len(order), np.int64)
         a = self.arrays
         if self.layout.fixed_key:
-            fixed = (self.header, a["index"], a["stamp"], a["touched"], a["key"], a["key.null"])
-            k.find_fixed(*fixed, order, keys.hashes, keys.data, keys.valid, slots)
+            stored = (a[index], a["key"], a["key.null"], part)
+            ix.find_fixed(*stored, order, keys.hashes, keys.data, keys.valid, parts, slots)
         else:
-            where = (a["key.off"], a["key.len"], self.heap)
-            varied = (self.header, a["index"], a["hash"], a["stamp"], a["touched"], *where)
-            k.find_bytes(*varied, order, keys.hashes, keys.offsets, keys.data, slots)
+            where = (a[index], a["hash"], a["key.off"], a["key.len"], self.heap, part)
+            ix.find_bytes(*where, order, keys.hashes, keys.offsets, keys.data, parts, slots)
         return slots
+
+    def count(self, slots: NDArray[np.int64]) -> None:
+        """Count rows that `find` found (-1 is none) as touched."""
+        ix.touch_found(self.header, self.arrays["stamp"], self.arrays["touched"], slots)
+
+    def mark(self, rows: NDArray[np.int64]) -> None:
+        """These rows changed in this batch, though no row came for them."""
+        ix.mark_all(self.header, self.arrays["stamp"], self.arrays["touched"], rows)
+
+    def remove(self, rows: NDArray[np.int64]) -> None:
+        """Remove rows: from now on their keys are not found. Slots that a caller holds stay what they are until the next
+        batch, but a row that comes for such a key must be probed again.
+        """
+        a = self.arrays
+        ix.remove_all(self.header, a["index"], a["hash"], a["stamp"], a["touched"], *self._links(), rows)
+
+    def take_due(self, column: str, now: int) -> NDArray[np.int64]:
+        """The rows whose time in `column` has come, and set `due` to the earliest of the others. One pass over the column."""
+        rows, self.due = ix.due_rows(self.header, self.arrays["stamp"], self.arrays[column], now)
+        return np.asarray(rows)
 
     def run(self, step: Callable[[int], int], end: int) -> None:
         """Drive a resumable kernel `step(from) -> stopped at` to the end, growing the table whenever it
@@ -174,10 +252,10 @@ class BinTable:
 
     def grow(self) -> None:
         """Make room for what the last kernel was short of."""
-        rows, capacity = self.rows, int(self.header[head.CAPACITY])
+        rows, capacity = int(self.header[head.ROWS]), int(self.header[head.CAPACITY])
         heap_size = int(self.header[head.HEAP_SIZE])
         used, garbage = int(self.header[head.HEAP_USED]), int(self.header[head.HEAP_GARBAGE])
-        if int(self.header[head.NEED]) == k.SHORT_OF_ROWS:
+        if int(self.header[head.NEED]) == ix.SHORT_OF_ROWS:
             capacity *= 2
         elif garbage * 2 <= used or heap_size < 1024:  # `<=`: an empty heap has to grow for its first string
             heap_size = max(2 * heap_size, 1024)
@@ -188,10 +266,11 @@ class BinTable:
         header[head.CAPACITY], header[head.INDEX], header[head.HEAP_SIZE] = capacity, 2 * capacity, heap_size
         self._attach(buffer)
         for name, array in self.arrays.items():
-            if name != "index":
+            if name not in ("index", "heads"):
                 kept = int(header[head.TOUCHED]) if name == "touched" else rows
                 array[:kept] = old[name][:kept]
-        k.reindex(self.header, self.arrays["index"], self.arrays["hash"])
+        a, (part, heads, _, prev) = self.arrays, self._links()
+        ix.reindex(self.header, a["index"], heads, a["hash"], part, a["stamp"], prev)
         at = 0
         for off, size, unit in self.layout.heap_refs:
             at = k.move_heap(old_heap, self.heap, self.arrays[off], self.arrays[size], unit, rows, at)

@@ -5,18 +5,20 @@
 
 What is not reproduced: the paper's own operator code and scheduler (a loaded machine is one at 0.43 of its speed), and
 absolute values of figures that its text does not give.
+
+>>> [claim.id for claim in reproduce("fig6")]
+['FX-36']
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from headgate.papers.claims import Claim
 from headgate.papers.flux import rows_load, rows_memory, units
-from headgate.papers.flux.lab import Lab, Progress
+from headgate.papers.flux.lab import Lab
 from headgate.papers.flux.plots import draw
-from headgate.papers.rerun import rerun
+from headgate.papers.rerun import Reproduction
 
 PAPER = "flux"
 
@@ -37,20 +39,4 @@ _ROWS: Mapping[str, Callable[[Lab], list[Claim]]] = {
 
 FIGURES: tuple[str, ...] = tuple(_ROWS)
 
-
-def reproduce(
-    figure: str | None = None,
-    *,
-    quick: bool = False,
-    out: Path | None = None,
-    progress: Progress | None = None,
-) -> list[Claim]:
-    """Measure the claims of one figure, or of all of them, and draw into ``out`` if given.
-
-    ``progress`` is told what is being done and which part of the whole is behind us. Every run is seeded: the
-    same table comes out each time.
-
-    >>> [claim.id for claim in reproduce("fig6")]
-    ['FX-36']
-    """
-    return rerun(_ROWS, draw, Lab(quick=quick, progress=progress), figure=figure, out=out)
+reproduce = Reproduction(_ROWS, draw, Lab)

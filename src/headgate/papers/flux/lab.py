@@ -6,18 +6,17 @@ where memory is the subject.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from headgate.papers.rerun import Progress
 from headgate.policies import FluxHybrid, FluxLoad, FluxMemory, Static
 from headgate.policies.base import Policy
 from headgate.simulator.cluster import Cluster
 from headgate.simulator.run import Event, Result, Simulation
 from headgate.simulator.workload import Floats, eighty_twenty, uniform
-
-Progress = Callable[[str, float], None]
 
 POLICIES: dict[str, Policy] = {
     "static": Static(),

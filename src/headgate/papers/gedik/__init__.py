@@ -5,18 +5,20 @@
 `plots`.
 
 What is not reproduced: the paper's machine (times are ours), and the order in which its system saw rows.
+
+>>> [claim.id for claim in reproduce("fig1")][:2]
+['PX-11', 'PX-12']
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from headgate.papers.claims import Claim
 from headgate.papers.gedik import rows_balance, rows_cost, units
 from headgate.papers.gedik.plots import draw
-from headgate.papers.gedik.sweeps import Lab, Progress
-from headgate.papers.rerun import rerun
+from headgate.papers.gedik.sweeps import Lab
+from headgate.papers.rerun import Reproduction
 
 PAPER = "gedik"
 
@@ -40,20 +42,4 @@ _ROWS: Mapping[str, Callable[[Lab], list[Claim]]] = {
 
 FIGURES: tuple[str, ...] = tuple(_ROWS)
 
-
-def reproduce(
-    figure: str | None = None,
-    *,
-    quick: bool = False,
-    out: Path | None = None,
-    progress: Progress | None = None,
-) -> list[Claim]:
-    """Measure the claims of one figure, or of all of them, and draw into ``out`` if given.
-
-    ``progress`` is told what is being done and which part of the whole is behind us. Random choices are
-    seeded, so all but the building times (PX-55..57) come out the same each time.
-
-    >>> [claim.id for claim in reproduce("fig1")][:2]
-    ['PX-11', 'PX-12']
-    """
-    return rerun(_ROWS, draw, Lab(quick=quick, progress=progress), figure=figure, out=out)
+reproduce = Reproduction(_ROWS, draw, Lab)

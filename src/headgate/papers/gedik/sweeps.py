@@ -8,13 +8,14 @@ listing (PART-E9).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from headgate.papers.gedik.trial import BASELINES, Frequencies, Step, grow, tracked
 from headgate.papers.gedik.world import World
+from headgate.papers.rerun import Progress
 from headgate.routing.balance import tracking_threshold
 from headgate.routing.builders import Objective
 from headgate.routing.lossy_counting import LossyCounter
@@ -23,7 +24,6 @@ OURS = ("scan", "redist", "readj")
 ALL = ("consistent", "uniform", *OURS)
 COMBINATIONS = ("CCL", "LCL", "LLL", "LQL")
 UTILITIES = ("A", "APM", "APLM", "ATM", "ATLM")
-Progress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)

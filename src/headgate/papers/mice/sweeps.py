@@ -22,8 +22,8 @@ from headgate.hosting.rules import Rule
 from headgate.hosting.workload import Workload
 from headgate.papers.mice.trial import Outcome, arrive, live
 from headgate.papers.mice.world import Attachment, Churn, Lifetimes, churn, graph, with_rates
+from headgate.papers.rerun import Progress
 
-Progress = Callable[[str, float], None]
 OFFLINE = ("ic", "mms", "mqp", "off-rand")
 ONLINE = ("least-cost", "least-source", "least-qt", "on-rand")
 OURS = ("rare-first", "repair")

@@ -5,18 +5,20 @@ controllers with their rules in `controllers`, claims in `units` and `rows`, pic
 
 What is not reproduced: the paper's simulator (its text has no speeds, so times are ours) and its LQR controller, whose weights are in
 other papers: a stand-in is tuned to its best in every scenario.
+
+>>> [claim.id for claim in reproduce("units")][:2]
+['CX-9', 'CX-10']
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from headgate.papers.claims import Claim
 from headgate.papers.mpc import rows, units
-from headgate.papers.mpc.lab import Lab, Progress
+from headgate.papers.mpc.lab import Lab
 from headgate.papers.mpc.plots import draw
-from headgate.papers.rerun import rerun
+from headgate.papers.rerun import Reproduction
 
 PAPER = "mpc"
 
@@ -35,20 +37,4 @@ _ROWS: Mapping[str, Callable[[Lab], list[Claim]]] = {
 
 FIGURES: tuple[str, ...] = tuple(_ROWS)
 
-
-def reproduce(
-    figure: str | None = None,
-    *,
-    quick: bool = False,
-    out: Path | None = None,
-    progress: Progress | None = None,
-) -> list[Claim]:
-    """Measure the claims of one figure, or of all of them, and draw into ``out`` if given.
-
-    ``progress`` is told what is being done and which part of the whole is behind us. Every run is seeded: the
-    same table comes out each time.
-
-    >>> [claim.id for claim in reproduce("units")][:2]
-    ['CX-9', 'CX-10']
-    """
-    return rerun(_ROWS, draw, Lab(quick=quick, progress=progress), figure=figure, out=out)
+reproduce = Reproduction(_ROWS, draw, Lab)

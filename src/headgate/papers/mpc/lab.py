@@ -13,9 +13,9 @@ import numpy as np
 from headgate.papers.mpc.controllers import LqrOfChanges, LqrOfValues, MpcAsPrinted, MpcInSeconds
 from headgate.papers.mpc.load import STEP_S, jobs
 from headgate.papers.mpc.query import Controller, Outcome, Query, run
+from headgate.papers.rerun import Progress
 from headgate.policies.horizon import Floats, Horizon
 
-Progress = Callable[[str, float], None]
 Make = Callable[[int], Controller | None]
 
 LOAD_STEPS = 2000

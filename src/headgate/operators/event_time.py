@@ -1,0 +1,178 @@
+"""Event time: a stage's clock is the newest time that its rows carry, less the delay that they may have.
+
+For batch n (as in Spark) the *watermark* comes from the rows of the batches before it; at its end everything up to the watermark
+is closed. A row is *late* when what it belongs to was closed before its batch: `closed` is the watermark of batch n - 1.
+Neither ever goes back. Both are committed with the batch.
+
+One clock that is years ahead would close every window. So a time is believed only if no gap of more than `ahead` lies
+between it and the newest time so far, or the middle of its batch, whichever is later; the others are *astray*: counted, and
+without a say in the watermark. What is believed depends on the rows of the batch alone, not on how they are cut or routed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from headgate.errors import ConfigError, UnsupportedType
+
+NEVER = -(1 << 62)
+"""Before every time."""
+SECOND = 1_000_000
+_UNITS = {
+    "us": 1,
+    "microsecond": 1,
+    "ms": 1000,
+    "millisecond": 1000,
+    "s": SECOND,
+    "second": SECOND,
+    "m": 60 * SECOND,
+}
+_UNITS |= {"min": 60 * SECOND, "minute": 60 * SECOND, "h": 3600 * SECOND, "hour": 3600 * SECOND}
+_UNITS |= {"d": 86400 * SECOND, "day": 86400 * SECOND, "w": 7 * 86400 * SECOND, "week": 7 * 86400 * SECOND}
+_NEAR = "near"
+Spans = Mapping[str, tuple[int, int, int]]
+"""Rows, first and last time of each stretch of a batch's times."""
+
+
+def parse_duration(text: str, what: str, *, least: int = 0) -> int:
+    """Microseconds from "10 minutes", "1.5 h" or "1 hour 30 minutes"; `what` names the setting in the error.
+
+    >>> parse_duration("10 minutes", "delay"), parse_duration("1 hour 30 s", "delay")
+    (600000000, 3630000000)
+    """
+    parts = re.findall(r"\s*([0-9]*\.?[0-9]+)\s*([a-zA-Z]+)", text) if isinstance(text, str) else []
+    whole = "".join(f"{n}{u}" for n, u in parts)
+    units = [_UNITS.get(u.lower()) or _UNITS.get(u.lower().rstrip("s")) for _, u in parts]
+    if not parts or None in units or whole != re.sub(r"\s", "", text):
+        raise ConfigError(
+            f"{what}={text!r} is not a duration; write '10 minutes', '30 s' or '1 hour 30 minutes'"
+        )
+    total = round(sum(float(n) * (unit or 0) for (n, _), unit in zip(parts, units, strict=True)))
+    if total < least:
+        raise ConfigError(f"{what}={text!r} is shorter than {least} us")
+    return total
+
+
+@dataclass(frozen=True)
+class EventTime:
+    """Where an operator's rows carry their time, and how far it may be wrong; durations in microseconds.
+
+    With a `source` column (0, 1, ...) every source has a delay of its own, and the watermark is that of the slowest.
+    """
+
+    column: str
+    delays: tuple[int, ...]
+    ahead: int
+    source: str | None = None
+
+    def check(self, schema: pa.Schema, what: str) -> None:
+        """Refuse a column that is no timestamp."""
+        kind = schema.field(self.column).type
+        if not pa.types.is_timestamp(kind) or kind.unit != "us":
+            raise UnsupportedType(
+                f"{what}: the time of a row is a timestamp, but {self.column!r} is {kind}; cast it"
+            )
+
+    def fingerprint(self) -> list[Any]:
+        """JSON-ready identity."""
+        return [self.column, list(self.delays), self.ahead]
+
+
+@dataclass(frozen=True)
+class Clock:
+    """What a stage knows of event time before a batch."""
+
+    newest: tuple[int, ...] = (NEVER,)
+    watermark: int = NEVER
+    closed: int = NEVER
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Rows so far that could not be used, by reason (late, without a time); and those that were astray, which were used."""
+
+    @classmethod
+    def start(cls, event_time: EventTime | None) -> Clock:
+        """Before the first batch."""
+        return cls(newest=(NEVER,) * (len(event_time.delays) if event_time else 0))
+
+    def after(self, event_time: EventTime | None, seen: Iterable[Mapping[str, Any]]) -> Clock:
+        """The clock after a batch, from what its channels have `seen`."""
+        seen = list(seen)
+        counts = Counter(self.counts)
+        for one in seen:
+            counts.update(one["aside"])
+        if event_time is None:
+            return replace(self, counts=dict(counts))
+        newest = list(self.newest)
+        for source, known in enumerate(self.newest):
+            spans = merged(s["spans"].get(str(source), {}) for s in seen)
+            newest[source], astray = believed(known, spans, event_time.ahead)
+            counts.update({"astray": astray} if astray else {})
+        pairs = zip(newest, event_time.delays, strict=True)
+        reached = min(new - delay if new > NEVER else NEVER for new, delay in pairs)
+        return Clock(tuple(newest), max(self.watermark, reached), self.watermark, dict(counts))
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-native values."""
+        return {
+            "newest": list(self.newest),
+            "watermark": self.watermark,
+            "closed": self.closed,
+            "counts": dict(self.counts),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Clock:
+        """Read what `to_json` wrote."""
+        return replace(cls(**data), newest=tuple(data["newest"]))
+
+
+def spans_of(times: NDArray[np.int64], newest: int, ahead: int) -> dict[str, tuple[int, int, int]]:
+    """Times in stretches of `ahead`; those that are near what is known are one stretch.
+
+    >>> spans_of(np.array([5, 12, 31, 33]), newest=10, ahead=10)
+    {'near': (2, 5, 12), '3': (2, 31, 33)}
+    """
+    found: dict[str, tuple[int, int, int]] = {}
+    far = times > newest + ahead if newest > NEVER else np.ones(len(times), bool)
+    near = times[~far] if far.any() else times
+    if len(near):
+        found[_NEAR] = (len(near), int(near.min()), int(near.max()))
+    if far.any():
+        strays = np.sort(times[far])
+        stretches, starts = np.unique(strays // ahead, return_index=True)
+        ends = np.append(starts[1:], len(strays))
+        for stretch, a, b in zip(stretches.tolist(), starts.tolist(), ends.tolist(), strict=True):
+            found[str(stretch)] = (b - a, int(strays[a]), int(strays[b - 1]))
+    return found
+
+
+def merged(parts: Iterable[Spans]) -> dict[str, tuple[int, int, int]]:
+    """The stretches of several parts of a batch together."""
+    found: dict[str, tuple[int, int, int]] = {}
+    for part in parts:
+        for name, (rows, first, last) in part.items():
+            n, a, b = found.get(name, (0, first, last))
+            found[name] = (n + rows, min(a, first), max(b, last))
+    return found
+
+
+def believed(newest: int, spans: Spans, ahead: int) -> tuple[int, int]:
+    """(the newest time that is believed, how many rows are astray) after a batch."""
+    ordered = sorted(spans.values(), key=lambda span: span[1])
+    rows = sum(n for n, _, _ in ordered)
+    astray, below = 0, 0
+    for n, first, last in ordered:
+        middle = 2 * below < rows  # half of the rows or more are as new as this, or newer
+        below += n
+        if middle or first - newest <= ahead:
+            newest = max(newest, last)
+        else:
+            astray += n
+    return newest, astray

@@ -1,0 +1,135 @@
+"""A micro-batch in waves: the gate of a stage.
+
+The batch's rows are put aside in the checkpoint, before they expand, and go through the stage some at a time; each wave is
+committed like a batch, with what is left of the source's one. So a batch that explodes needs the room of `in_flight` waves, and
+after a crash the stage goes on with the wave that was next, from the same files.
+
+State follows its rows in order, so waves are processed one after the other; what is in flight beside the one at work is expanding.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.util import inheritable_thread_target
+
+from headgate.flow.gate import AUTO, Batch, Batcher, Gate
+from headgate.flow.plateau import Plateau
+from headgate.flow.waves import Range, Waiting
+from headgate.spark.exchange import ORDER
+from headgate.spark.staged import Staged
+from headgate.spark.store import Store
+
+LEAST_ROWS, MOST_ROWS = 50_000, 4_000_000
+_INDEX = "staged.json"
+
+
+@dataclass(frozen=True)
+class StageWave:
+    """Rows for one commit, and what is left of the source's batch after it."""
+
+    rows: DataFrame
+    rest: tuple[Range, ...]
+
+
+class Waves:
+    """Cuts micro-batches by a gate; remembers which size was good."""
+
+    def __init__(self, gate: Gate, store: Store, expand: Callable[[DataFrame], DataFrame] | None) -> None:
+        self._gate, self._store, self._expand = gate, store, expand
+        self._fixed = None if gate.batch == AUTO else gate.size
+        self._size = Plateau(LEAST_ROWS, MOST_ROWS)
+
+    @property
+    def rows_per_second(self) -> float | None:
+        """How fast rows have gone through so far; None before the second wave."""
+        rows, seconds = sum(r for r, _ in self._size.seen), sum(s for _, s in self._size.seen)
+        return rows / seconds if seconds else None
+
+    def of(
+        self, df: DataFrame, source: int, rest: Sequence[Range] | None, *, ordered: bool
+    ) -> Iterator[StageWave]:
+        """The waves of a micro-batch, or what is left of them. When the next is asked for, the last has been committed."""
+        folder = self._store.child(f"{source:012d}")
+        staged = self._put_aside(df, folder, source) if rest is None else self._reopened(df, folder)
+        waiting = Waiting(
+            staged.lengths if rest is None else (),
+            1 if ordered else df.sparkSession.sparkContext.defaultParallelism,
+        )
+        for some in reversed(rest or ()):
+            waiting.give_back(some)
+        batcher = Batcher(self._sized())
+        batcher.offer((source,), waiting)
+        ready: deque[tuple[Batch, Future[DataFrame] | DataFrame]] = deque()
+        with ThreadPoolExecutor(self._gate.in_flight, "headgate-wave") as pool:
+            while True:
+                for batch in batcher.admit():
+                    rows = staged.read(batch.items)
+                    name = "expanded-" + "-".join(map(str, batch.stamp[1:]))
+                    ready.append((batch, self._ahead(rows, folder.child(name), pool)))
+                if not ready:
+                    break
+                batch, made = ready.popleft()
+                later = [some for other, _ in ready for some in other.items]
+                started = time.perf_counter()
+                frame = made.result() if isinstance(made, Future) else made
+                yield StageWave(frame, tuple(later + waiting.left))
+                batcher.done(batch.stamp)
+                self._size = self._size.after(batch.rows, time.perf_counter() - started)
+                batcher.gate = self._sized()
+
+    def forget(self, source: int) -> None:
+        """A source's batch is committed whole: its rows are needed no more."""
+        self._store.remove(f"{source:012d}")
+
+    def _sized(self) -> Gate:
+        return replace(self._gate, batch=self._fixed or self._size.batch)
+
+    def _ahead(
+        self, rows: DataFrame, store: Store, pool: ThreadPoolExecutor
+    ) -> Future[DataFrame] | DataFrame:
+        """What the stage is to take: at once if there is nothing to do before, else when it has expanded."""
+        if self._expand is None:
+            return rows
+        expanded = self._expand(rows)
+        if self._gate.in_flight == 1:
+            return expanded
+
+        def work() -> DataFrame:
+            expanded.write.mode("overwrite").parquet(store.url)
+            return rows.sparkSession.read.schema(expanded.schema).parquet(store.url)
+
+        return pool.submit(inheritable_thread_target(rows.sparkSession)(work))
+
+    def _put_aside(self, df: DataFrame, folder: Store, source: int) -> Staged:
+        self._store.make("")
+        for name in self._store.names(""):  # of a run that ended before it could clean up
+            with suppress(ValueError):
+                if int(name) != source:
+                    self._store.remove(name)
+        rows = df if self._expand is not None else df.withColumn(ORDER, F.monotonically_increasing_id())
+        staged = Staged.write(rows, folder.child("input"))
+        index = {
+            "files": staged.files,
+            "lengths": staged.lengths,
+            "rows": staged.rows,
+            "schema": staged.schema.json(),
+        }
+        folder.replace(_INDEX, json.dumps(index).encode())
+        return staged
+
+    def _reopened(self, df: DataFrame, folder: Store) -> Staged:
+        """What was put aside before; the files are the truth now, not what Spark delivers again."""
+        index = json.loads(folder.read(_INDEX))
+        schema = T.StructType.fromJson(json.loads(index["schema"]))
+        files, lengths = tuple(index["files"]), tuple(index["lengths"])
+        return Staged(df.sparkSession, schema, None, files, lengths, index["rows"])

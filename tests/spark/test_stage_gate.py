@@ -1,0 +1,115 @@
+"""A stage behind a gate: micro-batches in waves."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+import headgate as hg
+from headgate import agg
+from headgate.errors import BatchOrder, ConfigError
+
+BATCHES = [
+    [(i % 5, i) for i in range(40)],
+    [],
+    [(i % 3, 100 + i) for i in range(25)],
+]
+
+
+class _Stopped(RuntimeError):
+    pass
+
+
+def means(batches: list[list[tuple[int, int]]]) -> list[tuple[int, int, float]]:
+    """Key, value and mean of the key's last four, row by row."""
+    counts: dict[int, list[int]] = {}
+    found = []
+    for key, value in (row for batch in batches for row in batch):
+        counts.setdefault(key, []).append(value)
+        window = counts[key][-4:]
+        found.append((key, value, round(sum(window) / len(window), 6)))
+    return sorted(found)
+
+
+def windowed(table: pa.Table) -> list[tuple[int, int, float]]:
+    return sorted((row["k"], row["v"], round(row["mean"], 6)) for row in table.to_pylist())
+
+
+@pytest.mark.parametrize("gate", [hg.Gate(in_flight=1, batch=7), hg.Gate(in_flight=2, batch="auto")])
+def test_order_within_a_key_is_kept_over_waves(
+    make_stage: Callable[..., Any], feed: Callable[..., None], gate: hg.Gate
+) -> None:
+    stage = make_stage(hg.HistoryWindow(4, "mean", of="v"), gate=gate)
+    feed(stage, BATCHES)
+    assert windowed(stage.sink.table()) == means(BATCHES)
+
+
+def fanned_out(rows: DataFrame) -> DataFrame:
+    return rows.select("k", F.explode(F.sequence(F.lit(1), F.col("v") + 1)).alias("v")).withColumn(
+        "v", F.col("v").cast("long")
+    )
+
+
+def test_what_expands_is_cut_before_it(
+    make_stage: Callable[..., Any], feed: Callable[..., None], spark: Any
+) -> None:
+    operator = hg.Aggregate(n=agg.count(), total=agg.sum("v"))
+    stage = make_stage(operator, gate=hg.Gate(in_flight=2, batch=10), expand=fanned_out)
+    feed(stage, BATCHES)
+    assert sorted(stage.sink.batches) == [0, 1, 2, 3, 4, 5, 6, 7]  # 4 waves, an empty batch, 3 waves
+    every = [row for batch in BATCHES for row in batch]
+    wanted = {
+        (row.k,): (row.n, row.total)
+        for row in fanned_out(spark.createDataFrame(every, "k long, v long"))
+        .groupBy("k")
+        .agg(F.count("*").alias("n"), F.sum("v").alias("total"))
+        .collect()
+    }
+    assert {key: (row["n"], row["total"]) for key, row in stage.sink.latest("k").items()} == wanted
+    assert stage.takes(seconds=2.0) > 0
+    assert not list(Path(stage.store.path("waves")).iterdir())
+
+
+@pytest.mark.parametrize("step", ["computed", "committed"])
+def test_after_a_stop_the_next_wave_goes_on(
+    make_stage: Callable[..., Any], feed: Callable[..., None], tmp_path: Path, step: str, spark: Any
+) -> None:
+    window = hg.HistoryWindow(4, "mean", of="v")
+    sink = hg.sinks.Parquet(str(tmp_path / "out"))
+    gate = hg.Gate(in_flight=1, batch=12)
+    stage = make_stage(window, gate=gate, sink=sink)
+    seen = []
+
+    def stop(name: str) -> None:
+        seen.append(name)
+        if seen.count(step) == 2:
+            raise _Stopped
+
+    stage._reached = stop
+    with pytest.raises(_Stopped):
+        feed(stage, BATCHES[:1])
+    # The same batch again, in another order: what was put aside counts, and the gate may be gone.
+    again = make_stage(window, sink=sink, gate=gate if step == "computed" else None)
+    feed(again, [list(reversed(BATCHES[0])), *BATCHES[1:]])
+    rows = spark.read.parquet(sink.path)
+    assert windowed(rows.toArrow()) == means(BATCHES)
+
+
+def test_a_batch_that_leaves_a_gap_is_refused(
+    make_stage: Callable[..., Any], feed: Callable[..., None]
+) -> None:
+    stage = make_stage(hg.Aggregate(n=agg.count()), gate=hg.Gate(batch=10))
+    feed(stage, BATCHES[:1])
+    with pytest.raises(BatchOrder, match="only up to batch 0"):
+        feed(stage, BATCHES[2:], start=2)
+
+
+def test_a_gate_must_be_one(make_stage: Callable[..., Any]) -> None:
+    with pytest.raises(ConfigError, match=r"use hg\.Gate"):
+        make_stage(hg.Aggregate(n=agg.count()), gate=3)
+    with pytest.raises(ConfigError, match="expand=3"):
+        make_stage(hg.Aggregate(n=agg.count()), expand=3)
