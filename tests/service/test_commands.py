@@ -1,40 +1,26 @@
 """`headgate serve` and `headgate query` as far as they go without Spark."""
 
 import json
-import threading
 
 import numpy as np
 import pytest
-import uvicorn
-from tests.service.local import Local
 from tests.sql.world import rows_of
 from typer.testing import CliRunner
 
 from headgate.cli import app
 from headgate.commands.serve import Wish, with_config
 from headgate.errors import ConfigError
-from headgate.service.app import create_app
 
 run = CliRunner()
 
 
-@pytest.fixture
-def served(tmp_path, monkeypatch):
-    local = Local(tmp_path / "service")
-    config = uvicorn.Config(
-        create_app(local.service), host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=1
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        threading.Event().wait(0.01)
-    monkeypatch.setenv("HEADGATE_URL", f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}")
-    monkeypatch.setenv("HEADGATE_TOKEN", local.token)
-    yield local
-    server.should_exit = True
-    thread.join()
-    local.service.close()
+@pytest.fixture(autouse=True)
+def known(request, monkeypatch):
+    """Where the service is and whose token to send, for tests that have one."""
+    if "served" in request.fixturenames:
+        served = request.getfixturevalue("served")
+        monkeypatch.setenv("HEADGATE_URL", served.url)
+        monkeypatch.setenv("HEADGATE_TOKEN", served.token)
 
 
 def test_a_query_from_the_command_line(served):

@@ -1,41 +1,12 @@
 """The service over HTTP, without Spark: requests in this process, batches by hand."""
 
-import threading
-
 import httpx
 import numpy as np
 import pytest
-import uvicorn
-from tests.service.local import Local
 from tests.sql.world import named, rows_of
 
 import headgate as hg
 from headgate.errors import AccessDenied, ConfigError, HeadgateError, NotFound, QueryRefused
-from headgate.service.app import create_app
-
-
-@pytest.fixture
-def local(tmp_path):
-    made = Local(tmp_path)
-    yield made
-    made.service.close()
-
-
-@pytest.fixture
-def served(local):
-    """The service on a real port of loopback."""
-    config = uvicorn.Config(
-        create_app(local.service), host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=1
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        threading.Event().wait(0.01)
-    local.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    yield local
-    server.should_exit = True
-    thread.join()
 
 
 def test_a_query_from_register_to_results(served):

@@ -12,13 +12,6 @@ from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
 
 
-@pytest.fixture
-def local(tmp_path):
-    made = Local(tmp_path)
-    yield made
-    made.service.close()
-
-
 def random_queries(rng, count):
     found = []
     for _ in range(count):
@@ -38,7 +31,7 @@ def moments(counter):
     }
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(s, marks=pytest.mark.full) for s in range(2, 8))])
 def test_answers_do_not_depend_on_servers_or_restarts(tmp_path, seed):
     rng = np.random.default_rng(seed)
     local = Local(tmp_path)

@@ -13,10 +13,13 @@ from headgate.errors import CheckpointMismatch
 from headgate.service.service import Service
 from headgate.service.streams import columns_of, in_slots, pushed
 from headgate.service.tenants import Tenant
+from headgate.spark.session import conf
 
 log = logging.getLogger("headgate.service")
 OPERATOR = Tenant("operator", admin=True)
 LONGEST_WAIT_S = 30.0
+UTC = {"spark.sql.session.timeZone": "UTC"}
+"""Event times have no zone of their own on the way: they are UTC."""
 
 
 class Runner:
@@ -37,10 +40,12 @@ class Runner:
         files_per_batch: int = 200,
     ) -> None:
         self.service, self.spark, self.trigger = service, spark, trigger
-        spark.conf.set("spark.sql.session.timeZone", "UTC")
-        self._frame = pushed(spark, service, files_per_batch)
-        for name, frame in (streams or {}).items():
-            self._frame = self._frame.unionByName(self._stream(name, frame, (times or {}).get(name, "time")))
+        with conf(spark, UTC):
+            self._frame = pushed(spark, service, files_per_batch)
+            for name, frame in (streams or {}).items():
+                self._frame = self._frame.unionByName(
+                    self._stream(name, frame, (times or {}).get(name, "time"))
+                )
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="headgate-batches", daemon=True)
         self._query: Any = None
@@ -63,12 +68,10 @@ class Runner:
         self._thread.start()
 
     def _begin(self) -> None:
-        self._query = (
-            self._frame.writeStream.foreachBatch(self.service.serving)
-            .option("checkpointLocation", str(self.service.settings.folder / "spark"))
-            .trigger(processingTime=self.trigger)
-            .start()
-        )
+        writer = self._frame.writeStream.foreachBatch(self.service.serving)
+        writer = writer.option("checkpointLocation", str(self.service.settings.folder / "spark"))
+        with conf(self.spark, UTC):  # the query keeps the settings that it was started with
+            self._query = writer.trigger(processingTime=self.trigger).start()
         self.service.running = True
 
     def _watch(self) -> None:
