@@ -122,3 +122,25 @@ def test_types_that_nobody_has_are_forgotten() -> None:
 def test_how_alpha_is_chosen() -> None:
     assert largest_absolute(100, 0.05, 0.01) == pytest.approx(4605, abs=1)
     assert enough_queries(100, 0.05, 0.01, union=True) > enough_queries(100, 0.05, 0.01)
+
+
+def test_a_placement_can_be_taken_up_as_it_was():
+    sources = {"road": 2.0, "rain": 1.0, "news": 0.5}
+    host = Host(sources, servers=3)
+    wanted = {f"q{i}": [["road"], ["rain", "news"], ["road", "rain"]][i % 3] for i in range(30)}
+    for name, needs in wanted.items():
+        host.place(name, needs)
+    for name in list(wanted)[::4]:
+        host.remove(name)
+    again = Host(sources, servers=3)
+    for name in host.queries:
+        again.adopt(name, wanted[name], host.server_of(name))
+    assert {n: again.server_of(n) for n in again.queries} == {n: host.server_of(n) for n in host.queries}
+    assert again.standing().traffic == host.standing().traffic
+    assert again.standing().loads == host.standing().loads
+    assert again.streams() == host.streams()
+    assert again.place("next", ["news"]).server == host.place("next", ["news"]).server
+    with pytest.raises(ConfigError, match="hosted already"):
+        again.adopt("next", ["news"], 0)
+    with pytest.raises(ConfigError, match="no server 9"):
+        again.adopt("other", ["news"], 9)
