@@ -29,7 +29,9 @@ def where(request, tmp_path):
 def test_what_is_written_is_there_after_a_restart(where):
     registry = open_registry(where)
     rows = [("ann", "h1", 1), ("bob", "h2", 0)]
-    registry.write(("INSERT INTO tenants VALUES (?, ?, ?)", rows), ("INSERT INTO servers VALUES (?, 1)", [(0,), (1,)]))
+    registry.write(
+        ("INSERT INTO tenants VALUES (?, ?, ?)", rows), ("INSERT INTO servers VALUES (?, 1)", [(0,), (1,)])
+    )
     registry.close()
     again = open_registry(where)
     assert again.read("SELECT name, token_hash, admin FROM tenants ORDER BY name") == rows
@@ -40,7 +42,9 @@ def test_what_is_written_is_there_after_a_restart(where):
 def test_a_change_is_made_whole_or_not_at_all(where):
     registry = open_registry(where)
     with pytest.raises(HeadgateError, match="nothing of it was made"):
-        registry.write(("INSERT INTO servers VALUES (?, 1)", [(0,)]), ("INSERT INTO servers VALUES (?, 1)", [(0,)]))
+        registry.write(
+            ("INSERT INTO servers VALUES (?, 1)", [(0,)]), ("INSERT INTO servers VALUES (?, 1)", [(0,)])
+        )
     assert registry.read("SELECT * FROM servers") == []
     registry.write(("INSERT INTO starts VALUES (?, ?) ON CONFLICT (batch) DO NOTHING", [(1, "a"), (1, "b")]))
     assert registry.read("SELECT latest FROM starts") == [("a",)]

@@ -37,8 +37,8 @@ def test_it_reaches_nothing_outside(engine, statement):
 
 
 def test_it_has_bounded_memory(engine):
-    with pytest.raises(QueryFailed, match="(?i)memory"):
-        engine.ask("SELECT list(a.range) AS l FROM range(50000000) a ORDER BY hash(a.range)".replace("list(a.range) AS l", "a.range"))
+    with pytest.raises(QueryFailed, match=r"(?i)memory"):
+        engine.ask("SELECT repeat('x', 1000) || range AS y FROM range(1000000) ORDER BY hash(range)")
 
 
 def test_tables_are_seen_by_name_and_only_those(engine):
@@ -49,7 +49,10 @@ def test_tables_are_seen_by_name_and_only_those(engine):
 def test_functions_are_vectorised_and_typed():
     double = Function("twice", ("bigint",), "bigint", lambda x: pa.compute.multiply(x, 2))
     engine = Engine({"twice": double})
-    assert engine.ask("SELECT twice(x) AS y FROM t", t=pa.table({"x": [1, 2]})).column("y").to_pylist() == [2, 4]
+    assert engine.ask("SELECT twice(x) AS y FROM t", t=pa.table({"x": [1, 2]})).column("y").to_pylist() == [
+        2,
+        4,
+    ]
     engine.close()
     for wrong in (("Twice", ("bigint",), "bigint"), ("f", ("money",), "bigint"), ("f", (), "list")):
         with pytest.raises(ConfigError):

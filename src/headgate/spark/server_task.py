@@ -143,7 +143,7 @@ class _Attempt:
         }
         for label, table in came.items():
             state.setdefault(label, []).append(Piece(task.batch, table))
-        work = Work(template, constants, rows, clock, task.batch, state, self._load)
+        work = Work(template, constants, rows, clock, task.batch, state, self._load, task.limits.state_rows)
         outcome, faults = guarded(work, self._attempt)
         self.faults |= faults
         for label in outcome.gone:
@@ -176,19 +176,22 @@ class _Attempt:
 
     def _gained(self, share: Share, constants: pa.Table) -> dict[Label, pa.Table]:
         """The state that comes here with computations that were elsewhere."""
+        if not share.gained:
+            return {}
         found: dict[Label, list[pa.Table]] = {}
-        everyone = np.array([i for ids in share.gained.values() for i in ids], np.int64)
+        here = self._tables(share.state)
         ids = constants.column("id").to_numpy()
-        staying = constants.filter(pa.array(~np.isin(ids, everyone)))
         for server, those in share.gained.items():
-            pieces = share.elsewhere.get(server, {})
-            tables = {
-                label: self._load([Piece(one.batch, one) for one in many]) for label, many in pieces.items()
-            }
             gained = constants.filter(pa.array(np.isin(ids, np.array(those, np.int64))))
-            for label, table in moved(tables, gained, staying, len(self.task.latest)).items():
+            for label, table in moved(
+                self._tables(share.elsewhere.get(server, {})), gained, here, self.engine
+            ).items():
                 found.setdefault(label, []).append(table)
+                here.setdefault(label, []).append(table)
         return {label: pa.concat_tables(tables) for label, tables in found.items()}
+
+    def _tables(self, state: Mapping[Label, tuple[Stored, ...]]) -> dict[Label, list[pa.Table]]:
+        return {label: self._load([Piece(one.batch, one) for one in many]) for label, many in state.items()}
 
     def _load(self, pieces: Sequence[Piece]) -> list[pa.Table]:
         return [

@@ -16,7 +16,8 @@ from headgate.sql.engine import Engine, Function
 from headgate.sql.expressions import place_of
 from headgate.sql.kind import Kind
 from headgate.sql.limits import Limits
-from headgate.sql.read import Reading, read, table_names
+from headgate.sql.parse import table_names
+from headgate.sql.read import Reading, read
 from headgate.sql.template import Mode, Template
 from headgate.sql.text import Shape, shape_of
 

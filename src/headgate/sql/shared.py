@@ -64,6 +64,8 @@ class Work:
     batch: int
     state: State = field(default_factory=dict)
     load: Load = lambda pieces: [piece.ref for piece in pieces]
+    most_rows: int = 1_000_000
+    """Rows of one source that a join may keep."""
 
     def touched(self) -> pa.Table:
         """The computations that this batch has rows for."""
@@ -199,11 +201,12 @@ def _buffer(work: Work, engine: Engine, written: dict[Label, pa.Table], gone: se
         wanted = np.isin(source, work.constants.column(f"s{i}").to_numpy()) & in_time
         new = work.rows.filter(pa.array(wanted)).select(["source", "time", *template.slots[i]])
         label = (1 + i, 0)
-        before = work.pieces([label])
+        before = _of(work.pieces([label]), work.constants.column(f"s{i}").to_numpy())
         fresh = _flagged(_since(new, work.batch), fresh=True)
         whole = (
             fresh if before is None else pa.concat_tables([_flagged(_rows_batch(before), fresh=False), fresh])
         )
+        _check_size(whole, work.most_rows)
         engine.give(**{f"rows{i}": whole.cast(template.rows_schema(i))})
         if len(work.state.get(label, ())) >= MOST_PIECES:
             alive = times_of(whole) + template.horizon_us >= needed[whole.column("source").to_numpy()]
@@ -213,6 +216,18 @@ def _buffer(work: Work, engine: Engine, written: dict[Label, pa.Table], gone: se
             gone.add(label)
         elif new.num_rows:
             written[label] = _since(new, work.batch).rename_columns(_kept_names(new))
+
+
+def _of(kept: pa.Table | None, sources: NDArray[np.int32]) -> pa.Table | None:
+    return None if kept is None else kept.filter(pa.array(np.isin(kept.column("source").to_numpy(), sources)))
+
+
+def _check_size(kept: pa.Table, most: int) -> None:
+    counts = np.bincount(kept.column("source").to_numpy()) if kept.num_rows else np.zeros(1)
+    if counts.max() > most:
+        raise QueryFailed(
+            f"a join would keep {int(counts.max())} rows of one source, and {most} is the most: shorten its time bound"
+        )
 
 
 def _kept_names(new: pa.Table) -> list[str]:
@@ -243,28 +258,27 @@ def _needed(template: Template, constants: pa.Table, clock: Clock) -> NDArray[np
 
 
 def moved(
-    tables: Mapping[Label, Sequence[pa.Table]], gained: pa.Table, staying: pa.Table, sources: int
+    theirs: Mapping[Label, Sequence[pa.Table]],
+    gained: pa.Table,
+    here: Mapping[Label, Sequence[pa.Table]],
+    engine: Engine,
 ) -> dict[Label, pa.Table]:
     """The part of another server's pieces that belongs to the computations gained from there.
 
-    Rows that a join keeps are kept by source: of a source that is kept here already, only those are taken that came before it was.
+    Rows that a join keeps are kept by source, and some of a source's may be here already: those are not taken again.
     """
     found = dict[Label, pa.Table]()
-    for label, pieces in tables.items():
+    for label, pieces in theirs.items():
         whole = pa.concat_tables(pieces)
-        if label[0] == 0:
-            mine = np.isin(whole.column("id").to_numpy(), gained.column("id").to_numpy())
-        else:
-            name = f"s{label[0] - 1}"
-            since = np.full(sources, np.iinfo(np.int64).min)
-            since[gained.column(name).to_numpy()] = np.iinfo(np.int64).max
-            here = staying.column(name).to_numpy()
-            both = here[since[here] > np.iinfo(np.int64).min]
-            born = staying.column("born").to_numpy()[since[here] > np.iinfo(np.int64).min]
-            np.minimum.at(since, both, born)
-            mine = whole.column("came").to_numpy() < since[whole.column("source").to_numpy()]
-        if mine.any():
-            found[label] = whole.filter(pa.array(mine))
+        column, wanted = ("id", "id") if label[0] == 0 else ("source", f"s{label[0] - 1}")
+        mine = whole.filter(
+            pa.array(np.isin(whole.column(column).to_numpy(), gained.column(wanted).to_numpy()))
+        )
+        if label[0] and here.get(label):
+            both = {"theirs": mine, "ours": pa.concat_tables(here[label])}
+            mine = engine.ask("SELECT * FROM theirs EXCEPT ALL SELECT * FROM ours", **both).cast(mine.schema)
+        if mine.num_rows:
+            found[label] = mine
     return found
 
 
