@@ -2,7 +2,10 @@
 
 import os
 
+import numpy as np
 import pytest
+from tests.service.local import Local
+from tests.sql.world import named, rows_of
 
 from headgate.errors import ConfigError, HeadgateError, NewerFormat
 from headgate.service.registry import open_registry
@@ -64,3 +67,20 @@ def test_other_places_are_refused():
         open_registry("mysql://x/y")
     with pytest.raises(ConfigError, match="cannot be reached"):
         open_registry("postgresql://nobody@127.0.0.1:1/none")
+
+
+def test_a_service_started_again_is_the_service_as_it_was(where, tmp_path):
+    local = Local(tmp_path / "service", registry=where)
+    number, gone = local.add("SELECT x FROM alpha WHERE n > 1", "SELECT x FROM beta")
+    local.service.queries.remove("ann", gone)
+    rows = rows_of(np.random.default_rng(1), 60)
+    local.feed(rows)
+    before = local.service.status(), local.service.queries.all, local.service.computations.all
+    local.restart()
+    status = {**local.service.status(), "pushed_rows": 0}
+    assert (status, local.service.queries.all, local.service.computations.all) == before
+    local.feed(rows)
+    expected = sum(r["n"] > 1 for r in named(rows, 0).to_pylist())
+    assert sum(local.answers(number).values()) == 2 * expected
+    assert local.service.tenants.of(local.token).name == "ann"
+    local.service.close()

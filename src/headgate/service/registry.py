@@ -57,6 +57,7 @@ class _Database:
         if not found:
             self.write(("INSERT INTO about VALUES ('format', ?)", [(str(FORMAT),)]))
         elif int(found[0][0]) > FORMAT:
+            self.close()
             raise NewerFormat(
                 f"the registry has format {found[0][0]}, and this headgate reads up to {FORMAT}; upgrade headgate"
             )
