@@ -9,7 +9,7 @@ from headgate import agg
 
 OPERATORS = ["Aggregate", "Dedup", "HashJoin", "HistoryWindow", "Join", "TopK", "Vectorised", "Windows"]
 OPERATORS += ["emit", "hopping", "kernel", "map", "ring", "session", "text", "tumbling"]
-WITHOUT_SPARK = [*OPERATORS, "Gate", "agg", "errors", "hosting", "policies", "testing"]
+WITHOUT_SPARK = [*OPERATORS, "Client", "Gate", "agg", "errors", "hosting", "policies", "testing"]
 WITH_SPARK = ["FanOut", "Pipeline", "Stage", "bounded", "configure", "sinks", "two_streams"]
 
 
@@ -29,7 +29,7 @@ def test_aggregate_functions_are_these() -> None:
 
 
 def test_an_unknown_name_lists_what_there_is() -> None:
-    with pytest.raises(AttributeError, match="it has Aggregate, Dedup, FanOut, Gate, HashJoin"):
+    with pytest.raises(AttributeError, match="it has Aggregate, Client, Dedup, FanOut, Gate, HashJoin"):
         _ = hg.Stagee
 
 
