@@ -8,14 +8,11 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from headgate.errors import HeadgateError, TaskFailed
 from headgate.spark.anchor import CHANNEL, Anchor
-from headgate.spark.engine_error import gist
+from headgate.spark.channel_job import reports
 from headgate.spark.hosted import Hosted
 from headgate.spark.server_task import ServerTask
-from headgate.spark.session import conf
 from headgate.spark.shuffle import carried
-from headgate.spark.stage import NO_SHORTCUT
 
 REPORT = "report string"
 
@@ -31,21 +28,11 @@ class SparkJob:
         spark = df.sparkSession
         group = f"headgate-{task.run}-{task.batch}"
         spark.sparkContext.setJobGroup(group, f"headgate service, batch {task.batch}")
-        with conf(spark, {"spark.sql.adaptive.enabled": "false"}):
-            try:
-                anchor = self._anchor.prepare(spark, hosted.servers)
-                rows = delivered(df, hosted, anchor).mapInArrow(task, REPORT).collect()
-                if not rows:  # the optimizer saw no input; but state may have to move
-                    with conf(spark, {"spark.sql.optimizer.excludedRules": NO_SHORTCUT}):
-                        rows = delivered(df, hosted, anchor).mapInArrow(task, REPORT).collect()
-            except HeadgateError:
-                raise
-            except Exception as error:
-                raise TaskFailed(
-                    f"batch {task.batch} failed in Spark and nothing of it was committed: {gist(error)}. "
-                    "Mend the cause and start the service again"
-                ) from error
-        answers: list[dict[str, Any]] = [json.loads(row.report) for row in rows]
+
+        def tasks(anchor: DataFrame | None) -> DataFrame:
+            return delivered(df, hosted, anchor).mapInArrow(task, REPORT)
+
+        answers = reports(spark, self._anchor, hosted.servers, tasks, batch=task.batch, again="service")
         if any("error" in answer for answer in answers):
             return answers
         answers.sort(key=lambda answer: answer["server"])
