@@ -140,3 +140,25 @@ def test_rare_first_puts_new_sources_where_partners_are_likely(rule, goes_to) ->
     placed = [host.place(str(i), [*reads]).server for i, reads in enumerate(["ab", "cde", "ab", "cde"])]
     assert placed == [0, 1, 0, 1]
     assert host.explain(["x", "y"]).server == host.place("new", ["x", "y"]).server == goes_to
+
+
+def test_a_placement_can_be_taken_up_as_it_was():
+    sources = {"road": 2.0, "rain": 1.0, "news": 0.5}
+    host = Host(sources, servers=3)
+    wanted = {f"q{i}": [["road"], ["rain", "news"], ["road", "rain"]][i % 3] for i in range(30)}
+    for name, needs in wanted.items():
+        host.place(name, needs)
+    for name in list(wanted)[::4]:
+        host.remove(name)
+    again = Host(sources, servers=3)
+    for name in host.queries:
+        again.adopt(name, wanted[name], host.server_of(name))
+    assert {n: again.server_of(n) for n in again.queries} == {n: host.server_of(n) for n in host.queries}
+    assert again.standing().traffic == host.standing().traffic
+    assert again.standing().loads == host.standing().loads
+    assert again.streams() == host.streams()
+    assert again.place("next", ["news"]).server == host.place("next", ["news"]).server
+    with pytest.raises(ConfigError, match="hosted already"):
+        again.adopt("next", ["news"], 0)
+    with pytest.raises(ConfigError, match="no server 9"):
+        again.adopt("other", ["news"], 9)

@@ -164,6 +164,19 @@ class Host:
             self._roster.let_go(query)
             raise
 
+    def adopt(self, query: str, sources: Iterable[str], server: int, cost: float = 1.0) -> None:
+        """Host a query on the server that it was placed on before, whatever the rule would say now: for a restart."""
+        if query in self._roster.slots:
+            raise ConfigError(
+                f"query {query!r} is hosted already, on server {self.server_of(query)}: remove it first"
+            )
+        self._live(server)
+        members = known_sources(query, sources, self._roster.sources)
+        books, kind = self._roster.with_type(self._books, members)
+        books, slot = self._roster.with_slot(books, query, kind, checked_cost(query, cost))
+        self._books = book.with_room(books, self._roster.widest)
+        book.enter(self._books, slot, server)
+
     def remove(self, query: str) -> float:
         """Let a query go; return the traffic that this saves, repair included."""
         slot, before = self._known(query), float(self._books.totals[TRAFFIC])

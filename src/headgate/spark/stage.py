@@ -32,7 +32,7 @@ from headgate.control import journal
 from headgate.control.explain import explained
 from headgate.control.loop import Decision, Loop
 from headgate.control.modes import Mode
-from headgate.errors import BatchOrder, ConfigError, TaskFailed
+from headgate.errors import ConfigError, TaskFailed
 from headgate.flow.gate import BY_ITSELF, Gate
 from headgate.flow.waves import Range
 from headgate.operators.arrival import aside_schema
@@ -48,7 +48,7 @@ from headgate.routing.table import Table
 from headgate.spark import build_side, sinks, split_keys
 from headgate.spark.anchor import Anchor
 from headgate.spark.channel_task import REPORT, ChannelTask
-from headgate.spark.checkpoint import Checkpoint, latest, starts_journal
+from headgate.spark.checkpoint import Checkpoint, check_order, latest, starts_journal
 from headgate.spark.engine_error import gist
 from headgate.spark.exchange import Exchange, routed_schema
 from headgate.spark.flow_control import Flow, FlowControl
@@ -173,7 +173,9 @@ class Stage:
                 if not last.rest:
                     return
             else:
-                _check_order(batch_id, last, self.store.path())
+                check_order(
+                    batch_id, last.of if last else None, self.store.path(), part=bool(last and last.rest)
+                )
             try:
                 self._all_of(df, batch_id, bound, last)
             except BaseException:
@@ -534,18 +536,3 @@ class _Bound:
                     f"column {name!r} was {was} and is now {now}: a stage keeps its types; cast the column, "
                     "or start another stage with a checkpoint of its own"
                 )
-
-
-def _check_order(batch: int, last: Manifest | None, where: str) -> None:
-    if last is None or (batch == last.of + 1 and not last.rest):
-        return
-    if batch <= last.of:
-        raise BatchOrder(
-            f"Spark delivers batch {batch}, but {where} has committed up to batch {last.of}: the two checkpoints do not belong "
-            "together. Use the Spark checkpoint of that run, or give the stage a new folder"
-        )
-    so_far = f"a part of batch {last.of}" if last.rest else f"batch {last.of}"
-    raise BatchOrder(
-        f"Spark delivers batch {batch}, but {where} has committed only up to {so_far}: the rows in between would be missing. "
-        "Use the stage's checkpoint of that run, or start both anew"
-    )
