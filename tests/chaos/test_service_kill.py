@@ -16,7 +16,7 @@ from tests.sql.world import KIND, NAMES, asked, named, plain, rows_of
 
 import headgate as hg
 
-QUERIES = 3_000
+QUERIES = 2_000
 
 
 class Process:

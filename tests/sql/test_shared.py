@@ -144,15 +144,9 @@ def test_rows_later_than_the_delay_are_left_out_and_change_no_closed_window():
     server = Server()
     server.add(1, "SELECT count(*), window_start FROM alpha GROUP BY TUMBLE(time, INTERVAL '10 seconds')")
 
-    def at(*seconds):
-        times = pa.array([s * SECOND for s in seconds], pa.timestamp("us"))
-        count = len(seconds)
-        return pa.table({"source": pa.array([0] * count, pa.int32()), "time": times, "d0": pa.array([1.0] * count),
-                         "v0": ["a"] * count, "l0": pa.array([1] * count, pa.int64())})  # fmt: skip
-
-    server.feed(at(1, 2, 16))
-    server.feed(at(3, 12, 30))
-    server.feed(at(50))
+    server.feed(at_seconds((0, 1), (0, 2), (0, 16)))
+    server.feed(at_seconds((0, 3), (0, 12), (0, 30)))
+    server.feed(at_seconds((0, 50)))
     assert sorted(row["o0"] for table in server.results for row in table.to_pylist()) == [1, 2, 2]
 
 
@@ -172,3 +166,30 @@ def test_many_panes_and_many_batches_end_in_few_pieces():
     everything = pa.concat_tables([rows, far])
     window = ("TUMBLE(time, INTERVAL '1 hour')", 3600, 3600)
     assert server.answers()[1] == oracle(text, window, everything, 0, server.mark(0))
+
+
+def at_seconds(*pairs):
+    """Rows of (source, second) pairs."""
+    sources, seconds = zip(*pairs, strict=True)
+    count = len(pairs)
+    return pa.table({"source": pa.array(sources, pa.int32()), "time": pa.array([t * SECOND for t in seconds], pa.timestamp("us")),
+                     "d0": pa.array([1.0] * count), "v0": ["a"] * count, "l0": pa.array([1] * count, pa.int64())})  # fmt: skip
+
+
+def test_what_is_open_for_one_source_outlives_what_is_over_for_another():
+    """Many panes in one batch share a label, and a later batch may begin a label in the middle of it."""
+    first = at_seconds(*((0, t) for t in range(0, 100, 10)), *((1, t) for t in range(1000, 1100, 10)))
+    second = at_seconds((2, 35), (2, 45), (1, 1110))
+    third = at_seconds((0, 120), (2, 120), (1, 1130))
+    text = "SELECT count(*), window_start FROM {} GROUP BY TUMBLE(time, INTERVAL '10 seconds')"
+    server = Server()
+    for source, name in enumerate(NAMES):
+        server.add(source, text.format(name))
+    for batch in (first, second, third):
+        server.feed(batch)
+    rows = pa.concat_tables([first, second, third])
+    window = ("TUMBLE(time, INTERVAL '10 seconds')", 10, 10)
+    for source, name in enumerate(NAMES):
+        assert server.answers()[source] == oracle(
+            text.format(name), window, rows, source, server.mark(source)
+        )

@@ -58,14 +58,18 @@ class Kind:
         object.__setattr__(self, "columns", found)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Kind) and self.slots == other.slots and list(self.slots) == list(other.slots)
+        return self is other or (isinstance(other, Kind) and self._order == other._order)
 
     def __hash__(self) -> int:
         return self._hash
 
     @cached_property
     def _hash(self) -> int:
-        return hash(tuple(self.slots.items()))
+        return hash(self._order)
+
+    @cached_property
+    def _order(self) -> tuple[tuple[str, str], ...]:
+        return tuple(self.slots.items())
 
     @cached_property
     def slots(self) -> dict[str, str]:

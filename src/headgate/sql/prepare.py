@@ -119,7 +119,10 @@ def bind(template: Template, engine: Engine) -> pa.Schema:
     engine.give(**{name: template.rows_schema(i).empty_table() for i, name in enumerate(names)})
     if template.mode is Mode.rows:
         return engine.ask(template.rows_sql).schema
-    engine.give(pieces=engine.ask(template.begin_sql).append_column("batch", pa.array([], pa.int64())))
+    pieces = engine.ask(template.begin_sql)
+    for name in ("batch", "home"):
+        pieces = pieces.append_column(name, pa.array([], pa.int64()))
+    engine.give(pieces=pieces)
     if template.mode is Mode.last:
         engine.ask(template.history_sql)
         return engine.ask(template.last_sql).schema

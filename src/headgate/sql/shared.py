@@ -76,9 +76,10 @@ class Work:
         return self.constants.filter(pa.array(hit))
 
     def pieces(self, labels: Sequence[Label]) -> pa.Table | None:
-        """The pieces of some labels as one table, with the batch that wrote each row."""
-        wanted = [piece for label in labels for piece in self.state.get(label, ())]
-        tables = [_since(t, p.batch) for p, t in zip(wanted, self.load(wanted), strict=True)]
+        """The pieces of some labels as one table, with the batch that wrote each row and the label that it is under."""
+        wanted = [(label, piece) for label in labels for piece in self.state.get(label, ())]
+        loaded = self.load([piece for _, piece in wanted])
+        tables = [_since(t, p.batch, label) for (label, p), t in zip(wanted, loaded, strict=True)]
         return pa.concat_tables(tables) if tables else None
 
 
@@ -100,8 +101,11 @@ def step(work: Work, engine: Engine) -> Outcome:
     return Outcome(answer(work, engine, active, begun, written, gone), written, frozenset(gone))
 
 
-def _since(table: pa.Table, batch: int) -> pa.Table:
-    return table.append_column("batch", pa.array(np.full(table.num_rows, batch, np.int64)))
+def _since(table: pa.Table, batch: int, label: Label) -> pa.Table:
+    where = [("batch", batch), ("home", label[1])]
+    for name, value in where:
+        table = table.append_column(name, pa.array(np.full(table.num_rows, value, np.int64)))
+    return table
 
 
 def _panes(
@@ -121,19 +125,14 @@ def _panes(
     due = [label for label in labels if label[1] + template.slide_us <= upto]
     results = None
     if due:
-        tables = [
-            t
-            for t in [work.pieces(due), *(_since(written[x], work.batch) for x in due if x in written)]
-            if t is not None
-        ]
-        pieces = pa.concat_tables(tables)
+        new = [_since(written[label], work.batch, label) for label in due if label in written]
+        before = work.pieces(due)
+        pieces = pa.concat_tables(new if before is None else [before, *new])
         results = engine.ask(template.due_sql, constants=active, pieces=pieces)
         everyone = timed(template, work.constants, work.clock)
-        panes = engine.ask(template.open_sql, constants=everyone).column("pane").to_numpy()
+        needed = set(engine.ask(template.open_sql, constants=everyone).column("home").to_pylist())
         for label in due:
-            following = labels[labels.index(label) + 1 :]
-            ends = following[0][1] if following else None
-            if not any(pane >= label[1] and (ends is None or pane < ends) for pane in panes.tolist()):
+            if label[1] not in needed:
                 gone.add(label)
                 written.pop(label, None)
     for label in labels:
@@ -166,11 +165,11 @@ def _compact(
     new = written.get(label)
     before = work.pieces([label])
     assert before is not None
-    pieces = before if new is None else pa.concat_tables([before, _since(new, work.batch)])
+    pieces = before if new is None else pa.concat_tables([before, _since(new, work.batch, label)])
     everyone = timed(work.template, work.constants, work.clock)
     merged = engine.ask(work.template.merge_sql, constants=everyone, pieces=pieces)
     gone.add(label)
-    written[label] = merged.cast(before.schema.remove(before.schema.get_field_index("batch")))
+    written[label] = merged.cast(before.drop_columns(["batch", "home"]).schema)
 
 
 def _last(
@@ -182,7 +181,7 @@ def _last(
     gone: set[Label],
 ) -> pa.Table | None:
     before = work.pieces([(0, 0)])
-    new = _since(begun, work.batch)
+    new = _since(begun, work.batch, (0, 0))
     pieces = new if before is None else pa.concat_tables([before, new])
     results = engine.ask(work.template.last_sql, constants=active, pieces=pieces)
     everyone = timed(work.template, work.constants, work.clock)
@@ -202,7 +201,8 @@ def _buffer(work: Work, engine: Engine, written: dict[Label, pa.Table], gone: se
         new = work.rows.filter(pa.array(wanted)).select(["source", "time", *template.slots[i]])
         label = (1 + i, 0)
         before = _of(work.pieces([label]), work.constants.column(f"s{i}").to_numpy())
-        fresh = _flagged(_since(new, work.batch), fresh=True)
+        came = new.append_column("batch", pa.array(np.full(new.num_rows, work.batch, np.int64)))
+        fresh = _flagged(came, fresh=True)
         whole = (
             fresh if before is None else pa.concat_tables([_flagged(_rows_batch(before), fresh=False), fresh])
         )
@@ -215,7 +215,7 @@ def _buffer(work: Work, engine: Engine, written: dict[Label, pa.Table], gone: se
             )
             gone.add(label)
         elif new.num_rows:
-            written[label] = _since(new, work.batch).rename_columns(_kept_names(new))
+            written[label] = came.rename_columns(_kept_names(new))
 
 
 def _of(kept: pa.Table | None, sources: NDArray[np.int32]) -> pa.Table | None:
@@ -236,7 +236,8 @@ def _kept_names(new: pa.Table) -> list[str]:
 
 def _rows_batch(kept: pa.Table) -> pa.Table:
     """Rows of a buffer with the batch in which they came, not that which wrote the piece."""
-    return kept.drop_columns(["batch"]).rename_columns([*kept.column_names[:-2], "batch"])
+    own = kept.drop_columns(["batch", "home"])
+    return own.rename_columns([*own.column_names[:-1], "batch"])
 
 
 def _flagged(table: pa.Table, *, fresh: bool) -> pa.Table:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -60,7 +61,7 @@ class Template:
     functions: tuple[str, ...] = ()
     cost: int = 1
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Equal for equal templates."""
         return repr(self)
@@ -143,9 +144,9 @@ class Template:
 
     @property
     def open_sql(self) -> str:
-        """Panes that some computation still needs."""
+        """Labels under which there are panes that some computation still needs."""
         return (
-            "SELECT DISTINCT p.pane AS pane FROM pieces p JOIN constants c ON p.id = c.id AND p.batch >= c.here "
+            "SELECT DISTINCT p.home AS home FROM pieces p JOIN constants c ON p.id = c.id AND p.batch >= c.here "
             f"WHERE p.pane + {self.size_us} > c.new"
         )
 
