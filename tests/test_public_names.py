@@ -7,18 +7,10 @@ import pytest
 import headgate as hg
 from headgate import agg
 
-WITHOUT_SPARK = [
-    "Aggregate",
-    "Client",
-    "Gate",
-    "HashJoin",
-    "HistoryWindow",
-    "agg",
-    "errors",
-    "hosting",
-    "policies",
-]
-WITH_SPARK = ["FanOut", "Stage", "bounded", "configure", "sinks"]
+OPERATORS = ["Aggregate", "Dedup", "HashJoin", "HistoryWindow", "Join", "TopK", "Vectorised", "Windows"]
+OPERATORS += ["emit", "hopping", "kernel", "map", "ring", "session", "text", "tumbling"]
+WITHOUT_SPARK = [*OPERATORS, "Client", "Gate", "agg", "errors", "hosting", "policies", "testing"]
+WITH_SPARK = ["FanOut", "Pipeline", "Stage", "bounded", "configure", "sinks", "two_streams"]
 
 
 def test_the_public_names_are_these() -> None:
@@ -37,7 +29,7 @@ def test_aggregate_functions_are_these() -> None:
 
 
 def test_an_unknown_name_lists_what_there_is() -> None:
-    with pytest.raises(AttributeError, match="it has Aggregate, Client, FanOut, Gate, HashJoin"):
+    with pytest.raises(AttributeError, match="it has Aggregate, Client, Dedup, FanOut, Gate, HashJoin"):
         _ = hg.Stagee
 
 

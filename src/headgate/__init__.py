@@ -15,38 +15,64 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from headgate import errors, hosting, policies
+from headgate import errors, hosting, policies, testing
 from headgate.flow.gate import Gate
 from headgate.operators import agg
 from headgate.operators.aggregate import Aggregate
+from headgate.operators.dedup import Dedup
 from headgate.operators.hash_join import HashJoin
 from headgate.operators.history import HistoryWindow
+from headgate.operators.stream_join import Join
+from headgate.operators.topk import TopK
+from headgate.operators.user_kernel.face import emit
+from headgate.operators.user_kernel.fields import map, ring, text
+from headgate.operators.user_kernel.kernel import kernel
+from headgate.operators.vectorised import Vectorised
+from headgate.operators.windows import Windows, hopping, session, tumbling
 
 __version__ = "0.1.0"
 __all__ = [
     "Aggregate",
     "Client",
+    "Dedup",
     "FanOut",
     "Gate",
     "HashJoin",
     "HistoryWindow",
+    "Join",
+    "Pipeline",
     "Stage",
+    "TopK",
+    "Vectorised",
+    "Windows",
     "agg",
     "bounded",
     "configure",
+    "emit",
     "errors",
+    "hopping",
     "hosting",
+    "kernel",
+    "map",
     "policies",
+    "ring",
+    "session",
     "sinks",
+    "testing",
+    "text",
+    "tumbling",
+    "two_streams",
 ]
 
 _LATER = {
     "Client": ("headgate.service.client", "Client"),
     "FanOut": ("headgate.spark.staged", "FanOut"),
+    "Pipeline": ("headgate.spark.pipeline", "Pipeline"),
     "Stage": ("headgate.spark.stage", "Stage"),
     "bounded": ("headgate.spark.bounded", "bounded"),
     "configure": ("headgate.spark.session", "configure"),
     "sinks": ("headgate.spark.sinks", None),
+    "two_streams": ("headgate.spark.two_streams", "two_streams"),
 }
 
 

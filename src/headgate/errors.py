@@ -9,6 +9,8 @@
     ├── AccessDenied                    a token that is unknown, or may not do this
     ├── NotFound (LookupError)          a query, source or server that is not there
     ├── CursorGone                      results that were asked for too late
+    │   └── KernelRefused               a user kernel cannot be compiled; names file, line and remedy
+    ├── KernelFailed                    a user kernel failed on a row; names the row's key, file and line
     ├── CheckpointMismatch              operator, key, schema or bins changed since the checkpoint was made
     ├── CheckpointError                 the checkpoint cannot be read or written
     │   ├── CorruptState                bytes that fail their checksum or their shape
@@ -67,6 +69,14 @@ class NotFound(HeadgateError, LookupError):
 
 class CursorGone(HeadgateError):
     """Results that were asked for too late: they are no longer kept."""
+
+
+class KernelRefused(ConfigError):
+    """A user kernel cannot be compiled."""
+
+
+class KernelFailed(HeadgateError):
+    """A user kernel failed on a row."""
 
 
 class CheckpointMismatch(HeadgateError):

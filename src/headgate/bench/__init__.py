@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 BENCHES = {
     "aggregate": "count, sum and max per key against native groupBy().agg(); untouched state; the fixed cost of a batch",
     "history": "the last 100 rows per key, mean and std for every row, against native transformWithState in Python",
+    "kernel": "a user's function per row, compiled, against native transformWithState in Python; the first batch after a start",
     "skew": "rows of the busiest channel over the mean with hot keys pinned, beside static routing; output against native",
     "rebalance": "a slow channel, a channel short of memory and bursts, under Flux's policies beside static routing; output against native",
     "join": "a stream probing a built table with one of three channels perturbed: response time under mpc beside static routing",
     "service": "standing queries: registration, a batch for everyone, memory, traffic; one Spark query each, the engine without sharing",
     "faucet": "a step that explodes behind a gate and without: time, memory, stragglers; cliques beside a Spark SQL self-join",
+    "operators": "session windows, dedup and a join of two streams by event time against native Spark's own",
     "placement": "placing queries on servers: online rules, churn, offline algorithms, growth of the cost; no Spark",
     "control": "static, Flux's load policy, LQR, MPC and an oracle under four loads on 3 to 128 modelled channels; no Spark",
     "partitioning": "building, lookup and hot-key tracking of partitioning functions; no Spark",

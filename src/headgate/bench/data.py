@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 
 FILES_PER_BATCH = 2
 SCHEMA = "user long, amount double"
+TIMED = f"{SCHEMA}, time timestamp"
+BATCH_SECONDS = 60
+"""Event time that a batch covers."""
 _SPREAD = 2_654_435_761  # odd, so that keys stay distinct modulo a power of two
 _SPACE = 1 << 40
 _APART = 1 << 41  # keys at and above this are never drawn: state that no batch touches again
@@ -39,6 +42,16 @@ def untouched(keys: int, rows: int) -> Iterator[pa.Table]:
     rng = np.random.default_rng(3)
     for start in range(0, keys, rows):
         yield _table(_APART + np.arange(start, min(start + rows, keys), dtype=np.int64), rng)
+
+
+def timed(batches: Iterable[pa.Table], *, seed: int = 5) -> Iterator[pa.Table]:
+    """The same with a time for each row: a minute a batch, in order but for a few seconds."""
+    rng = np.random.default_rng(seed)
+    start = 1_700_000_000 * 1_000_000
+    for number, rows in enumerate(batches):
+        even = np.linspace(0, BATCH_SECONDS, rows.num_rows, endpoint=False) + rng.normal(0, 1, rows.num_rows)
+        times = start + (1e6 * (number * BATCH_SECONDS + even)).astype(np.int64)
+        yield rows.append_column("time", pa.array(times).cast(pa.timestamp("us", tz="UTC")))
 
 
 def _table(user: NDArray[np.int64], rng: np.random.Generator) -> pa.Table:

@@ -35,11 +35,11 @@ TIGHT = {
 class Sizes:
     """What is run: graphs as scale and edges, sizes of waves, work of stragglers."""
 
-    graph: tuple[int, int] = (14, 220_000)
-    batches: tuple[int, ...] = (20_000, 100_000, 500_000, 2_000_000)
-    plateau: int = 500_000
+    graph: tuple[int, int] = (13, 120_000)
+    batches: tuple[int, ...] = (50_000, 250_000, 1_000_000)
+    plateau: int = 250_000
     heavy: int = 400_000_000
-    waves: int = 12
+    waves: int = 10
     triangles: tuple[int, int] = (17, 1_500_000)
     beyond: tuple[int, int] = (18, 3_700_000)
 

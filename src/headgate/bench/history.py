@@ -34,7 +34,7 @@ QUICK = Sizes(20_000, 20_000, 4, 2, 1_000, 3, 2)
 def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
     """Measure, and set it beside the goal."""
     sizes = QUICK if quick else Sizes()
-    _check_twin()
+    check_twin()
     where = machine()
     with workspace() as work:
         progress("writing the input", 0.0)
@@ -64,7 +64,7 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
     return Report("history", (result,), (goal,), machine=where, quick=quick)
 
 
-def _check_twin() -> None:
+def check_twin() -> None:
     """Native transformWithState talks to its state store in protobuf, which pyspark doesn't bring along."""
     try:
         importlib.import_module("google.protobuf.descriptor")

@@ -29,7 +29,9 @@ CORES = 2
 
 @dataclass(frozen=True)
 class Job:
-    """What to run: `system` is headgate or native, `operator` aggregate or history.
+    """What to run: `system` is headgate or native, `operator` one that both know.
+
+    A job with an `other` source joins the two, and rows of operators that go by event time have one.
 
     `store` (hdfs or rocksdb) and `sink` (parquet or noop) are the native twin's; headgate always writes Parquet and is always durable.
     """
@@ -42,6 +44,12 @@ class Job:
     work: str
     store: str = ""
     sink: str = "parquet"
+    other: str = ""
+
+    @property
+    def timed(self) -> bool:
+        """Whether the operator goes by event time."""
+        return self.operator in ("sessions", "dedup", "join")
 
 
 def run_jobs(jobs: Sequence[Job], tick: Callable[[Job, int], None]) -> dict[str, list[float]]:
@@ -121,9 +129,12 @@ def _measure(query: Any, job: Job, say: Callable[[dict[str, Any]], None]) -> lis
 def _start(spark: SparkSession, job: Job) -> Any:
     from headgate.bench import native, ours
 
-    rows = spark.readStream.schema(data.SCHEMA).option("maxFilesPerTrigger", data.FILES_PER_BATCH)
+    def read(source: str) -> Any:
+        rows = spark.readStream.schema(data.TIMED if job.timed else data.SCHEMA)
+        return rows.option("maxFilesPerTrigger", data.FILES_PER_BATCH).parquet(source)
+
     build = {"headgate": ours.start, "native": native.start}[job.system]
-    return build(rows.parquet(job.source), job)
+    return build(read(job.source), job, read(job.other) if job.other else None)
 
 
 def _child(jobs: list[Job], say: Callable[[dict[str, Any]], None]) -> None:

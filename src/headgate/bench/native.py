@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from headgate.bench.job import Job
+from headgate.bench.ours import DELAY, GAP, WITHIN
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,12 +23,17 @@ STORES = {
 K = 100
 
 
-def start(rows: DataFrame, job: Job) -> Any:
+def start(rows: DataFrame, job: Job, other: DataFrame | None = None) -> Any:
     """The streaming query over all of the input."""
     for name, value in STORES[job.store].items():
         rows.sparkSession.conf.set(f"spark.sql.streaming.stateStore.{name}", value)
-    answers = _aggregate(rows) if job.operator == "aggregate" else _history(rows)
-    writer = answers.writeStream.outputMode("update").option("checkpointLocation", f"{job.work}/spark")
+    if other is not None:
+        answers = _join(rows, other)
+    else:
+        answers = TWINS[job.operator](rows)
+    writer = answers.writeStream.outputMode("append" if job.timed else "update").option(
+        "checkpointLocation", f"{job.work}/spark"
+    )
     if job.sink == "noop":
         writer = writer.format("noop")
     else:
@@ -43,6 +49,27 @@ def _aggregate(rows: DataFrame) -> DataFrame:
     return rows.groupBy("user").agg(
         F.count(F.lit(1)).alias("n"), F.sum("amount").alias("total"), F.max("amount").alias("top")
     )
+
+
+def _sessions(rows: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    window = F.session_window("time", GAP).alias("w")
+    sums = (F.count(F.lit(1)).alias("n"), F.sum("amount").alias("total"), F.max("amount").alias("top"))
+    answers = rows.withWatermark("time", DELAY).groupBy("user", window).agg(*sums)
+    return answers.select("user", "w.start", "w.end", "n", "total", "top")
+
+
+def _dedup(rows: DataFrame) -> DataFrame:
+    return rows.withWatermark("time", DELAY).dropDuplicatesWithinWatermark(["user"])
+
+
+def _join(left: DataFrame, right: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    right = right.withWatermark("time", DELAY).selectExpr("user as other", "amount as paid", "time as then")
+    within = f"user = other and then >= time and then <= time + interval {WITHIN}"
+    return left.withWatermark("time", DELAY).join(right, F.expr(within)).drop("other")
 
 
 def _history(rows: DataFrame) -> DataFrame:
@@ -87,3 +114,44 @@ def _history(rows: DataFrame) -> DataFrame:
         outputMode="update",
         timeMode="None",
     )
+
+
+def _zscore(rows: DataFrame) -> DataFrame:
+    """Count, mean and sum of squares of each key in one value: one read and one write of state per key and batch."""
+    from pyspark.sql import Row
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+    class ZScore(StatefulProcessor):  # type: ignore[misc]
+        def init(self, handle: Any) -> None:
+            self.state = handle.getValueState("moments", "n long, mean double, m2 double")
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+            n, mean, m2 = self.state.get() or (0, 0.0, 0.0)
+            user, out = key[0], []
+            for row in rows:
+                n += 1
+                d = row.amount - mean
+                mean += d / n
+                m2 += d * (row.amount - mean)
+                out.append(Row(user=user, z=d / math.sqrt(m2 / n) if n > 1 else 0.0))
+            self.state.update((n, mean, m2))
+            return iter(out)
+
+        def close(self) -> None:
+            pass
+
+    return rows.groupBy("user").transformWithState(
+        statefulProcessor=ZScore(),
+        outputStructType="user long, z double",
+        outputMode="update",
+        timeMode="None",
+    )
+
+
+TWINS: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "aggregate": _aggregate,
+    "history": _history,
+    "sessions": _sessions,
+    "dedup": _dedup,
+    "zscore": _zscore,
+}

@@ -2,28 +2,55 @@
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 from headgate.bench.job import CORES, Job
 from headgate.operators import agg
 from headgate.operators.aggregate import Aggregate
 from headgate.operators.base import Operator
+from headgate.operators.dedup import Dedup
 from headgate.operators.history import HistoryWindow
+from headgate.operators.stream_join import Join
+from headgate.operators.user_kernel.kernel import kernel
+from headgate.operators.windows import Windows, session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+
+@kernel(state={"n": int, "mean": float, "m2": float}, output={"z": float})
+def zscore(state: Any, row: Any) -> Any:
+    """How far a row is from the mean of its key so far, in standard deviations."""
+    state.n += 1
+    d = row.amount - state.mean
+    state.mean += d / state.n
+    state.m2 += d * (row.amount - state.mean)
+    return d / sqrt(state.m2 / state.n) if state.n > 1 else 0.0
+
+
+GAP, DELAY, WITHIN = "5 seconds", "20 seconds", "100 milliseconds"
+"""Of sessions, of all that go by event time, and of the join."""
 OPERATORS: dict[str, Operator] = {
     "aggregate": Aggregate(n=agg.count(), total=agg.sum("amount"), top=agg.max("amount")),
     "history": HistoryWindow(100, ["mean", "std"], of="amount"),
+    "sessions": Windows(
+        session(GAP), on="time", delay=DELAY, n=agg.count(), total=agg.sum("amount"), top=agg.max("amount")
+    ),
+    "dedup": Dedup(on="time", delay=DELAY),
+    "join": Join(after=WITHIN, delay=DELAY),
+    "zscore": zscore,
 }
 
 
-def start(rows: DataFrame, job: Job) -> Any:
+def start(rows: DataFrame, job: Job, other: DataFrame | None = None) -> Any:
     """The streaming query over all of the input."""
     from headgate.spark import sinks
     from headgate.spark.stage import Stage
+    from headgate.spark.two_streams import two_streams
 
+    if other is not None:
+        rows = two_streams(rows, other, key="user", time="time")
     stage = Stage(
         key="user",
         operator=OPERATORS[job.operator],

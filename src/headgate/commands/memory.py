@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import psutil
 
-EVERY_S = 0.05
+EVERY_S = 0.2
 
 
 @dataclass
@@ -27,15 +27,21 @@ class Memory:
         return max(0, self.peak - self.idle)
 
     def take(self) -> None:
-        """Look once. Pages that processes share are divided between them, where the system tells (Linux)."""
-        kinds = {"java": 0, "": 0}
+        """Look once. Pages that Python workers share are divided between them, where the system tells (Linux)."""
+        jvm = python = 0
         me = psutil.Process()
         for process in [me, *me.children(recursive=True)]:
             with suppress(psutil.Error):
-                full = process.memory_full_info()
-                kinds["java" if process.name() == "java" else ""] += getattr(full, "pss", full.rss)
-        self.jvm, self.python = max(self.jvm, kinds["java"]), max(self.python, kinds[""])
-        self.peak = max(self.peak, sum(kinds.values()))
+                if process.name() == "java":  # shares nothing, and dividing its pages would cost it dearly
+                    jvm += process.memory_info().rss
+                else:
+                    full = process.memory_full_info()
+                    python += getattr(full, "pss", full.rss)
+        self.jvm, self.python, self.peak = (
+            max(self.jvm, jvm),
+            max(self.python, python),
+            max(self.peak, jvm + python),
+        )
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -30,50 +31,53 @@ class Aggregate:
     """
 
     def __init__(self, **aggregates: Agg) -> None:
-        if not aggregates:
-            raise ConfigError(
-                "Aggregate() has nothing to compute; give it columns, as in Aggregate(n=agg.count())"
-            )
-        for name, value in aggregates.items():
-            if not isinstance(value, Agg):
-                raise ConfigError(
-                    f"{name}={value!r} is not an aggregate; write {name}=agg.sum('column') or the like"
-                )
-        self.aggregates = aggregates
+        self.aggregates = checked("Aggregate", aggregates)
 
     def __repr__(self) -> str:
         return f"Aggregate({', '.join(f'{n}={a!r}' for n, a in self.aggregates.items())})"
 
     def bind(self, key: KeySpec, schema: pa.Schema) -> BoundAggregate:
         """Check the aggregates against the stream's columns."""
-        clash = [n for n in self.aggregates if n in key.names]
-        if clash:
-            raise ConfigError(
-                f"output column {clash[0]!r} has the name of a key column; give the aggregate another name"
-            )
         return BoundAggregate(self, key, schema)
 
 
-class BoundAggregate(BoundOperator):
-    """An aggregate that knows its types."""
+def checked(operator: str, aggregates: Mapping[str, Agg]) -> dict[str, Agg]:
+    """Aggregates as an operator was given them, or an error that says how to write them."""
+    if not aggregates:
+        raise ConfigError(
+            f"{operator}() has nothing to compute; give it columns, as in {operator}(n=agg.count())"
+        )
+    for name, value in aggregates.items():
+        if not isinstance(value, Agg):
+            raise ConfigError(
+                f"{name}={value!r} is not an aggregate; write {name}=agg.sum('column') or the like"
+            )
+    return dict(aggregates)
 
-    resources = "CLL"  # a few accumulators per key, one step of each per row
 
-    def __init__(self, config: Aggregate, key: KeySpec, schema: pa.Schema) -> None:
-        self.config, self.key = config, key
-        self.parts = [a.bind(name, schema) for name, a in config.aggregates.items()]
-        self.layout = StateLayout(key.is_fixed, tuple(c for part in self.parts for c in part.columns()))
+def emitted(key: KeySpec, fields: Iterable[tuple[str, pa.DataType]], what: str) -> pa.Schema:
+    """The key's columns, then an operator's own; a name that would occur twice is refused."""
+    found = [*zip(key.names, key.types, strict=True), *fields]
+    names = [name for name, _ in found]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice and twice[0] in key.names:
+        raise ConfigError(
+            f"output column {twice[0]!r} has the name of a key column; give the aggregate another name"
+        )
+    if twice:
+        raise ConfigError(f"{what} would emit column {twice[0]!r} twice; rename it")
+    return pa.schema([pa.field(name, kind) for name, kind in found])
+
+
+class AggregatingOperator(BoundOperator):
+    """What operators made of accumulators share."""
+
+    def __init__(self, aggregates: Mapping[str, Agg], key: KeySpec, schema: pa.Schema) -> None:
+        self.key = key
+        self.parts = [a.bind(name, schema) for name, a in aggregates.items()]
         self.inputs = tuple(dict.fromkeys(p.column for p in self.parts if p.column is not None))
         self.ordered = any(p.ordered for p in self.parts)
-        if self.ordered:
-            names = ", ".join(f"{p.name}={config.aggregates[p.name]!r}" for p in self.parts if p.ordered)
-            self.whole = f"Aggregate cannot split a key, since {names} depends on the order of its rows"
-        fields = [*zip(key.names, key.types, strict=True), *((p.name, p.type) for p in self.parts)]
-        self.output = pa.schema([pa.field(n, t) for n, t in fields])
         self._types = {c: str(schema.field(c).type) for c in self.inputs}
-
-    def fingerprint(self) -> dict[str, Any]:
-        return {"operator": repr(self.config), "inputs": self._types, "state": self.layout.fingerprint()}
 
     def lanes(self, rows: pa.RecordBatch) -> dict[str, LaneColumn]:
         lanes: dict[str, LaneColumn] = {}
@@ -90,6 +94,29 @@ class BoundAggregate(BoundOperator):
         for part in self.parts:
             part.update(table, slots, order, chunk)
 
+    def answers(self, rows: Extract) -> list[pa.Array]:
+        """The aggregates of some rows of state."""
+        return [part.answer(rows) for part in self.parts]
+
+
+class BoundAggregate(AggregatingOperator):
+    """An aggregate that knows its types."""
+
+    resources = "CLL"  # a few accumulators per key, one step of each per row
+    answers_by_key = True
+
+    def __init__(self, config: Aggregate, key: KeySpec, schema: pa.Schema) -> None:
+        super().__init__(config.aggregates, key, schema)
+        self.config = config
+        self.layout = StateLayout(key.is_fixed, tuple(c for part in self.parts for c in part.columns()))
+        if self.ordered:
+            names = ", ".join(f"{p.name}={config.aggregates[p.name]!r}" for p in self.parts if p.ordered)
+            self.whole = f"Aggregate cannot split a key, since {names} depends on the order of its rows"
+        self.output = emitted(key, [(p.name, p.type) for p in self.parts], "Aggregate")
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {"operator": repr(self.config), "inputs": self._types, "state": self.layout.fingerprint()}
+
     def merge(self, pieces: Extract) -> Extract:
         table = BinTable.create(self.layout)
         slots = table.probe(pieces.keys, np.arange(len(pieces)))
@@ -98,5 +125,5 @@ class BoundAggregate(BoundOperator):
         return extract(table, table.live, whole=True)
 
     def key_output(self, touched: Extract) -> pa.RecordBatch | None:
-        arrays = [*self.key.decode(touched.keys), *(p.answer(touched) for p in self.parts)]
+        arrays = [*self.key.decode(touched.keys), *self.answers(touched)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.output)

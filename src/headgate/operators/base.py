@@ -21,7 +21,7 @@ from headgate.operators.event_time import EventTime
 from headgate.state.keys import KeyColumn, KeySpec
 from headgate.state.lanes import NO_INTS, LaneColumn
 from headgate.state.layout import StateLayout
-from headgate.state.section import Extract
+from headgate.state.section import Extract, Rows
 from headgate.state.table import BinTable
 
 
@@ -74,6 +74,9 @@ class BoundOperator(ABC):
     keys have parts must.
     """
 
+    answers_by_key: bool = False
+    """Whether `key_output` has something to say."""
+
     whole: str = ""
     """Why a key's rows must stay together, in words; empty where `merge` can join the state of its pieces."""
 
@@ -116,6 +119,10 @@ class BoundOperator(ABC):
         marked (`table.mark`) or removed (`table.remove`).
         """
         return None
+
+    def answering(self, table: BinTable) -> Rows:
+        """The rows of a bin that `key_output` is given at the batch's end: those that the batch touched."""
+        return table.touched
 
     def key_output(self, touched: Extract) -> pa.RecordBatch | None:
         """Rows to emit at the batch's end, if this operator answers by key."""

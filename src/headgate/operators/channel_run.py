@@ -127,10 +127,10 @@ class ChannelRun:
 
     def _answer(self) -> None:
         """Emit what the operator answers by key, once."""
-        if self._answered or type(self.operator).key_output is BoundOperator.key_output:
+        if self._answered or not self.operator.answers_by_key:
             return
         self._answered = True
-        whole = [self._extract(b, t) for b, t in self._touched() if b not in self._pieces]
+        whole = [self._answering(b, t) for b, t in self._touched() if b not in self._pieces]
         if whole:
             emitted = self.operator.key_output(join_extracts(whole))
             if emitted is not None:
@@ -145,6 +145,11 @@ class ChannelRun:
             return {}
         self._answer()
         return {b: Change(self._extract(b, t), extract_removed(t)) for b, t in self._touched()}
+
+    def _answering(self, b: int, table: BinTable) -> Extract:
+        if type(self.operator).answering is BoundOperator.answering:
+            return self._extract(b, table)
+        return extract(table, self.operator.answering(table), whole=True)
 
     def _extract(self, b: int, table: BinTable) -> Extract:
         """The touched rows of a bin, copied once unless more changed since."""

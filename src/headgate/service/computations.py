@@ -131,7 +131,8 @@ class Computations:
         self._put(one)
         changes.setdefault(ADD, []).append(one.row())
         for move in decision.moves:
-            self._move(int(move.query), move.server, changes)
+            for query in move.queries:
+                self._move(int(query), move.server, changes)
         return fresh
 
     def _number(self, template: Template, changes: dict[str, list[Sequence[Any]]]) -> int:
@@ -166,15 +167,6 @@ class Computations:
         self._registry.write(*changes.items())
         self.alive.discard(server)
         return [int(decision.query) for decision in decisions]
-
-    def rebalance(self, moves: int) -> int:
-        """Move at most so many computations to where they add less traffic; returns how many moved."""
-        changes: dict[str, list[Sequence[Any]]] = {}
-        made = self.host.repair(moves)
-        for move in made:
-            self._move(int(move.query), move.server, changes)
-        self._registry.write(*changes.items())
-        return len(made)
 
     def _move(self, number: int, server: int, changes: dict[str, list[Sequence[Any]]]) -> None:
         """From the next batch on elsewhere. Its state is where the last batch left it, however often it moves before the next."""

@@ -25,6 +25,10 @@ class Sink(ABC):
         """Where tasks put output files before the commit."""
         return checkpoint.child("output")
 
+    def check(self) -> None:
+        """Refuse a batch that could not be published; nothing is computed then."""
+        return None
+
     @abstractmethod
     def publish(
         self, staged: Store, files: tuple[str, ...], batch: int, schema: pa.Schema, spark: Any
@@ -97,6 +101,20 @@ class Function(Sink):
         else:
             rows = spark.createDataFrame([], declared)
         self.function(rows, batch)
+
+
+class Nowhere(Sink):
+    """Stands for the sink of a stage that has none yet: what follows it in a pipeline."""
+
+    def check(self) -> None:
+        raise ConfigError(
+            "this stage has no sink; give it one, or put it into hg.Pipeline(first, second, ...)"
+        )
+
+    def publish(
+        self, staged: Store, files: tuple[str, ...], batch: int, schema: pa.Schema, spark: Any
+    ) -> None:
+        self.check()
 
 
 class Memory(Sink):

@@ -88,6 +88,8 @@ class Stage:
     micro-batch into waves before it, each of which is committed on its own and numbered like a batch of its own, so that only
     `in_flight` waves' worth of it exists at a time.
 
+    `sink` is where the output goes; a stage that others follow in a `Pipeline` has none.
+
     `aside` is a sink for rows that could not be used (late ones, those without an event time): the columns that the operator reads,
     and the reason. Without it they are only counted.
 
@@ -101,7 +103,7 @@ class Stage:
         key: str | Sequence[str],
         operator: Operator,
         checkpoint: str,
-        sink: sinks.Sink | Callable[[DataFrame, int], None],
+        sink: sinks.Sink | Callable[[DataFrame, int], None] | None = None,
         policy: str | Policy = "static",
         channels: int = 8,
         bins: int | None = None,
@@ -137,7 +139,7 @@ class Stage:
         self._flow = FlowControl(memory=memory, t_gap_ms=t_gap, buffer=buffer, move_bytes=move_bytes)
         self.policy, self.guard, self.mode = get_policy(policy), guard or Guard(), Mode.parse(mode)
         self._view = LoadView(alpha=smoothing)
-        self.sink = sinks.as_sink(sink)
+        self.sink = sinks.as_sink(sink) if sink is not None else sinks.Nowhere()
         self.store = Store(checkpoint, durable=durable)
         self._staged = self.sink.staging(self.store)
         self.aside = None if aside is None else sinks.as_sink(aside)
@@ -156,8 +158,12 @@ class Stage:
         self._last: tuple[BatchReport, Decision] | None = None
         self._clock: Clock | None = None
 
+    def __repr__(self) -> str:
+        return f"Stage(key={list(self.key)}, operator={self.operator!r})"
+
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         """Process one micro-batch."""
+        self.sink.check()
         with self._lock:
             bound = self._open(self._expanded(df))
             last = bound.checkpoint.last
@@ -201,6 +207,14 @@ class Stage:
         """
         speed = self._waves.rows_per_second if self._waves is not None else None
         return None if speed is None else max(1, int(speed * seconds))
+
+    def feed(self, following: Callable[[DataFrame, int], None]) -> None:
+        """Give each batch's committed output to what follows in a pipeline; on redelivery the very same rows."""
+        if not isinstance(self.sink, sinks.Nowhere):
+            raise ConfigError(
+                f"{self.operator!r} has the sink {self.sink!r}; in a pipeline only the last stage has one"
+            )
+        self.sink = sinks.Function(following)
 
     def rescale(self, channels: int) -> None:
         """Change the number of channels, online: the next batch to finish decides it, the one after runs on

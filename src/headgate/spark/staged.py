@@ -52,6 +52,8 @@ class Staged:
     files: tuple[str, ...]
     lengths: tuple[int, ...]
     rows: int
+    widest: int = 1
+    """The largest fan-out of a row."""
 
     @classmethod
     def write(cls, df: DataFrame, store: Store, fan_out: FanOut | None = None) -> Staged:
@@ -63,12 +65,23 @@ class Staged:
             df.sparkSession.read.schema(placed.schema)
             .parquet(store.url)
             .groupBy(F.input_file_name().alias("file"))
-            .agg(F.max(F.col(AT) + _width(fan_out)).alias("length"), F.count(F.lit(1)).alias("rows"))
+            .agg(
+                F.max(F.col(AT) + _width(fan_out)).alias("length"),
+                F.count(F.lit(1)).alias("rows"),
+                F.max(_width(fan_out)).alias("widest"),
+            )
             .orderBy("file")
             .collect()
         )
-        files, lengths = tuple(row.file for row in sizes), tuple(row.length for row in sizes)
-        return cls(df.sparkSession, df.schema, fan_out, files, lengths, sum(row.rows for row in sizes))
+        return cls(
+            df.sparkSession,
+            df.schema,
+            fan_out,
+            files=tuple(row.file for row in sizes),
+            lengths=tuple(row.length for row in sizes),
+            rows=sum(row.rows for row in sizes),
+            widest=max((row.widest for row in sizes), default=1),
+        )
 
     def read(self, ranges: Sequence[Range]) -> DataFrame:
         """The rows of some ranges."""
@@ -99,8 +112,8 @@ class Staged:
         if self.fan_out is None or not self.fan_out.splits:
             chosen = rows.where((at >= some.start) & (at < some.stop))
             return self._shown(chosen, F.lit(0), width)
-        # A row spans its fan-out: the filter on `at` alone, which can skip pages, is not enough at the start.
-        chosen = rows.where((at < some.stop) & (at + width > some.start))
+        # A row spans its fan-out. Limits on `at` alone let pages be skipped.
+        chosen = rows.where((at > some.start - self.widest) & (at < some.stop) & (at + width > some.start))
         first = F.greatest(F.lit(0).cast("long"), F.lit(some.start) - at)
         return self._shown(chosen, first, F.least(width, F.lit(some.stop) - at))
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headgate.compiled import compiled
+from headgate.compiled import compiled, inlined
 from headgate.state.layout import head
 
 ROWS, CAPACITY, HEAP_USED, HEAP_SIZE = head.ROWS, head.CAPACITY, head.HEAP_USED, head.HEAP_SIZE
@@ -28,7 +28,7 @@ FOREVER = 1 << 62
 """A time that never comes."""
 
 
-@compiled
+@inlined
 def spread(h, p, bits):
     """Index position of a hash and a part. The low bits chose the bin, so the high bits of a product are used."""
     return np.int64(((np.uint64(h) + np.uint64(p) * ODD) * GOLDEN) >> np.uint64(64 - bits))
@@ -43,7 +43,7 @@ def index_bits(size):
     return bits
 
 
-@compiled
+@inlined
 def mark(header, stamp, touched, row):
     """Note that `row` changed in this batch."""
     if (stamp[row] >> 32) != header[EPOCH]:
@@ -52,7 +52,7 @@ def mark(header, stamp, touched, row):
         header[TOUCHED] += 1
 
 
-@compiled
+@inlined
 def touch(header, stamp, touched, row):
     """Note that `row` changed in this batch, and count its changes: a stamp is (epoch, count) in one word, so
     this costs one load.
@@ -68,7 +68,7 @@ def mark_all(header, stamp, touched, rows):
         mark(header, stamp, touched, row)
 
 
-@compiled
+@inlined
 def part_of(part, row):
     """The part of a row; 0 where the layout has none."""
     return part[row] if len(part) > 0 else 0
@@ -94,10 +94,10 @@ def reindex(header, index, heads, hashes, part, stamp, prev):
             heads[at] = row
 
 
-@compiled
-def seek_fixed(index, key, null, part, h, k, is_null, p):
+@inlined
+def seek_fixed(index, bits, key, null, part, h, k, is_null, p):
     """(position in the index, row or -1) of a key that is one int64."""
-    at = spread(h, p, index_bits(len(index)))
+    at = spread(h, p, bits)
     row = index[at]
     while row >= 0 and not (key[row] == k and null[row] == is_null and (len(part) == 0 or part[row] == p)):
         at = (at + 1) & (len(index) - 1)
@@ -105,10 +105,10 @@ def seek_fixed(index, key, null, part, h, k, is_null, p):
     return at, row
 
 
-@compiled
-def seek_bytes(index, hashes, off, length, heap, part, h, data, a, n, p):
+@inlined
+def seek_bytes(index, bits, hashes, off, length, heap, part, h, data, a, n, p):
     """(position in the index, row or -1) of a key that is a byte string, `data[a:a + n]`."""
-    at = spread(h, p, index_bits(len(index)))
+    at = spread(h, p, bits)
     row = index[at]
     while row >= 0:
         if hashes[row] == h and length[row] == n and (len(part) == 0 or part[row] == p):
@@ -125,13 +125,13 @@ def seek_bytes(index, hashes, off, length, heap, part, h, data, a, n, p):
     return at, row
 
 
-@compiled
+@inlined
 def free_row(header):
     """The row that the next key gets; the capacity, when there is no room."""
     return header[FREE] - 1 if header[FREE] > 0 else header[ROWS]
 
 
-@compiled
+@inlined
 def take_row(header, hashes, row):
     """That row is taken. Free rows are a list through their hashes."""
     if header[FREE] > 0:
@@ -141,7 +141,7 @@ def take_row(header, hashes, row):
         header[ROWS] += 1
 
 
-@compiled
+@inlined
 def link(heads, following, prev, at, first, row):
     """Put a new row before the others of its key; links are row numbers plus one, so that zero is none."""
     if first >= 0:
@@ -156,6 +156,7 @@ def probe_fixed(
     order, lo, hi, in_hash, in_key, in_valid, in_part, slots,
 ):  # fmt: skip
     """Find or insert the state row of each input row; `slots[i]` is the row of `order[i]`."""
+    bits, no_part = index_bits(len(index)), part[:0]
     for i in range(lo, hi):
         r = order[i]
         h = in_hash[r]
@@ -165,7 +166,7 @@ def probe_fixed(
         if len(in_valid) > 0 and in_valid[r] == 0:
             is_null = np.uint8(1)
             k = 0
-        at, row = seek_fixed(index, key, null, part, h, k, is_null, p)
+        at, row = seek_fixed(index, bits, key, null, part, h, k, is_null, p)
         if row < 0:
             row = free_row(header)
             if row == header[CAPACITY]:
@@ -179,7 +180,7 @@ def probe_fixed(
             if len(part) > 0:
                 part[row] = p
             if len(heads) > 0:
-                at, first = seek_fixed(heads, key, null, part[:0], h, k, is_null, 0)
+                at, first = seek_fixed(heads, bits, key, null, no_part, h, k, is_null, 0)
                 link(heads, following, prev, at, first, row)
         touch(header, stamp, touched, row)
         slots[i] = row
@@ -192,13 +193,14 @@ def probe_bytes(
     order, lo, hi, in_hash, in_off, in_data, in_part, slots,
 ):  # fmt: skip
     """`probe_fixed` for keys that are byte strings."""
+    bits, no_part = index_bits(len(index)), part[:0]
     for i in range(lo, hi):
         r = order[i]
         h = in_hash[r]
         p = in_part[i] if len(in_part) > 0 else 0
         a = in_off[r]
         n = in_off[r + 1] - a
-        at, row = seek_bytes(index, hashes, off, length, heap, part, h, in_data, a, n, p)
+        at, row = seek_bytes(index, bits, hashes, off, length, heap, part, h, in_data, a, n, p)
         if row < 0:
             row = free_row(header)
             if row == header[CAPACITY]:
@@ -219,7 +221,7 @@ def probe_bytes(
             if len(part) > 0:
                 part[row] = p
             if len(heads) > 0:
-                at, first = seek_bytes(heads, hashes, off, length, heap, part[:0], h, in_data, a, n, 0)
+                at, first = seek_bytes(heads, bits, hashes, off, length, heap, no_part, h, in_data, a, n, 0)
                 link(heads, following, prev, at, first, row)
         touch(header, stamp, touched, row)
         slots[i] = row
@@ -229,6 +231,7 @@ def probe_bytes(
 @compiled
 def find_fixed(index, key, null, part, order, in_hash, in_key, in_valid, in_part, slots):
     """Find the state row of each input row; -1 where there is none. Nothing is inserted."""
+    bits = index_bits(len(index))
     for i in range(len(order)):
         r = order[i]
         p = in_part[i] if len(in_part) > 0 else 0
@@ -237,18 +240,21 @@ def find_fixed(index, key, null, part, order, in_hash, in_key, in_valid, in_part
         if len(in_valid) > 0 and in_valid[r] == 0:
             is_null = np.uint8(1)
             k = 0
-        _, row = seek_fixed(index, key, null, part, in_hash[r], k, is_null, p)
+        _, row = seek_fixed(index, bits, key, null, part, in_hash[r], k, is_null, p)
         slots[i] = row
 
 
 @compiled
 def find_bytes(index, hashes, off, length, heap, part, order, in_hash, in_off, in_data, in_part, slots):
     """`find_fixed` for keys that are byte strings."""
+    bits = index_bits(len(index))
     for i in range(len(order)):
         r = order[i]
         p = in_part[i] if len(in_part) > 0 else 0
         n = in_off[r + 1] - in_off[r]
-        _, row = seek_bytes(index, hashes, off, length, heap, part, in_hash[r], in_data, in_off[r], n, p)
+        _, row = seek_bytes(
+            index, bits, hashes, off, length, heap, part, in_hash[r], in_data, in_off[r], n, p
+        )
         slots[i] = row
 
 
@@ -260,11 +266,10 @@ def touch_found(header, stamp, touched, slots):
             touch(header, stamp, touched, row)
 
 
-@compiled
-def strike(index, hashes, part, row):
+@inlined
+def strike(index, bits, hashes, part, row):
     """Take a row out of an index; what was pushed aside by it moves back, so no mark is left behind."""
     mask = len(index) - 1
-    bits = index_bits(len(index))
     hole = spread(hashes[row], part_of(part, row), bits)
     while index[hole] != row:
         hole = (hole + 1) & mask
@@ -278,8 +283,8 @@ def strike(index, hashes, part, row):
     index[hole] = -1
 
 
-@compiled
-def unlink(heads, hashes, part, following, prev, row):
+@inlined
+def unlink(heads, bits, hashes, no_part, following, prev, row):
     """Take a row out of the chain of its key."""
     after, before = following[row], prev[row]
     if after > 0:
@@ -287,12 +292,12 @@ def unlink(heads, hashes, part, following, prev, row):
     if before > 0:
         following[before - 1] = after
     elif after > 0:
-        at = spread(hashes[row], 0, index_bits(len(heads)))
+        at = spread(hashes[row], 0, bits)
         while heads[at] != row:
             at = (at + 1) & (len(heads) - 1)
         heads[at] = after - 1
     else:
-        strike(heads, hashes, part[:0], row)
+        strike(heads, bits, hashes, no_part, row)
     following[row] = 0
     prev[row] = 0
 
@@ -300,13 +305,14 @@ def unlink(heads, hashes, part, following, prev, row):
 @compiled
 def remove_all(header, index, hashes, stamp, touched, part, heads, following, prev, rows):
     """Remove rows: no key finds them any more. Their keys and columns stay readable until the next batch."""
+    bits, no_part = index_bits(len(index)), part[:0]
     for row in rows:
         if stamp[row] < 0:
             continue
         mark(header, stamp, touched, row)
-        strike(index, hashes, part, row)
+        strike(index, bits, hashes, part, row)
         if len(heads) > 0:
-            unlink(heads, hashes, part, following, prev, row)
+            unlink(heads, bits, hashes, no_part, following, prev, row)
         stamp[row] = -stamp[row]
         header[REMOVED] += 1
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from headgate.compiled import compiled
+from headgate.compiled import compiled, inlined
 from headgate.state.index import SHORT_OF_HEAP
 from headgate.state.layout import head
 
 HEAP_USED, HEAP_SIZE, HEAP_GARBAGE, NEED = head.HEAP_USED, head.HEAP_SIZE, head.HEAP_GARBAGE, head.NEED
 
 
-@compiled
+@inlined
 def put_bytes(header, heap, off, length, slot, data, a, n):
     """Replace one byte string in the heap; False when there is no room.
 

@@ -182,7 +182,13 @@ class Channels:
             bins = new.bin_of_hash(key_hashes(some, self.operator.key, distinct=self._distinct))
             for b in sorted(set(bins.tolist())):
                 moved[b] = (*moved.get(b, ()), some.filter(pa.array(bins == b)))
-        self._committed = replace(self._committed, waiting=moved, due=due)
+        there = frozenset(new.bins)
+        self._committed = replace(
+            self._committed,
+            waiting=moved,
+            due={b: time for b, time in due.items() if b in there},
+            sections={b: found for b, found in self.sections.items() if b in there},
+        )
 
     def snapshot(self, b: int) -> None:
         """Replace the sections of a bin by one that holds all of it."""

@@ -1,0 +1,71 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Rows by key, and packed: for operators that treat all rows of a key at once, and keep some of them whole."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headgate.compiled import compiled
+from headgate.operators.aggregate_kernels import put_chosen_bytes
+from headgate.state.kernels import sort_by_bin
+from headgate.state.keys import KeyColumn
+from headgate.state.layout import StateLayout
+from headgate.state.table import BinTable
+
+
+def by_key(
+    keys: KeyColumn, order: NDArray[np.int64], *, fixed_key: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(rows of `order`, starts): those of the i-th key at `rows[starts[i]:starts[i + 1]]`, in the order given."""
+    names = BinTable.create(StateLayout(fixed_key, ()), rows=len(order))
+    groups = names.probe(keys, order)
+    sorted_, starts = sort_by_bin(groups, names.rows)
+    return order[sorted_], starts
+
+
+def state_rows(
+    table: BinTable, keys: KeyColumn, some: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(state rows, starts): all rows that the table has of the i-th of some keys."""
+    first = table.first(keys, some)
+    rows, starts = _listed(first, table.arrays["next"])
+    return rows, starts
+
+
+def store_packed(
+    table: BinTable,
+    column: str,
+    slots: NDArray[np.int64],
+    order: NDArray[np.int64],
+    packed: tuple[NDArray[np.int64], NDArray[np.uint8]],
+) -> None:
+    """Put the packed rows `order` into a column of byte strings, one into each slot."""
+    every = np.ones(len(order), np.uint8)
+
+    def put(at: int) -> int:
+        where = (table.header, table.heap, table.arrays[f"{column}.off"], table.arrays[f"{column}.len"])
+        return int(put_chosen_bytes(slots, order, at, every, *packed, *where))
+
+    table.run(put, len(order))
+
+
+@compiled
+def _listed(first, following):
+    starts = np.zeros(len(first) + 1, np.int64)
+    for i in range(len(first)):
+        row = first[i]
+        n = 0
+        while row >= 0:
+            n += 1
+            row = following[row] - 1
+        starts[i + 1] = starts[i] + n
+    rows = np.empty(starts[-1], np.int64)
+    for i in range(len(first)):
+        row = first[i]
+        at = starts[i]
+        while row >= 0:
+            rows[at] = row
+            at += 1
+            row = following[row] - 1
+    return rows, starts

@@ -1,0 +1,12 @@
+"""Names that a kernel's function uses and that mean something only there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headgate.errors import ConfigError
+
+
+def emit(*values: Any, **named: Any) -> None:
+    """In a kernel: emit one row, with a value for each output column, in order or by name. None is a null."""
+    raise ConfigError("emit() is for the function of a kernel; it means nothing outside")

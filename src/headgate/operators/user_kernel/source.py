@@ -1,0 +1,102 @@
+"""The text of a kernel's function, what its names stand for, and refusals that say where.
+
+A name is a parameter, a local, or a constant: what it holds when the kernel is made is what it stands for, and is part of the
+kernel's identity.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import datetime as dt
+import inspect
+import linecache
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from headgate.errors import ConfigError, KernelRefused
+
+MISSING = object()
+
+
+@dataclass(frozen=True)
+class Source:
+    """A function as a tree, with the line numbers of its file."""
+
+    name: str
+    file: str
+    tree: ast.FunctionDef
+    names: dict[str, Any] = field(repr=False)
+    """What the function uses of its globals and closure."""
+
+    @property
+    def parameters(self) -> tuple[str, str]:
+        """What the function calls the state, and the row or the time."""
+        first, second = self.tree.args.args
+        return first.arg, second.arg
+
+    def value_of(self, node: ast.expr) -> Any:
+        """What a name, or an attribute of a module, stands for outside the function; `MISSING` if nothing."""
+        if isinstance(node, ast.Name):
+            return self.names.get(node.id, getattr(builtins, node.id, MISSING))
+        if isinstance(node, ast.Attribute):
+            owner = self.value_of(node.value)
+            if inspect.ismodule(owner) or inspect.isclass(owner):
+                return getattr(owner, node.attr, MISSING)
+        return MISSING
+
+    def refuse(self, node: ast.AST, what: str, remedy: str) -> NoReturn:
+        """This cannot be compiled."""
+        line = getattr(node, "lineno", self.tree.lineno)
+        text = self.line(line)
+        shown = f" (`{text}`)" if text else ""
+        raise KernelRefused(f"{self.file}:{line}{shown}: kernel {self.name}: {what}; {remedy}")
+
+    def line(self, number: int) -> str:
+        """A line of the file."""
+        return linecache.getline(self.file, number).strip()
+
+    def normal(self) -> str:
+        """The text without comments, spacing and docstring, and the constants that it uses: what it does, and no more."""
+        tree = ast.parse(ast.unparse(self.tree)).body[0]
+        assert isinstance(tree, ast.FunctionDef)
+        tree.decorator_list = []
+        if ast.get_docstring(tree) is not None:
+            tree.body = tree.body[1:] or [ast.Pass()]
+        used = sorted({n.id for n in ast.walk(tree) if isinstance(n, ast.Name)})
+        constants = {n: self.names[n] for n in used if n in self.names and is_constant(self.names[n])}
+        return "\n".join([ast.unparse(tree), *(f"{n} = {value!r}" for n, value in constants.items())])
+
+
+def is_constant(value: Any) -> bool:
+    """Whether a name's value can be built into a kernel."""
+    return isinstance(value, bool | int | float | str | dt.datetime | dt.timedelta)
+
+
+def read_source(function: Callable[..., Any], second: str) -> Source:
+    """The source of a function of (state, `second`)."""
+    shape = f"write def {getattr(function, '__name__', 'kernel')}(state, {second}): ..."
+    if not inspect.isfunction(function) or function.__name__ == "<lambda>":
+        raise ConfigError(f"{function!r} is not a plain function; {shape}")
+    try:
+        lines, first = inspect.getsourcelines(function)
+    except (OSError, TypeError) as error:
+        raise ConfigError(
+            f"the source of {function.__name__} cannot be read ({error}); write it in a file or a notebook's cell"
+        ) from error
+    module = ast.parse(textwrap.dedent("".join(lines)))
+    ast.increment_lineno(module, first - 1)
+    tree = module.body[0]
+    file = inspect.getsourcefile(function) or "<unknown>"
+    if not isinstance(tree, ast.FunctionDef):
+        raise ConfigError(f"{file}:{first}: {function.__name__} is not a plain function; {shape}")
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    known = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+    source = Source(function.__name__, file, tree, {n: known[n] for n in sorted(used) if n in known})
+    args = tree.args
+    plain = not (args.vararg or args.kwarg or args.kwonlyargs or args.posonlyargs or args.defaults)
+    if not plain or len(args.args) != 2:
+        source.refuse(tree, f"it must take exactly (state, {second})", shape)
+    return source

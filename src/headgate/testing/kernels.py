@@ -1,0 +1,152 @@
+"""Trying a kernel without Spark: `hg.testing.run(kernel, rows)`, with crashes, redelivery, moves and late rows on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from headgate.errors import ConfigError
+from headgate.operators.base import Operator
+from headgate.operators.user_kernel.bound import BoundKernel
+from headgate.operators.user_kernel.interpreted import State
+from headgate.routing.table import Table
+from headgate.state.keys import KeySpec
+from headgate.state.section import extract_keys
+from headgate.testing.channels import Channels
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run gave."""
+
+    table: pa.Table
+    """All that was emitted, batch by batch."""
+    batches: tuple[pa.Table, ...]
+    aside: tuple[dict[str, Any], ...]
+    """Rows that could not be used, each with its `reason`."""
+    state: Mapping[Any, Mapping[str, Any]] = field(repr=False)
+    """Key to state fields, for the keys that are there at the end; a key of several columns is a tuple."""
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """What was emitted, as dictionaries."""
+        found: list[dict[str, Any]] = self.table.to_pylist()
+        return found
+
+
+def run(
+    kernel: Operator,
+    rows: pa.Table | pa.RecordBatch | Sequence[Mapping[str, Any]],
+    *,
+    key: str | Sequence[str] | None = None,
+    schema: pa.Schema | None = None,
+    batches: int | Sequence[int] = 1,
+    idle: int = 0,
+    channels: int = 2,
+    bins: int = 8,
+    crash: Collection[int] = (),
+    redeliver: Collection[int] = (),
+    move: Collection[int] = (),
+    late: Mapping[int, int] | None = None,
+) -> Run:
+    """Run a kernel, or any operator, over rows in plain memory, as a stage would.
+
+    `key` is the first column if it isn't named. `batches` is how many, or the size of each; `idle` batches without rows follow, in
+    which timers are met. In the batches of `crash` all memory is lost before the commit, and the batch comes again; those of `redeliver`
+    come again after it. Before the batches of `move` every bin goes to another channel. `late` says which rows (by number)
+    come in a later batch (by number) than they would.
+
+    >>> import headgate as hg
+    >>> @hg.kernel(state={"n": int}, output={"nth": int})
+    ... def nth(state, row):
+    ...     state.n += 1
+    ...     return state.n
+    >>> hg.testing.run(nth, [{"user": "ann"}, {"user": "bob"}, {"user": "ann"}], batches=3, crash=[2]).rows
+    [{'user': 'ann', 'nth': 1}, {'user': 'bob', 'nth': 1}, {'user': 'ann', 'nth': 2}]
+    """
+    table = _table(rows, schema)
+    names = (table.column_names[0],) if key is None else ((key,) if isinstance(key, str) else tuple(key))
+    unknown = [n for n in names if n not in table.column_names]
+    if unknown:
+        raise ConfigError(f"key column {unknown[0]!r} is not among the rows' {', '.join(table.column_names)}")
+    spec = KeySpec(names, tuple(table.schema.field(n).type for n in names))
+    operator = kernel.bind(spec, table.schema)
+    stage = Channels(operator)
+    delivered = [*_cut(table, batches, late or {}), *[table.slice(0, 0)] * idle]
+    shown: dict[int, pa.Table] = {}
+    turn = 0
+    for number, some in enumerate(delivered):
+        turn += number in move
+        under = Table(
+            version=turn,
+            from_batch=number,
+            channels=channels,
+            hash_bins=bins,
+            assignment=tuple((b + turn) % channels for b in range(bins)),
+            pins=(),
+        )
+        for _ in range(1 + (number in redeliver)):
+            if number >= stage.batches:  # what is committed is shown again, and not computed again
+                shown[number] = stage.batch(_one(some), under, crash=number in crash)
+    aside = [row for part in stage.aside for row in part.to_pylist()]
+    parts = tuple(shown[number] for number in sorted(shown))
+    empty = operator.output.empty_table()
+    return Run(pa.concat_tables([empty, *parts]), parts, tuple(aside), _state(stage, bins))
+
+
+def _table(rows: Any, schema: pa.Schema | None) -> pa.Table:
+    if isinstance(rows, pa.RecordBatch):
+        rows = pa.Table.from_batches([rows])
+    if not isinstance(rows, pa.Table):
+        if not rows and schema is None:
+            raise ConfigError("no rows, and no schema to know their columns by; pass schema=")
+        rows = pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
+    for at, column in enumerate(rows.schema):
+        if pa.types.is_timestamp(column.type) and column.type.unit != "us":
+            kind = pa.timestamp("us", column.type.tz)
+            rows = rows.set_column(at, column.name, rows.column(at).cast(kind))
+    return rows
+
+
+def _cut(table: pa.Table, batches: int | Sequence[int], late: Mapping[int, int]) -> list[pa.Table]:
+    """The rows of each batch: those that are late come last in theirs."""
+    rows = table.num_rows
+    if isinstance(batches, int):
+        sizes = [rows * (b + 1) // batches - rows * b // batches for b in range(batches)]
+    else:
+        sizes = list(batches)
+        if sum(sizes) != rows:
+            raise ConfigError(f"batches={sizes} are {sum(sizes)} rows, and there are {rows}")
+    wanted: list[list[int]] = []
+    start = 0
+    for size in sizes:
+        wanted.append([row for row in range(start, start + size) if row not in late])
+        start += size
+    for row, batch in late.items():
+        if not (0 <= batch < len(wanted) and 0 <= row < rows):
+            raise ConfigError(f"late={{{row}: {batch}}}: there are {rows} rows in {len(wanted)} batches")
+        wanted[batch].append(row)
+    return [table.take(pa.array(some, pa.int64())) for some in wanted]
+
+
+def _one(table: pa.Table) -> pa.RecordBatch:
+    parts = table.combine_chunks().to_batches()
+    empty = [pa.array([], field.type) for field in table.schema]
+    return parts[0] if parts else pa.RecordBatch.from_arrays(empty, schema=table.schema)
+
+
+def _state(stage: Channels, bins: int) -> dict[Any, dict[str, Any]]:
+    operator = stage.operator
+    if not isinstance(operator, BoundKernel):
+        return {}
+    found: dict[Any, dict[str, Any]] = {}
+    for b in range(bins):
+        table = stage.table(b)
+        rows = table.live
+        keys = zip(*(c.to_pylist() for c in operator.key.decode(extract_keys(table, rows))), strict=True)
+        for row, key in zip(rows.tolist(), keys, strict=True):
+            found[key[0] if len(key) == 1 else key] = State(operator.shape.state, table, row).plain()
+    return found

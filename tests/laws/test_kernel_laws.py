@@ -1,0 +1,443 @@
+"""User kernels against a plain Python loop: any batches, any tables, any crashes, and the same answer; interpreted as compiled."""
+
+import copy
+import datetime as dt
+import math
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import headgate as hg
+from headgate.routing.table import Pin
+from headgate.state.keys import KeySpec
+from headgate.testing import builders
+from headgate.testing.arrow import printed
+from headgate.testing.channels import Channels, key_hashes
+
+FEW = settings(max_examples=settings.default.max_examples // 4)
+DAY = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+
+
+def interpreted(kernel):
+    """The same kernel, not compiled."""
+    made = hg.kernel(**{**kernel.options, "compiled": False})(kernel.function)
+    if kernel.timer is not None:
+        made.on_timer(kernel.timer)
+    return made
+
+
+class PlainRing(list):
+    """A ring as a list."""
+
+    most = 3
+
+    def append(self, value):
+        super().append(value)
+        del self[: -self.most]
+
+
+class PlainMap(dict):
+    """A map that knows its bound."""
+
+    def __setitem__(self, key, value):
+        if key not in self and len(self) == 3:
+            raise ValueError("full")
+        super().__setitem__(key, value)
+
+
+class PlainText:
+    """A field that knows its bound."""
+
+    def __set_name__(self, owner, name):
+        self.name = f"_{name}"
+
+    def __get__(self, state, owner):
+        return getattr(state, self.name, "")
+
+    def __set__(self, state, value):
+        if len(value.encode()) > 6:
+            raise ValueError("long")
+        setattr(state, self.name, value)
+
+
+class PlainState:
+    """State as a user would write it for himself."""
+
+    name = PlainText()
+
+    def __init__(self):
+        self.n, self.total, self.open, self.last, self.seen = 0, 0.0, False, PlainRing(), PlainMap()
+        self.gone, self.wake = False, None
+
+    def forget(self):
+        self.gone = True
+
+    def wake_at(self, when):
+        self.wake = when
+
+
+@hg.kernel(
+    state={
+        "n": int,
+        "total": float,
+        "open": bool,
+        "name": hg.text(6),
+        "last": hg.ring(float, 3),
+        "seen": hg.map(int, float, 3),
+    },
+    output={"n": int, "total": float, "name": str, "low": float, "open": bool},
+    keep=["id"],
+    on_error="skip",
+)
+def ledger(state, row):
+    """Something of everything that needs no time."""
+    state.n += 1
+    if row.x is None:
+        return
+    state.last.append(row.x)
+    state.total += row.x / row.i
+    low = 0
+    for v in state.last:
+        if v < low:
+            low = v
+    if row.s is not None and not state.open:
+        state.name = row.s
+        state.open = True
+    if row.i in state.seen and state.seen[row.i] > 0:
+        del state.seen[row.i]
+    else:
+        state.seen[row.i] = state.seen.get(row.i, 0.0) + row.x
+    yield state.n, state.total, state.name if state.open else None, low, row.x > low
+    if row.s is not None and row.s.startswith("f"):
+        state.forget()
+        yield len(state.last), state.last[-1], row.s[:2], float(len(state.seen)), True
+
+
+SCHEMA = pa.schema(
+    [("k", pa.string()), ("id", pa.int64()), ("x", pa.float64()), ("i", pa.int32()), ("s", pa.string())]
+)
+
+
+@st.composite
+def ledgers(draw):
+    """Rows of few keys."""
+    row = st.tuples(
+        st.none() | st.sampled_from("abc"),
+        st.none() | st.floats(-1e6, 1e6) | st.just(float("nan")),
+        st.none() | st.integers(-2, 4),
+        st.none() | st.sampled_from(["", "f", "fé", "abc", "longer than that", "ünïx"]),
+    )
+    rows = draw(st.lists(row, min_size=1, max_size=40))
+    return pa.Table.from_pylist(
+        [{"k": k, "id": n, "x": x, "i": i, "s": s} for n, (k, x, i, s) in enumerate(rows)], schema=SCHEMA
+    )
+
+
+def plainly(kernel, rows):
+    """(emitted rows, ids that failed, states) of a kernel's own function, called in a loop."""
+    states, out, failed = {}, [], []
+    for row in rows.to_pylist():
+        before = states.get(row["k"]) or PlainState()
+        state = copy.deepcopy(before)
+        try:
+            emitted = [
+                (row["k"], row["id"], *values) for values in kernel.function(state, SimpleNamespace(**row))
+            ]
+        except (ArithmeticError, TypeError, ValueError, LookupError):
+            failed.append(row["id"])
+            continue
+        out += emitted
+        states[row["k"]] = PlainState() if state.gone else state
+    return out, failed, {k: s for k, s in states.items() if s.n}
+
+
+def by_id(table):
+    """Rows in the order of the source."""
+    return sorted(printed(table), key=lambda row: row[1])
+
+
+def same(table, rows):
+    """Whether emitted rows are these, to the bit."""
+    wanted = pa.Table.from_pylist([dict(zip(table.column_names, r, strict=True)) for r in rows], table.schema)
+    return by_id(table) == by_id(wanted)
+
+
+def in_order(aside):
+    """Rows put aside, by number."""
+    return sorted(repr(sorted(row.items())) for row in aside)
+
+
+SCRIPTS = st.fixed_dictionaries(
+    {
+        "batches": st.integers(1, 5),
+        "channels": st.integers(1, 3),
+        "crash": st.sets(st.integers(0, 4)),
+        "redeliver": st.sets(st.integers(0, 4)),
+        "move": st.sets(st.integers(0, 4)),
+    }
+)
+
+
+@given(rows=ledgers(), script=SCRIPTS)
+@FEW
+def test_a_kernel_is_a_plain_loop_whatever_happens(rows, script):
+    ran = hg.testing.run(ledger, rows, **script)
+    out, failed, states = plainly(ledger, rows)
+    assert same(ran.table, out)
+    assert sorted(row["id"] for row in ran.aside) == failed
+    found = {
+        k: (s["n"], s["total"], s["name"], s["last"], s["seen"], s["open"])
+        for k, s in ran.state.items()
+        if s["n"]
+    }
+    wanted = {k: (s.n, s.total, s.name, list(s.last), dict(s.seen), s.open) for k, s in states.items()}
+    assert repr(sorted(found.items(), key=str)) == repr(sorted(wanted.items(), key=str))
+
+
+@given(rows=ledgers(), script=SCRIPTS)
+@FEW
+def test_interpreted_is_compiled(rows, script):
+    fast, slow = (hg.testing.run(kernel, rows, **script) for kernel in (ledger, interpreted(ledger)))
+    assert printed(fast.table) == printed(slow.table)
+    assert in_order(fast.aside) == in_order(slow.aside), "the reasons too"
+    assert repr(fast.state) == repr(slow.state)
+
+
+@given(rows=ledgers(), data=st.data())
+@FEW
+def test_pins_sleep_snapshots_and_rescales_change_nothing(rows, data):
+    key = KeySpec(("k",), (pa.string(),))
+    channels = Channels(ledger.bind(key, SCHEMA))
+    batch = rows.combine_chunks().to_batches()[0]
+    hashes = sorted({int(h) for h in key_hashes(batch, key)})
+    out = []
+    cuts = sorted(data.draw(st.lists(st.integers(0, batch.num_rows), max_size=3)))
+    for start, end in zip([0, *cuts], [*cuts, batch.num_rows], strict=True):
+        pins = tuple(Pin(h, 6 + at, "hot") for at, h in enumerate(hashes) if data.draw(st.booleans()))
+        assigned = data.draw(st.lists(st.integers(0, 2), min_size=6 + len(pins), max_size=6 + len(pins)))
+        asleep = data.draw(st.sets(st.integers(0, 5)))
+        snapshots = data.draw(st.sets(st.integers(0, 5)))
+        under = builders.table(assigned, pins=pins)
+        options = {
+            "chunks": [3, 5],
+            "snapshots": snapshots,
+            "asleep": asleep,
+            "crash": data.draw(st.booleans()),
+        }
+        out.append(channels.batch(batch.slice(start, end - start), under, **options))
+    out.append(channels.batch(batch.slice(0, 0), builders.table([0] * 6)))
+    assert same(pa.concat_tables(out), plainly(ledger, rows)[0])
+
+
+# -- time
+
+
+@hg.kernel(
+    state={"n": int, "first": dt.datetime, "last": hg.ring(dt.datetime, 3)},
+    output={"n": int, "long": float, "at": dt.datetime},
+    on="ts",
+    delay="5 minutes",
+    ttl="40 minutes",
+)
+def session(state, row):
+    """Emits when a key has been silent for ten minutes; a stop ends it at once."""
+    if state.n == 0:
+        state.first = row.ts
+    state.n += 1
+    state.last.append(row.ts)
+    if row.stop:
+        state.forget()
+        return state.n, (row.ts - state.first).total_seconds(), row.ts
+    if not row.mute:
+        state.wake_at(max(state.last) + timedelta(minutes=10))
+
+
+@session.on_timer
+def silent(state, now):
+    """Twice ten minutes, then it is over."""
+    n = state.n
+    if n < 100:
+        state.n += 100
+        state.wake_at(now + timedelta(minutes=10))
+    else:
+        state.forget()
+    return n, (now - state.first).total_seconds(), now
+
+
+@st.composite
+def visits(draw):
+    """Rows whose times wander."""
+    row = st.tuples(st.integers(0, 3), st.integers(0, 12), st.sampled_from([0, 0, 0, 1]), st.booleans())
+    rows, minute = [], 0
+    for k, later, stop, mute in draw(st.lists(row, min_size=1, max_size=30)):
+        minute += later
+        ts = DAY + timedelta(minutes=minute - draw(st.integers(0, 12)))
+        rows.append({"k": k, "ts": ts, "stop": bool(stop), "mute": mute})
+    kinds = [("k", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("stop", pa.bool_()), ("mute", pa.bool_())]
+    return pa.Table.from_pylist(rows, schema=pa.schema(kinds))
+
+
+class PlainSession(PlainState):
+    """With an expiry."""
+
+    first, expiry = None, None
+
+
+def plain_sessions(rows, sizes):
+    """The rules of event time, written out: per batch what is emitted, and how many rows were late."""
+    never = DAY - timedelta(days=1000)
+    newest = watermark = closed = never
+    states, batches, late, start = {}, [], 0, 0
+    rows = rows.to_pylist()
+    for size in sizes:
+        out = []
+        came = rows[start : start + size]
+        start += size
+        for row in came:
+            newest = max(newest, row["ts"])
+            if row["ts"] <= closed:
+                late += 1
+                continue
+            state = states.setdefault(row["k"], PlainSession())
+            emitted = session.function(state, SimpleNamespace(**row))
+            out += [(row["k"], *emitted)] if emitted else []
+            expiry = row["ts"] + timedelta(minutes=40)
+            state.expiry = expiry if state.expiry is None else max(state.expiry, expiry)
+            if state.gone:
+                del states[row["k"]]
+        for k, state in list(states.items()):
+            while state.wake is not None and state.wake <= min(watermark, state.expiry) and not state.gone:
+                now, state.wake = state.wake, None
+                out.append((k, *session.timer(state, now)))
+            if state.gone or state.expiry <= watermark:
+                del states[k]
+        closed, watermark = watermark, max(watermark, newest - timedelta(minutes=5))
+        batches.append(sorted(out))
+    return batches, late, {k: s.n for k, s in states.items()}
+
+
+@pytest.mark.parametrize("kernel", [session, interpreted(session)], ids=["compiled", "interpreted"])
+@given(rows=visits(), script=SCRIPTS)
+@FEW
+def test_timers_and_expiry_follow_the_watermark(kernel, rows, script):
+    n, cut = rows.num_rows, script["batches"]
+    sizes = [n * (b + 1) // cut - n * b // cut for b in range(cut)]
+    ran = hg.testing.run(kernel, rows, idle=2, **script)
+    batches, late, states = plain_sessions(rows, [*sizes, 0, 0])
+    assert [sorted(map(tuple, (r.values() for r in b.to_pylist()))) for b in ran.batches] == batches
+    assert [row["reason"] for row in ran.aside] == ["late"] * late
+    assert {k: s["n"] for k, s in ran.state.items()} == states
+
+
+# -- arithmetic
+
+
+@hg.kernel(state={}, output={"whole": int, "real": float, "truth": bool}, keep=["id"], on_error="skip")
+def arithmetic(state, row):
+    """One operation a row."""
+    a, b, x, y, op = row.a, row.b, row.x, row.y, row.op
+    if op == 0:
+        return a + b, a + x, a < b
+    if op == 1:
+        return a - b, x - a, a <= x
+    if op == 2:
+        return a * b, x * y, x == b
+    if op == 3:
+        return a // b, x // y, a != b
+    if op == 4:
+        return a % b, x % y, x >= y or a > b
+    if op == 5:
+        return -a, a / b, not a
+    if op == 6:
+        return abs(a), x / y, bool(x)
+    if op == 7:
+        return a**3, x**2, a == x
+    if op == 8:
+        return a << b, x**y, (a & 1) == 1
+    if op == 9:
+        return a >> b, math.exp(x), math.isnan(x)
+    if op == 10:
+        return int(x), math.log(x), bool(a and b)
+    if op == 11:
+        return round(x), math.sqrt(x), 0 < a < b < 10
+    if op == 12:
+        return math.floor(x), min(x, y, 0), row.c is None
+    if op == 13:
+        return max(a, b, 7), x if a > b else 0, row.s in ("a", "bc")
+    if op == 14:
+        return (a & b) | (a ^ 5), float(a), "b" in row.s
+    if op == 15:
+        return len(row.s), math.atan2(x, y), row.s < "b"
+    if op == 16:
+        return math.ceil(y) + ~a, (a or b) * 1.5, row.c is not None and row.c
+    if op == 17:
+        n = 0
+        while n < a:
+            n += 1
+        return n, math.tanh(x) + math.sin(y), True
+    if op == 18:
+        total = 0
+        for i in range(b, a, 3):
+            if i == 5:
+                continue
+            if i > 40:
+                break
+            total += i
+        return total, math.pow(x, 2), row.s.endswith("c")
+    raise ValueError("no such operation")
+
+
+INTS = (
+    st.integers(-(2**63), 2**63 - 1) | st.integers(-9, 70) | st.sampled_from([2**63 - 1, -(2**63), 2**53 + 1])
+)
+FLOATS = st.floats() | st.integers(-9, 9).map(float) | st.sampled_from([0.5, 1e300, -0.0, 2.0**63])
+ROWS = st.fixed_dictionaries(
+    {
+        "op": st.integers(0, 19),
+        "a": INTS,
+        "b": INTS,
+        "x": FLOATS,
+        "y": FLOATS,
+        "c": st.none() | st.booleans(),
+        "s": st.sampled_from(["", "a", "bc", "é", "abc"]),
+    }
+)
+KINDS = {"op": pa.int64(), "a": pa.int64(), "b": pa.int64(), "x": pa.float64(), "y": pa.float64()}
+KINDS |= {"c": pa.bool_(), "s": pa.string(), "id": pa.int64()}
+ARITHMETIC = hg.kernel(**{**arithmetic.options, "max_steps": 60})(arithmetic.function)
+
+
+@given(rows=st.lists(ROWS, min_size=1, max_size=60))
+def test_every_operation_interpreted_is_compiled(rows):
+    table = pa.Table.from_pylist([{**r, "id": n} for n, r in enumerate(rows)], schema=pa.schema(KINDS))
+    fast, slow = (hg.testing.run(k, table, key="op") for k in (ARITHMETIC, interpreted(ARITHMETIC)))
+    assert printed(fast.table) == printed(slow.table)
+    assert in_order(fast.aside) == in_order(slow.aside)
+
+
+def test_operations_are_pythons_own_where_numbers_are_small():
+    """The interpreted kernel is held to 64 bits; here to Python itself, so that both cannot be wrong alike."""
+    numbers = [-7, -2, -1, 1, 2, 3, 10]
+    rows = [
+        {"op": op, "a": a, "b": b, "x": a / 2, "y": float(b), "c": None, "s": "bc", "id": 0}
+        for op in range(19)
+        for a in numbers
+        for b in numbers
+    ]
+    for n, row in enumerate(rows):
+        row["id"] = n
+    ran = hg.testing.run(ARITHMETIC, pa.Table.from_pylist(rows, schema=pa.schema(KINDS)), key="op")
+    found = {row["id"]: (row["whole"], row["real"], row["truth"]) for row in ran.rows}
+    wanted = {}
+    for row in rows:
+        try:
+            whole, real, truth = arithmetic.function(None, SimpleNamespace(**row))
+        except (ArithmeticError, ValueError):
+            continue
+        if not isinstance(real, complex):
+            wanted[row["id"]] = (whole, float(real), bool(truth))
+    assert found == wanted
