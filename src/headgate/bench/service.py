@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -25,6 +24,7 @@ from headgate.commands.console import Tick
 from headgate.commands.local_spark import local_spark
 from headgate.commands.memory import Memory
 from headgate.hosting import DEFAULT
+from headgate.service.background import listening
 from headgate.service.client import Client
 from headgate.service.service import Service, Settings
 
@@ -135,9 +135,6 @@ def answered(service: Service, world: World, number: int) -> float:
 @contextmanager
 def served(spark: Any, folder: Path, rule: str) -> Iterator[tuple[Service, Client]]:
     """A service with Spark and HTTP."""
-    import uvicorn
-
-    from headgate.service.app import create_app
     from headgate.service.runner import Runner
     from headgate.spark.serving_job import SparkJob
 
@@ -148,22 +145,9 @@ def served(spark: Any, folder: Path, rule: str) -> Iterator[tuple[Service, Clien
         runner = Runner(service, spark, trigger="10 milliseconds")
         stack.callback(runner.stop)
         runner.start()
-        config = uvicorn.Config(
-            create_app(service), host="127.0.0.1", port=0, log_level="warning", timeout_graceful_shutdown=1
-        )
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, daemon=True)
-        thread.start()
-        while not server.started:
-            time.sleep(0.01)
-        port = server.servers[0].sockets[0].getsockname()[1]
-        token = service.tenants.add("bench")
-        client = stack.enter_context(Client(f"http://127.0.0.1:{port}", token, timeout=600))
-        try:
-            yield service, client
-        finally:
-            server.should_exit = True
-            thread.join()
+        url = stack.enter_context(listening(service))
+        client = stack.enter_context(Client(url, service.tenants.add("bench"), timeout=600))
+        yield service, client
 
 
 def _report(
