@@ -11,12 +11,13 @@ ROOT = Path(headgate.__file__).parent
 LEAVES = {"errors", "ids", "compiled", "sizes"}
 DECIDING = [{"routing"}, {"reports"}, {"plans"}, {"policies", "flow"}, {"control"}]
 WORKING = [{"state"}, {"operators", "agg"}]
+ASKING = [{"sql"}]
 
 
 def _left_of():
     """Package -> packages it may import besides itself."""
     allowed = {leaf: LEAVES - {leaf} for leaf in LEAVES}
-    for chain in (DECIDING, WORKING):
+    for chain in (DECIDING, WORKING, ASKING):
         left = set(LEAVES)
         for layer in chain:
             allowed |= {name: set(left) for name in layer}
@@ -38,7 +39,7 @@ def _left_of():
 
 
 ALLOWED = _left_of()
-PURE = LEAVES.union(*DECIDING, *WORKING, {"graphs", "hosting", "testing"})
+PURE = LEAVES.union(*DECIDING, *WORKING, *ASKING, {"graphs", "hosting", "testing"})
 IMPURE = ("pyspark", "py4j", "time", "random", "threading", "multiprocessing", "secrets", "numpy.random")
 MODULES = sorted(ROOT.rglob("*.py"))
 

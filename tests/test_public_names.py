@@ -9,8 +9,8 @@ from headgate import agg
 
 OPERATORS = ["Aggregate", "Dedup", "HashJoin", "HistoryWindow", "Join", "TopK", "Vectorised", "Windows"]
 OPERATORS += ["emit", "hopping", "kernel", "map", "ring", "session", "text", "tumbling"]
-WITHOUT_SPARK = [*OPERATORS, "agg", "errors", "hosting", "policies", "testing"]
-WITH_SPARK = ["Pipeline", "Stage", "configure", "sinks", "two_streams"]
+WITHOUT_SPARK = [*OPERATORS, "Client", "Gate", "agg", "errors", "hosting", "policies", "testing"]
+WITH_SPARK = ["FanOut", "Pipeline", "Stage", "bounded", "configure", "sinks", "two_streams"]
 
 
 def test_the_public_names_are_these() -> None:
@@ -29,7 +29,7 @@ def test_aggregate_functions_are_these() -> None:
 
 
 def test_an_unknown_name_lists_what_there_is() -> None:
-    with pytest.raises(AttributeError, match="it has Aggregate, Dedup, HashJoin, HistoryWindow"):
+    with pytest.raises(AttributeError, match="it has Aggregate, Client, Dedup, FanOut, Gate, HashJoin"):
         _ = hg.Stagee
 
 

@@ -6,8 +6,8 @@
     stage = hg.Stage(key="user", operator=hg.Aggregate(n=agg.count()), checkpoint="...",
     sink=hg.sinks.Parquet("...")) events.writeStream.foreachBatch(stage).start()
 
-What needs Spark (`Stage`, `configure`, `sinks`) is loaded when it is first named, so everything else works
-without pyspark.
+What needs Spark (`Stage`, `configure`, `sinks`) or the service's libraries (`Client`) is loaded when it is first named, so
+everything else works without them.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from headgate.operators.windows import Windows, hopping, session, tumbling
 __version__ = "0.1.0"
 __all__ = [
     "Aggregate",
+    "Client",
     "Dedup",
     "FanOut",
     "Gate",
@@ -63,7 +64,8 @@ __all__ = [
     "two_streams",
 ]
 
-_NEEDS_SPARK = {
+_LATER = {
+    "Client": ("headgate.service.client", "Client"),
     "FanOut": ("headgate.spark.staged", "FanOut"),
     "Pipeline": ("headgate.spark.pipeline", "Pipeline"),
     "Stage": ("headgate.spark.stage", "Stage"),
@@ -75,14 +77,16 @@ _NEEDS_SPARK = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _NEEDS_SPARK:
+    if name not in _LATER:
         raise AttributeError(f"module 'headgate' has no attribute {name!r}; it has {', '.join(__all__)}")
-    module, attribute = _NEEDS_SPARK[name]
+    module, attribute = _LATER[name]
     try:
         loaded = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name and error.name.split(".")[0] == "pyspark":
-            raise ImportError(f"headgate.{name} needs pyspark: pip install 'headgate[spark]'") from error
+        missing = (error.name or "").split(".")[0]
+        extra = {"pyspark": "spark", "httpx": "service"}.get(missing)
+        if extra:
+            raise ImportError(f"headgate.{name} needs {missing}: pip install 'headgate[{extra}]'") from error
         raise
     return getattr(loaded, attribute) if attribute else loaded
 

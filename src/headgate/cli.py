@@ -313,6 +313,107 @@ def explain(
 
 
 @app.command()
+def serve(
+    folder: Annotated[Path, typer.Option(help="Where the service keeps everything.")] = Path(
+        "headgate-service"
+    ),
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; loopback unless told otherwise.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8620,
+    servers: Annotated[int, typer.Option(help="Servers at the first start.")] = 4,
+    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[2]",
+    registry: Annotated[
+        str, typer.Option(help="Path, or postgresql:// URL; a file in the folder if not given.")
+    ] = "",
+    config: Annotated[
+        Path | None, typer.Option(help="TOML: service, limits, spark, streams, functions.")
+    ] = None,
+    demo: Annotated[bool, typer.Option(help="Feed a source of made-up weather.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Serve standing queries in SQL over HTTP: one Spark application for all of them."""
+    from headgate.commands import serve as serving
+    from headgate.commands.console import Talk
+
+    wish = serving.Wish(folder, host, port, servers, master, registry, demo)
+    serving.serve(serving.with_config(wish, config), Talk(as_json=as_json))
+
+
+query_app = typer.Typer(cls=Commands, no_args_is_help=True, help="Standing queries of a service that runs.")
+app.add_typer(query_app, name="query")
+Url = Annotated[str, typer.Option(envvar="HEADGATE_URL", help="The service's address.")]
+Token = Annotated[
+    str,
+    typer.Option(envvar="HEADGATE_TOKEN", help="Your token; that of a service in this folder if not given."),
+]
+Number = Annotated[int, typer.Argument(help="The query's number, as `query list` shows it.")]
+HERE = "http://127.0.0.1:8620"
+
+
+@query_app.command("add")
+def query_add(
+    sql: Annotated[str, typer.Argument(help="SELECT ... FROM source ...")],
+    name: Annotated[str, typer.Option(help="What to call it.")] = "",
+    url: Url = HERE,
+    token: Token = "",
+    as_json: AsJson = False,
+) -> None:
+    """Register a query."""
+    from headgate.commands import query
+    from headgate.commands.console import Talk
+
+    with query.client(url, token) as one:
+        query.add(one, sql, name, Talk(as_json=as_json))
+
+
+@query_app.command("list")
+def query_list(url: Url = HERE, token: Token = "", as_json: AsJson = False) -> None:
+    """List your queries."""
+    from headgate.commands import query
+    from headgate.commands.console import Talk
+
+    with query.client(url, token) as one:
+        query.show(one, Talk(as_json=as_json))
+
+
+@query_app.command("tail")
+def query_tail(
+    number: Number,
+    rows: Annotated[int | None, typer.Option(help="End after so many results.")] = None,
+    url: Url = HERE,
+    token: Token = "",
+    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON for each result.")] = False,
+) -> None:
+    """Show a query's results as they come."""
+    from headgate.commands import query
+
+    with query.client(url, token) as one:
+        query.tail(one, number, rows, as_json=as_json)
+
+
+@query_app.command("explain")
+def query_explain(number: Number, url: Url = HERE, token: Token = "", as_json: AsJson = False) -> None:
+    """Say what a query became, where it lives, and with how many it shares."""
+    from headgate.commands import query
+    from headgate.commands.console import Talk
+
+    with query.client(url, token) as one:
+        query.explain(one, number, Talk(as_json=as_json))
+
+
+@query_app.command("rm")
+def query_rm(number: Number, url: Url = HERE, token: Token = "", as_json: AsJson = False) -> None:
+    """Forget a query."""
+    from headgate.commands import query
+    from headgate.commands.console import Talk
+
+    with query.client(url, token) as one:
+        one.remove(number)
+    Talk(as_json=as_json).result(f"query {number} is gone", {"removed": number})
+
+
+@app.command()
 def version(as_json: AsJson = False) -> None:
     """Show the versions of headgate and of what it runs on."""
     from headgate.commands.console import Talk

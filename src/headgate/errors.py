@@ -4,8 +4,13 @@
     ├── ConfigError (ValueError)        misuse: an argument, a name, a plan or a table that cannot be
     │   ├── MissingColumn               the stream lacks a column that the stage names
     │   ├── UnsupportedType             a column's type has no compiled form here
-    │   └── KernelRefused               a user kernel cannot be compiled; names file, line and remedy
+    │   ├── KernelRefused               a user kernel cannot be compiled; names file, line and remedy
+    │   └── QueryRefused                SQL that the query service does not take, with the place in the text
     ├── KernelFailed                    a user kernel failed on a row; names the row's key, file and line
+    ├── QueryFailed                     a query that was taken and could not be computed
+    ├── AccessDenied                    a token that is unknown, or may not do this
+    ├── NotFound (LookupError)          a query, source or server that is not there
+    ├── CursorGone                      results that were asked for too late
     ├── CheckpointMismatch              operator, key, schema or bins changed since the checkpoint was made
     ├── CheckpointError                 the checkpoint cannot be read or written
     │   ├── CorruptState                bytes that fail their checksum or their shape
@@ -48,6 +53,30 @@ class KernelRefused(ConfigError):
 
 class KernelFailed(HeadgateError):
     """A user kernel failed on a row."""
+
+
+class QueryRefused(ConfigError):
+    """SQL that the query service does not take: ``reason`` is its name, ``line`` and ``column`` where it is in the text."""
+
+    def __init__(self, message: str, reason: str = "refused", line: int = 1, column: int = 1) -> None:
+        super().__init__(message)
+        self.reason, self.line, self.column = reason, line, column
+
+
+class QueryFailed(HeadgateError):
+    """A query that was taken and could not be computed on its rows; the engine's own error is the cause."""
+
+
+class AccessDenied(HeadgateError):
+    """A token that is unknown, or that may not do this."""
+
+
+class NotFound(HeadgateError, LookupError):
+    """A query, source or server that is not there, or not the asker's."""
+
+
+class CursorGone(HeadgateError):
+    """Results that were asked for too late: they are no longer kept."""
 
 
 class CheckpointMismatch(HeadgateError):

@@ -122,3 +122,43 @@ def test_types_that_nobody_has_are_forgotten() -> None:
 def test_how_alpha_is_chosen() -> None:
     assert largest_absolute(100, 0.05, 0.01) == pytest.approx(4605, abs=1)
     assert enough_queries(100, 0.05, 0.01, union=True) > enough_queries(100, 0.05, 0.01)
+
+
+def test_the_readers_of_a_rare_source_move_together() -> None:
+    host = Host({"hub": 1.0, "other": 1.0, "rare": 1.0}, servers=2, rule="least-source")
+    for query, sources in {"1": "hub rare", "a": "hub other", "2": "hub rare", "b": "hub other"}.items():
+        host.place(query, sources.split())
+    assert host.server_of("1") == host.server_of("2") != host.server_of("a") == host.server_of("b")
+    assert host.repair(1) == [], "alone a query would leave a stream behind and open another"
+    (move,) = host.repair(2)
+    assert (len(move.queries), move.saved_traffic) == (2, 1.0)
+
+
+@pytest.mark.parametrize(("rule", "goes_to"), [("rare-first", 1), ("least-cost", 0)])
+def test_rare_first_puts_new_sources_where_partners_are_likely(rule, goes_to) -> None:
+    host = Host(dict.fromkeys("abcdexy", 1.0), servers=2, rule=rule, balance=Balance(absolute=0.5))
+    placed = [host.place(str(i), [*reads]).server for i, reads in enumerate(["ab", "cde", "ab", "cde"])]
+    assert placed == [0, 1, 0, 1]
+    assert host.explain(["x", "y"]).server == host.place("new", ["x", "y"]).server == goes_to
+
+
+def test_a_placement_can_be_taken_up_as_it_was():
+    sources = {"road": 2.0, "rain": 1.0, "news": 0.5}
+    host = Host(sources, servers=3)
+    wanted = {f"q{i}": [["road"], ["rain", "news"], ["road", "rain"]][i % 3] for i in range(30)}
+    for name, needs in wanted.items():
+        host.place(name, needs)
+    for name in list(wanted)[::4]:
+        host.remove(name)
+    again = Host(sources, servers=3)
+    for name in host.queries:
+        again.adopt(name, wanted[name], host.server_of(name))
+    assert {n: again.server_of(n) for n in again.queries} == {n: host.server_of(n) for n in host.queries}
+    assert again.standing().traffic == host.standing().traffic
+    assert again.standing().loads == host.standing().loads
+    assert again.streams() == host.streams()
+    assert again.place("next", ["news"]).server == host.place("next", ["news"]).server
+    with pytest.raises(ConfigError, match="hosted already"):
+        again.adopt("next", ["news"], 0)
+    with pytest.raises(ConfigError, match="no server 9"):
+        again.adopt("other", ["news"], 9)

@@ -9,7 +9,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from headgate.errors import ConfigError, NoRoom
-from headgate.hosting import RULES, Balance, Host, OnRand, Repair
+from headgate.hosting import RULES, Balance, Host, OnRand, RareFirst, Repair
 
 SOURCES = [f"s{i}" for i in range(7)]
 RATES = [1.0, 2.0, 0.5, 0.0, 3.0, 1.0, 1.0]
@@ -24,11 +24,12 @@ class Life(RuleBasedStateMachine):
         sizes=st.lists(st.sampled_from([1.0, 1.0, 2.0, 0.5]), min_size=1, max_size=5),
         absolute=st.sampled_from([0.0, 1.0, 10.0]),
         capacity=st.sampled_from([math.inf, math.inf, 6.0]),
-        moves=st.integers(0, 2),
+        moves=st.integers(0, 4),
     )
     def start(self, name, sizes, absolute, capacity, moves) -> None:
         self.chances = iter([(i * 0.37) % 1 for i in range(10_000)])
         self.balance = Balance(0.05, absolute, capacity)
+        self.moves = moves
         self.host = Host(
             dict(zip(SOURCES, RATES, strict=True)),
             servers=sizes,
@@ -66,14 +67,19 @@ class Life(RuleBasedStateMachine):
             assert before <= min([*others, math.inf]) + 1e-9 or self.balance.capacity < math.inf
         else:
             assert held <= most * (1 + 1e-6)
+        assert sum(len(move.queries) for move in decision.moves) <= self.moves
         for move in decision.moves:
-            assert self.where[move.query] == move.origin
-            before, smooth = self.traffic(), self.smoothed()
-            self.where[move.query] = move.server
-            assert move.saved_traffic >= -1e-9
-            assert self.smoothed() < smooth
-            assert before - self.traffic() == pytest.approx(move.saved_traffic, abs=1e-9)
-            assert self.load(move.server) <= self.limit() * self.size[move.server] * (1 + 1e-6)
+            self.take_over(move)
+
+    def take_over(self, move) -> None:
+        """Make a move in the account, having checked what it promises."""
+        assert {self.where[query] for query in move.queries} == {move.origin}
+        before, smooth = self.traffic(), self.smoothed()
+        self.where |= dict.fromkeys(move.queries, move.server)
+        assert move.saved_traffic >= -1e-9
+        assert self.smoothed() < smooth
+        assert before - self.traffic() == pytest.approx(move.saved_traffic, abs=1e-9)
+        assert self.load(move.server) <= self.limit() * self.size[move.server] * (1 + 1e-6)
 
     def traffic(self) -> float:
         rate = dict(zip(SOURCES, RATES, strict=True))
@@ -85,16 +91,25 @@ class Life(RuleBasedStateMachine):
         readers = Counter((s, j) for q, j in self.where.items() for s in self.reads[q])
         return sum(rate[s] * i**-1.5 for (s, _), c in readers.items() for i in range(1, c + 1))
 
-    def best_gain(self) -> float:
-        """The most by which one move can lower the smoothed traffic, within the limit and without more traffic."""
+    def best_gain(self, most: int) -> float:
+        """The most by which one move of at most so many queries can lower the smoothed traffic, for each of them.
+
+        A query alone, or all on a server that read a source; within the limit and without more traffic.
+        """
         traffic, smooth, best = self.traffic(), self.smoothed(), 0.0
-        for query, home in list(self.where.items()):
-            for j in set(self.size) - {home}:
-                if self.load(j) + self.costs[query] <= self.limit() * self.size[j]:
-                    self.where[query] = j
+        groups = {(q,) for q in self.where} | {
+            tuple(q for q in self.where if self.where[q] == j and source in self.reads[q])
+            for j in self.size
+            for source in SOURCES
+        }
+        for group in groups:
+            homes = {q: self.where[q] for q in group}
+            for j in set(self.size) - set(homes.values()) if 1 <= len(group) <= most else ():
+                if self.load(j) + sum(self.costs[q] for q in group) <= self.limit() * self.size[j]:
+                    self.where |= dict.fromkeys(group, j)
                     if self.traffic() <= traffic + 1e-9:
-                        best = max(best, smooth - self.smoothed())
-            self.where[query] = home
+                        best = max(best, (smooth - self.smoothed()) / len(group))
+                    self.where |= homes
         return best
 
     @rule(sources=source_sets, cost=st.sampled_from([1.0, 1.0, 1.0, 2.5]))
@@ -147,17 +162,15 @@ class Life(RuleBasedStateMachine):
     @rule(moves=st.integers(0, 3))
     def mend(self, moves) -> None:
         few = len(self.where) <= 6  # the oracle tries every move
-        made = self.host.repair(moves)
-        assert len(made) <= moves
-        for move in made:
-            traffic, smooth = self.traffic(), self.smoothed()
-            best = self.best_gain() if few else None
-            self.where[move.query] = move.server
-            assert move.saved_traffic == pytest.approx(traffic - self.traffic(), abs=1e-9)
-            assert move.saved_traffic >= -1e-9
-            assert self.smoothed() < smooth
-            assert best is None or smooth - self.smoothed() == pytest.approx(best, abs=1e-6)
-        assert len(made) == moves or not few or self.best_gain() < 1e-6
+        left = moves
+        for move in self.host.repair(moves):
+            best, smooth = self.best_gain(left) if few else None, self.smoothed()
+            self.take_over(move)
+            gained = (smooth - self.smoothed()) / len(move.queries)
+            assert best is None or gained == pytest.approx(best, abs=1e-6)
+            left -= len(move.queries)
+        assert left >= 0
+        assert left == 0 or not few or self.best_gain(left) < 1e-6
 
     @invariant()
     def books_agree_with_the_queries(self) -> None:
@@ -174,7 +187,27 @@ class Life(RuleBasedStateMachine):
         assert standing.needed == pytest.approx(sum(RATES[SOURCES.index(s)] for s in needed))
         assert standing.loads == pytest.approx({j: self.load(j) for j in self.size})
         assert {q: self.host.server_of(q) for q in self.host.queries} == self.where
+        self.scratch_and_reach_agree(count)
         assert list(self.host.queries) == list(self.where)
+
+    def scratch_and_reach_agree(self, count: dict[tuple[str, int], int]) -> None:
+        """What rules and repair remember between decisions, against its definition."""
+        books = self.host._books
+        assert not books.gain.any()
+        assert not books.times.any()
+        number = {q: self.host._roster.slots[q] for q in self.where}
+        for s, source in enumerate(SOURCES):
+            known = books.readers[s, : books.known[s]].tolist()
+            reading = {number[q] for q in self.where if source in self.reads[q]}
+            assert len(set(known)) == len(known)
+            assert set(known) <= reading
+        if isinstance(self.host.rule, RareFirst):
+            use = Counter(s for q in self.where for s in self.reads[q])
+            for j in self.size:
+                reach = sum(RATES[SOURCES.index(s)] * use[s] for s, at in count if at == j)
+                assert books.reach[j] == pytest.approx(reach, abs=1e-9)
+        else:
+            assert books.reach.shape == (0,)
 
 
 TestLife = Life.TestCase

@@ -10,12 +10,16 @@ from datetime import timedelta
 from math import sqrt
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import headgate as hg
 from headgate import compiled, errors
+from headgate.operators.arrival import CLOSED
+from headgate.operators.channel_run import ChannelRun
 from headgate.state.keys import KeySpec
+from headgate.state.table import BinTable
 
 STATE = {
     "n": int,
@@ -390,6 +394,27 @@ def test_the_identity_is_what_it_does_and_not_how_it_is_written(tmp_path, monkey
     changed = identity()
     assert {name for name in before if before[name] != changed[name]} == {"source"}
     assert made(fine, state={**STATE, "n": float}, compiled=False).fingerprint()["fields"] != before["fields"]
+
+
+def test_a_bin_is_due_by_its_own_keys_alone():
+    """Else every bin would be opened when one is due."""
+
+    @hg.kernel(state={}, output={}, on="ts", compiled=False)
+    def nap(state, row):
+        state.wake_at(row.ts)
+
+    @nap.on_timer
+    def awake(state, now):
+        state.forget()
+
+    bound = nap.bind(KEY, SCHEMA)
+    rows = pa.RecordBatch.from_pylist(
+        [{"k": k, "ts": dt.datetime(2024, 1, k, tzinfo=dt.UTC)} for k in (1, 2, 3)], schema=SCHEMA
+    ).append_column(CLOSED, pa.array([0, 0, 0]))
+    tables = [BinTable.create(bound.layout) for _ in range(3)]
+    run = ChannelRun(bound, lambda b: tables[b], 3)
+    run.feed(rows, np.arange(3), np.arange(3, dtype=np.int32))
+    assert [table.due for table in tables] == rows.column("ts").cast(pa.int64()).to_pylist()
 
 
 def test_it_cannot_be_split_and_says_why():

@@ -37,7 +37,7 @@ def cliques_of(file: Path, size: int) -> set[tuple[int, ...]]:
 
 def test_triangles_and_larger_cliques_are_counted(spark: Any, small: Path) -> None:
     for size in (3, 4):
-        found = on_session(spark, Wish(str(small), size, gate=Gate(2, 1500)), silent)
+        found = on_session(spark, Wish(str(small), size, gate=Gate(2, 700)), silent)
         assert found["cliques"] == len(cliques_of(small, size))
         assert found["waves"] > 1
     assert "peak memory" in str([column._cells for column in as_table(found).columns])

@@ -103,7 +103,9 @@ WINDOWS: dict[str, tuple[Any, Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", WINDOWS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param("tumbling", marks=pytest.mark.full), "hopping, updated", "session"]
+)
 def test_windows_are_those_of_native(kind: str, streamed: Any, make_stage: Any, tmp_path: Path) -> None:
     window, native, mode = WINDOWS[kind]
     frame = streamed("in", batches_of(1))

@@ -1,4 +1,4 @@
-"""The README's example runs, word for word, in an empty folder."""
+"""The README's examples run, word for word, in an empty folder."""
 
 import re
 import subprocess
@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 README = Path(__file__).parents[2] / "README.md"
 
 
-def test_the_example_of_the_readme_runs(java_home: str, tmp_path: Path) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+def test_the_examples_of_the_readme_run(java_home: str, tmp_path: Path) -> None:
+    code = "\n".join(re.findall(r"```python\n(.*?)```", README.read_text(), re.S))
     (tmp_path / "in/events").mkdir(parents=True)
     rows = pa.table({"user": pa.array([1, 1, 2], pa.int64()), "amount": [2.0, 3.0, 5.0]})
     pq.write_table(rows, tmp_path / "in/events/one.parquet")

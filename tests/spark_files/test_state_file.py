@@ -65,6 +65,18 @@ def test_there_and_back(store, good):
     assert read(store) == WANTED
 
 
+def test_the_keys_of_rows_that_are_gone_come_before_the_rows(store):
+    gone = Extract(KeyColumn.fixed(np.array([4]), hashes=np.array([12])), {})
+    state_file.write(
+        store, "file", LAYOUT, [Piece(3, state_file.GONE, gone), Piece(3, state_file.DELTA, rows_of(4))]
+    )
+    found = list(state_file.read(store, "file", LAYOUT))
+    assert [(b, kind, rows.keys.data.tolist(), sorted(rows.columns)) for b, kind, rows in found] == [
+        (3, state_file.GONE, [4], []),
+        (3, state_file.DELTA, [4], ["n", "s", "u"]),
+    ]
+
+
 def test_only_the_wanted_bins_are_read(store, good, monkeypatch):
     assert read(store, wanted={7}) == [WANTED[1]]
     assert read(store, wanted={99}) == []

@@ -20,6 +20,7 @@ BENCHES = {
     "skew": "rows of the busiest channel over the mean with hot keys pinned, beside static routing; output against native",
     "rebalance": "a slow channel, a channel short of memory and bursts, under Flux's policies beside static routing; output against native",
     "join": "a stream probing a built table with one of three channels perturbed: response time under mpc beside static routing",
+    "service": "standing queries: registration, a batch for everyone, memory, traffic; one Spark query each, the engine without sharing",
     "faucet": "a step that explodes behind a gate and without: time, memory, stragglers; cliques beside a Spark SQL self-join",
     "operators": "session windows, dedup and a join of two streams by event time against native Spark's own",
     "nexmark": "queries of the Nexmark suite, each against native Spark's own; every answer compared",

@@ -45,8 +45,8 @@ class Sizes:
     batches: int = 5
     steady: int = 3
     native_rows: int = 50_000
-    native_batches: int = 5
-    native_steady: int = 3
+    native_batches: int = 3
+    native_steady: int = 2
 
 
 BINS = 64

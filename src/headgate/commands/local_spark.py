@@ -30,9 +30,9 @@ BASE = {
 
 @contextmanager
 def local_spark(
-    cores: int, log: Path, conf: Mapping[str, str] | None = None, *, ours: bool = True
+    cores: int, log: Path, conf: Mapping[str, str] | None = None, *, ours: bool = True, master: str = ""
 ) -> Iterator[SparkSession]:
-    """A fresh session on `local[cores]`; `ours=False` leaves headgate's settings out, for a native twin.
+    """A fresh session on `local[cores]`, or on another master; `ours=False` leaves headgate's settings out, for a native twin.
 
     One at a time in a process, since Spark allows one. The end of the block stops it.
     """
@@ -47,10 +47,11 @@ def local_spark(
         ) from error
     from headgate.spark.session import configure
 
-    builder = SparkSession.builder.master(f"local[{cores}]").appName("headgate")
+    where = master or f"local[{cores}]"
+    builder = SparkSession.builder.master(where).appName("headgate")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     configured = configure(_Options()) if ours else _Options()
-    settings = {**BASE, **configured.values, **(conf or {}), "spark.master": f"local[{cores}]"}
+    settings = {**BASE, **configured.values, **(conf or {}), "spark.master": where}
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)  # errors are told once, by us
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as sink:

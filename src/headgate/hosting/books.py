@@ -12,19 +12,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headgate.compiled import compiled, inlined
+from headgate.compiled import bare, compiled, inlined
 from headgate.hosting import pairs as pair
 from headgate.hosting.pairs import Pairs, new_pairs, widened
+from headgate.hosting.readers import FEW
 from headgate.hosting.workload import Floats, Workload
 
-QUERIES, COST, SERVERS, SIZE, TRAFFIC, NEEDED, FALLBACKS, MOVES, SAVED, CURSOR, CAME, WENT = range(12)
+QUERIES, COST, SERVERS, SIZE, TRAFFIC, NEEDED, FALLBACKS, MOVES, SAVED, CURSOR, CAME, WENT, READINGS = range(
+    13
+)
 """Places in `totals`. FALLBACKS counts queries that no server could take within the balance limit (MICE-E1); MOVES and SAVED
 what repair did; CURSOR is the query that it looks at next; CAME and WENT
-count arrivals and departures."""
+count arrivals and departures, READINGS the sources of all hosted queries."""
 
 
 class Books(NamedTuple):
-    """The state of a placement. `fill` is load over size, infinite for a lost server; `tree` finds its least."""
+    """The state of a placement. `fill` is load over size, infinite for a lost server; `tree` finds its least.
+
+    `reach` is the sum of rate x readers everywhere over the sources that a server receives, kept where the rule asks for it.
+    `readers` and `known` are for `readers`; `gain` (by server) and `times` (by source) are scratch, 0 between decisions.
+    """
 
     rate: Any
     use: Any
@@ -37,15 +44,19 @@ class Books(NamedTuple):
     size: Any
     fill: Any
     traffic: Any
+    reach: Any
     kinds: Any
     tree: Any
     streams: Pairs
     hosted: Pairs
     totals: Any
     gain: Any
+    readers: Any
+    known: Any
+    times: Any
 
 
-def open_books(load: Workload, sizes: Floats, *, count_types: bool) -> Books:
+def open_books(load: Workload, sizes: Floats, *, count_types: bool, repairs: bool, reaches: bool) -> Books:
     """Return books of a workload whose queries are all still outside."""
     types = load.types
     return Books(
@@ -56,10 +67,13 @@ def open_books(load: Workload, sizes: Floats, *, count_types: bool) -> Books:
         type_of=types.of_query.copy(),
         cost=load.cost.copy(),
         server_of=np.full(load.queries, -1, np.int32),
-        **_servers(np.zeros(0), sizes),
+        **_servers(np.zeros(0), sizes) | ({} if reaches else {"reach": np.zeros(0)}),
         streams=new_pairs(load.sources),
         hosted=new_pairs(len(types) if count_types else 0),
-        totals=np.array([0, 0, sizes.shape[0], sizes.sum(), 0, 0, 0, 0, 0, 0, 0, 0], np.float64),
+        totals=np.array([0, 0, sizes.shape[0], sizes.sum(), *[0] * 9], np.float64),
+        readers=np.zeros((load.sources if repairs else 0, FEW), np.int64),
+        known=np.zeros(load.sources, np.int32),
+        times=np.zeros(load.sources, np.int32),
     )
 
 
@@ -79,6 +93,7 @@ def _servers(load: Floats, sizes: Floats) -> dict[str, Any]:
         "size": sizes.astype(np.float64),
         "fill": fill,
         "traffic": np.zeros(k),
+        "reach": np.zeros(k),
         "kinds": np.zeros(k, np.int64),
         "tree": tree,
         "gain": np.zeros(k),
@@ -91,6 +106,7 @@ def with_server(books: Books, size: float) -> Books:
     k = books.size.shape[0]
     for name in ("traffic", "kinds"):
         fresh[name][:k] = getattr(books, name)
+    fresh["reach"] = np.append(books.reach, 0.0) if books.reach.shape[0] else books.reach
     books.totals[SERVERS] += 1
     books.totals[SIZE] += size
     return books._replace(**fresh)
@@ -111,6 +127,7 @@ def without_server(books: Books, server: int) -> None:
     books.size[server] = 0.0
     books.fill[server] = np.inf
     books.traffic[server] = 0.0
+    books.reach[server : server + 1] = 0.0
     lift(books.tree, books.fill, server)
 
 
@@ -160,23 +177,35 @@ def least_filled(books):
 
 
 @inlined
+def stretch(books, s, by):
+    """Change the reach of all servers that receive a source."""
+    if books.reach.shape[0] > 0:
+        for at in range(books.streams.start[s], books.streams.start[s] + books.streams.size[s]):
+            books.reach[books.streams.server[at]] += by
+
+
+@bare
 def enter(books, query, server):
     """Host a query on a server; return the traffic that this adds."""
     kind = books.type_of[query]
     added = 0.0
     for i in range(books.type_start[kind], books.type_start[kind + 1]):
         s = books.type_source[i]
-        if pair.add(books.streams, s, server, query) == 1:
+        if pair.add(books.streams, s, server) == 1:
             added += books.rate[s]
+            if books.reach.shape[0] > 0:
+                books.reach[server] += books.rate[s] * books.use[s]
         if books.use[s] == 0:
             books.totals[NEEDED] += books.rate[s]
         books.use[s] += 1
-    if books.hosted.start.shape[0] > 0 and pair.add(books.hosted, kind, server, query) == 1:
+        stretch(books, s, books.rate[s])
+    if books.hosted.start.shape[0] > 0 and pair.add(books.hosted, kind, server) == 1:
         books.kinds[server] += 1
     books.server_of[query] = server
     books.traffic[server] += added
     books.totals[TRAFFIC] += added
     books.totals[QUERIES] += 1
+    books.totals[READINGS] += books.type_start[kind + 1] - books.type_start[kind]
     books.totals[COST] += books.cost[query]
     books.load[server] += books.cost[query]
     books.fill[server] = books.load[server] / books.size[server]
@@ -184,28 +213,33 @@ def enter(books, query, server):
     return added
 
 
-@compiled
+@bare
 def leave(books, query):
     """Take a query off its server; return the traffic that this saves."""
     kind, server = books.type_of[query], books.server_of[query]
     saved = 0.0
     for i in range(books.type_start[kind], books.type_start[kind + 1]):
         s = books.type_source[i]
-        if pair.drop(books.streams, s, server, query) == 0:
-            saved += books.rate[s]
+        stretch(books, s, -books.rate[s])
         books.use[s] -= 1
+        if pair.drop(books.streams, s, server) == 0:
+            saved += books.rate[s]
+            if books.reach.shape[0] > 0:
+                books.reach[server] -= books.rate[s] * books.use[s]
         if books.use[s] == 0:
             books.totals[NEEDED] -= books.rate[s]
-    if books.hosted.start.shape[0] > 0 and pair.drop(books.hosted, kind, server, query) == 0:
+    if books.hosted.start.shape[0] > 0 and pair.drop(books.hosted, kind, server) == 0:
         books.kinds[server] -= 1
     books.server_of[query] = -1
     books.traffic[server] -= saved
     books.totals[TRAFFIC] -= saved
     books.totals[QUERIES] -= 1
+    books.totals[READINGS] -= books.type_start[kind + 1] - books.type_start[kind]
     books.totals[COST] -= books.cost[query]
     books.load[server] -= books.cost[query]
     if books.totals[QUERIES] == 0:  # fractions of costs and rates leave dust behind
         books.totals[COST], books.totals[TRAFFIC], books.totals[NEEDED] = 0.0, 0.0, 0.0
+        books.reach[:] = 0.0
     books.fill[server] = books.load[server] / books.size[server]
     lift(books.tree, books.fill, server)
     return saved

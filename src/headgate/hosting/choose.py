@@ -6,7 +6,8 @@ the least filled, then to the lowest number (MICE-18, MICE-E9). If no server is 
 takes it, and that is counted (MICE-E1).
 
 LeastCost and its kin look only at servers that already receive one of the query's sources; all others tie, and
-the tree of the books names the least filled of those. So a decision costs the copies of its sources, not k.
+the tree of the books names the least filled of those. So a decision costs the copies of its sources, not k. RareFirst
+sweeps over all servers for a query with a source that is new.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headgate.compiled import compiled, inlined
+from headgate.compiled import bare, inlined
 from headgate.hosting.balance import SLACK
-from headgate.hosting.books import CAME, COST, FALLBACKS, QUERIES, SERVERS, SIZE, WENT, least_filled
+from headgate.hosting.books import CAME, COST, FALLBACKS, QUERIES, READINGS, SERVERS, SIZE, WENT, least_filled
 from headgate.hosting.smooth import reader
 
 LEAST_COST, LEAST_SOURCE, LEAST_QT, ON_RAND, RESERVED, HDRF, FENNEL, MIN_MAX, RARE_FIRST = range(9)
@@ -74,6 +75,23 @@ def doubt(books, frame):
 
 
 @inlined
+def foresight(books, frame, kind):
+    """Return what a unit of reach is worth to RareFirst: above 0 for a query with sources that nobody reads yet.
+
+    Reach over all readings is the rate that a reading drawn from those now hosted finds on a server already. A new
+    source's later readers come with such partners, as many as queries have now; the half is ours.
+    """
+    readings = books.totals[READINGS]
+    if frame.rule != RARE_FIRST or readings == 0.0:
+        return 0.0
+    new = 0.0
+    for i in range(books.type_start[kind], books.type_start[kind + 1]):
+        if books.use[books.type_source[i]] == 0:
+            new += 1.0
+    return 0.5 * new * (1.0 - books.totals[QUERIES] / readings) / readings
+
+
+@inlined
 def collect(books, frame, kind):
     """Add up, for each server that receives a source of the type, what having it is worth.
 
@@ -122,7 +140,7 @@ def price_of_load(books, frame, kind, cost):
     return weight / mean if frame.rule == RARE_FIRST else weight / np.sqrt(mean)
 
 
-@inlined
+@bare
 def best_touched(books, frame, kind, cost, limit):
     """Return the candidate of largest gain less the price of its load, the least filled among equals, or -1.
 
@@ -157,9 +175,9 @@ def best_touched(books, frame, kind, cost, limit):
     return best
 
 
-@compiled
+@bare
 def best_of_all(books, frame, kind, cost, limit):
-    """Return the candidate of least traffic, types or added traffic over all servers, or -1.
+    """Return the candidate of least traffic, types or added traffic, or of best gain, reach and load, over all servers, or -1.
 
     MinMax takes the least added traffic among those whose traffic is within the query's own of the lightest.
     """
@@ -181,6 +199,7 @@ def best_of_all(books, frame, kind, cost, limit):
         for i in range(books.type_start[kind], books.type_start[kind + 1]):
             weight += books.rate[books.type_source[i]]
         heaviest += frame.parameter * weight
+    price, ahead = price_of_load(books, frame, kind, cost), foresight(books, frame, kind)
     best, least = np.int64(-1), np.inf
     for j in range(size.shape[0]):
         if size[j] == 0.0 or load[j] + cost > limit * size[j] or traffic[j] > heaviest:
@@ -190,6 +209,8 @@ def best_of_all(books, frame, kind, cost, limit):
             value += kinds[j]
         elif frame.rule == LEAST_SOURCE:
             value += traffic[j]
+        elif frame.rule == RARE_FIRST:
+            value += price * fill[j] - ahead * books.reach[j]
         if best < 0 or value < least or (value == least and fill[j] < fill[best]):
             best, least = np.int64(j), value
     if frame.rule == LEAST_QT:
@@ -200,7 +221,7 @@ def best_of_all(books, frame, kind, cost, limit):
     return best
 
 
-@compiled
+@bare
 def drawn(books, cost, limit, chance):
     """Return a candidate drawn uniformly by a number in [0, 1), or -1."""
     candidates = 0
@@ -216,7 +237,7 @@ def drawn(books, cost, limit, chance):
     return -1
 
 
-@compiled
+@bare
 def reserved(books, frame, kind, cost, limit, chance):
     """Return the server that the type's shares and a number in [0, 1) name, or -1 if there is none or it is full."""
     if kind + 1 >= frame.share_start.shape[0]:
@@ -228,7 +249,7 @@ def reserved(books, frame, kind, cost, limit, chance):
     return -1
 
 
-@compiled
+@bare
 def any_with_room(books, cost, limit):
     """Return the least filled server that stays within the limit with the cost, or -1."""
     best = least_filled(books)
@@ -252,7 +273,8 @@ def choose(books, frame, query, chance):
         j = drawn(books, cost, limit, chance)
     elif frame.rule == RESERVED:
         j = reserved(books, frame, kind, cost, limit, chance)
-    if j < 0 and frame.rule in (LEAST_SOURCE, LEAST_QT, MIN_MAX):
+    sweeping = frame.rule in (LEAST_SOURCE, LEAST_QT, MIN_MAX) or foresight(books, frame, kind) > 0.0
+    if j < 0 and sweeping:
         j = best_of_all(books, frame, kind, cost, limit)
     elif j < 0 and frame.rule != ON_RAND:
         j = best_touched(books, frame, kind, cost, limit)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headgate.hosting.balance import SLACK, Balance
-from headgate.hosting.books import CAME, COST, QUERIES, SERVERS, SIZE, WENT, Books
+from headgate.hosting.books import CAME, COST, QUERIES, READINGS, SERVERS, SIZE, WENT, Books
 from headgate.hosting.choose import Frame
 from headgate.hosting.rules import (
     Fennel,
@@ -140,7 +140,14 @@ def _score(
         doubt = (1 + went / max(came, 1.0)) / 2
         stays = {s: 1.0 - doubt * math.pow(min(_readers(books, s, server) + 1, MANY), -1.5) for s in held}
         worth = sum(rate[s] / math.sqrt(math.sqrt(use[s])) * stays[s] for s in held)
-        return rule.spread * typical * fill / mean - worth
+        readings = float(books.totals[READINGS])
+        new = sum(books.use[s] == 0 for s in members) if readings else 0
+        ahead = (
+            new * (1.0 - float(books.totals[QUERIES]) / readings) * books.reach[server] / readings
+            if new
+            else 0.0
+        )
+        return float(rule.spread * typical * fill / mean - worth - ahead / 2)
     return -sum(rate[s] for s in held)
 
 

@@ -12,9 +12,23 @@ from headgate.compiled import compiled, inlined
 
 
 @inlined
-def fitting(left, cost, room):
-    """Return how many queries of a type go into a room."""
-    return min(left, np.int64(room / cost * (1 + 1e-12)))
+def take(steps, number, left, room, cost, t, j):
+    """Put as many queries of a type on a server as fit, and note the step if there are any; return the steps and their number."""
+    some = min(left[t], np.int64(room[j] / cost[t] * (1 + 1e-12)))
+    if some > 0:
+        if number == steps.shape[0]:
+            steps = np.concatenate((steps, np.empty_like(steps)))
+        steps[number, 0], steps[number, 1], steps[number, 2] = t, j, some
+        number += 1
+        left[t] -= some
+        room[j] -= some * cost[t]
+    return steps, number
+
+
+@inlined
+def columns(steps, number, left):
+    """Return types, servers and numbers of the steps, and what is left."""
+    return steps[:number, 0].copy(), steps[:number, 1].copy(), steps[:number, 2].copy(), left
 
 
 @compiled
@@ -25,26 +39,18 @@ def pack(order, count, cost, rooms):
     (MICE-E5). The last servers may stay empty: the limit is an upper one.
     """
     left, room = count.copy(), rooms.copy()
-    steps = 0
-    kinds, servers = order.shape[0], rooms.shape[0]
-    out = np.empty((kinds + servers + 1, 3), np.int64)
+    servers = rooms.shape[0]
+    steps, number = np.empty((order.shape[0] + servers + 1, 3), np.int64), 0
     j = 0
     for t in order:
         at = j
         while left[t] > 0 and at < servers:
-            number = fitting(left[t], cost[t], room[at])
-            if number > 0:
-                if steps == out.shape[0]:
-                    out = np.concatenate((out, np.empty_like(out)))
-                out[steps, 0], out[steps, 1], out[steps, 2] = t, at, number
-                steps += 1
-                left[t] -= number
-                room[at] -= number * cost[t]
+            steps, number = take(steps, number, left, room, cost, t, at)
             if left[t] > 0:
                 at += 1
         while j < servers and room[j] <= 0:
             j += 1
-    return out[:steps, 0].copy(), out[:steps, 1].copy(), out[:steps, 2].copy(), left
+    return columns(steps, number, left)
 
 
 @compiled
@@ -54,21 +60,15 @@ def single_source(order, count, cost, rooms):
     For queries of one source. At most m + k rounds where queries are equal.
     """
     left, room = count.copy(), rooms.copy()
-    steps = 0
-    out = np.empty((order.shape[0] + rooms.shape[0] + 1, 3), np.int64)
+    steps, number = np.empty((order.shape[0] + rooms.shape[0] + 1, 3), np.int64), 0
     for t in order:
         while left[t] > 0:
             j = np.argmax(room)
-            number = fitting(left[t], cost[t], room[j])
-            if number == 0:
+            before = number
+            steps, number = take(steps, number, left, room, cost, t, j)
+            if number == before:
                 break
-            if steps == out.shape[0]:
-                out = np.concatenate((out, np.empty_like(out)))
-            out[steps, 0], out[steps, 1], out[steps, 2] = t, j, number
-            steps += 1
-            left[t] -= number
-            room[j] -= number * cost[t]
-    return out[:steps, 0].copy(), out[:steps, 1].copy(), out[:steps, 2].copy(), left
+    return columns(steps, number, left)
 
 
 @compiled
@@ -79,25 +79,18 @@ def scatter(count, cost, rooms, chance):
     """
     left, room = count.copy(), rooms.copy()
     types, servers = np.arange(count.shape[0]), np.arange(rooms.shape[0])
-    kinds, open_servers, steps, used = types.shape[0], servers.shape[0], 0, 0
-    out = np.empty((kinds + open_servers + 1, 3), np.int64)
+    kinds, open_servers, used = types.shape[0], servers.shape[0], 0
+    steps, number = np.empty((kinds + open_servers + 1, 3), np.int64), 0
     while kinds > 0 and open_servers > 0:
         x = np.int64(chance[used % chance.shape[0]] * kinds)
         y = np.int64(chance[(used + 1) % chance.shape[0]] * open_servers)
         used += 2
         t, j = types[x], servers[y]
-        number = fitting(left[t], cost[t], room[j])
-        if number > 0:
-            if steps == out.shape[0]:
-                out = np.concatenate((out, np.empty_like(out)))
-            out[steps, 0], out[steps, 1], out[steps, 2] = t, j, number
-            steps += 1
-            left[t] -= number
-            room[j] -= number * cost[t]
+        steps, number = take(steps, number, left, room, cost, t, j)
         if left[t] == 0:
             kinds -= 1
             types[x] = types[kinds]
         else:
             open_servers -= 1
             servers[y] = servers[open_servers]
-    return out[:steps, 0].copy(), out[:steps, 1].copy(), out[:steps, 2].copy(), left
+    return columns(steps, number, left)

@@ -19,18 +19,19 @@ from headgate.hosting.balance import Balance
 from headgate.hosting.books import COST, FALLBACKS, NEEDED, QUERIES, SERVERS, TRAFFIC
 from headgate.hosting.choose import Frame
 from headgate.hosting.explain import Explanation, explained
+from headgate.hosting.mending import new_log, repair
 from headgate.hosting.pairs import widened
-from headgate.hosting.playing import PLACE, REMOVE, play, repair
+from headgate.hosting.playing import PLACE, REMOVE, play
 from headgate.hosting.roster import Roster
-from headgate.hosting.rules import DEFAULT, LeastQT, Reserved, Rule, rule_of, spread_of
+from headgate.hosting.rules import DEFAULT, LeastQT, RareFirst, Reserved, Rule, rule_of, spread_of
 from headgate.hosting.workload import Floats, Workload, checked_cost, checked_rate, known_sources
 
 
 @dataclass(frozen=True)
 class Move:
-    """A query moved to another server, and the traffic that this saved: 0 where it only readies a stream to be closed."""
+    """Queries moved together to another server, and the traffic that this saved: 0 where it only readies a stream to be closed."""
 
-    query: str
+    queries: tuple[str, ...]
     origin: int
     server: int
     saved_traffic: float
@@ -55,12 +56,13 @@ class Decision:
 
 @dataclass(frozen=True)
 class Repair:
-    """After each event make at most ``moves`` moves, each the best for ``look`` hosted queries, which are looked at in turn.
+    """After each event move at most ``moves`` queries, each time the best for ``look`` hosted ones, which are looked at in turn.
 
-    Best is what lowers the smoothed traffic most; no move raises the real one.
+    A query moves alone, or with those on its server that share a rare source with it. Best is what lowers the smoothed
+    traffic most for each query moved; no move raises the real one.
     """
 
-    moves: int = 1
+    moves: int = 8
     look: int = 8
 
     def __post_init__(self) -> None:
@@ -113,7 +115,13 @@ class Host:
         self._draw = draw or (lambda: 0.0)
         self._roster = Roster()
         nothing = Workload(np.zeros(0), np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0))
-        self._books = book.open_books(nothing, sizes_of(servers), count_types=False)
+        self._books = book.open_books(
+            nothing,
+            sizes_of(servers),
+            count_types=False,
+            repairs=True,
+            reaches=isinstance(self.rule, RareFirst),
+        )
         if isinstance(self.rule, LeastQT):
             self._books = self._books._replace(hosted=widened(self._books.hosted, rows=1))
         for name, rate in sources.items():
@@ -156,6 +164,19 @@ class Host:
             self._roster.let_go(query)
             raise
 
+    def adopt(self, query: str, sources: Iterable[str], server: int, cost: float = 1.0) -> None:
+        """Host a query on the server that it was placed on before, whatever the rule would say now: for a restart."""
+        if query in self._roster.slots:
+            raise ConfigError(
+                f"query {query!r} is hosted already, on server {self.server_of(query)}: remove it first"
+            )
+        self._live(server)
+        members = known_sources(query, sources, self._roster.sources)
+        books, kind = self._roster.with_type(self._books, members)
+        books, slot = self._roster.with_slot(books, query, kind, checked_cost(query, cost))
+        self._books = book.with_room(books, self._roster.widest)
+        book.enter(self._books, slot, server)
+
     def remove(self, query: str) -> float:
         """Let a query go; return the traffic that this saves, repair included."""
         slot, before = self._known(query), float(self._books.totals[TRAFFIC])
@@ -190,7 +211,7 @@ class Host:
             raise NoRoom(f"server {server} stays, since without it {error}") from None
 
     def repair(self, moves: int, look: int | None = None) -> list[Move]:
-        """Make at most so many moves, each the best for so many hosted queries (all of them, if not said)."""
+        """Move at most so many queries, each time the best for so many hosted ones (all of them, if not said)."""
         wanted = Repair(moves, len(self._roster.slots) if look is None else look)
         return list(self._mend(wanted.moves, wanted.look))
 
@@ -283,13 +304,16 @@ class Host:
         if not moves or not look:
             return ()
         self._books = book.with_room(self._books, self._roster.widest * moves)
-        query, origin, server = (np.empty(moves, np.int64) for _ in range(3))
-        saved = np.empty(moves)
-        done = repair(self._books, self._frame(), look, query, origin, server, saved)
-        return tuple(
-            Move(self._roster.name(int(query[i])), int(origin[i]), int(server[i]), float(saved[i]))
-            for i in range(done)
-        )
+        log = new_log(moves)
+        done = repair(self._books, self._frame(), look, log)
+        moves_made = []
+        for first in np.unique(log.first[:done]):
+            together = np.flatnonzero(log.first[:done] == first)
+            names = tuple(self._roster.name(int(q)) for q in log.query[together])
+            moves_made.append(
+                Move(names, int(log.origin[first]), int(log.server[first]), float(log.saved[first]))
+            )
+        return tuple(moves_made)
 
     def _known(self, query: str) -> int:
         if query not in self._roster.slots:

@@ -4,8 +4,6 @@
 The servers of a row lie side by side in a block of a common pool; a block that is full moves to one of twice the
 size, and the one it leaves is used again. So memory follows the number of pairs, and the servers of a row are
 read in one sweep. Law: a pair exists exactly while its count is above 0.
-
-`lone` is the exclusive or of the queries of a pair: where the count is 1 it names the one query.
 """
 
 from __future__ import annotations
@@ -14,20 +12,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headgate.compiled import compiled, inlined
+from headgate.compiled import bare, inlined
 
 _CLASSES = 40
 
 
 class Pairs(NamedTuple):
-    """Blocks by row (`start`, `size`, `room`), the pool (`server`, `count`, `lone`), free blocks, and the pool's top."""
+    """Blocks by row (`start`, `size`, `room`), the pool (`server`, `count`), free blocks, and the pool's top."""
 
     start: Any
     size: Any
     room: Any
     server: Any
     count: Any
-    lone: Any
     free: Any
     top: Any
 
@@ -40,7 +37,6 @@ def new_pairs(rows: int, pool: int = 1024) -> Pairs:
         np.zeros(rows, np.int32),
         np.zeros(pool, np.int32),
         np.zeros(pool, np.int32),
-        np.zeros(pool, np.int64),
         np.full(_CLASSES, -1, np.int64),
         np.zeros(1, np.int64),
     )
@@ -51,7 +47,7 @@ def widened(pairs: Pairs, *, rows: int | None = None, pool: int | None = None) -
     wider = pairs._asdict()
     for name in ("start", "size", "room") if rows is not None else ():
         wider[name] = np.append(wider[name], np.zeros(rows - wider[name].shape[0], wider[name].dtype))
-    for name in ("server", "count", "lone") if pool is not None else ():
+    for name in ("server", "count") if pool is not None else ():
         wider[name] = np.append(wider[name], np.zeros(pool - wider[name].shape[0], wider[name].dtype))
     return Pairs(**wider)
 
@@ -72,7 +68,7 @@ def find(pairs, row, server):
     return -1
 
 
-@compiled
+@bare
 def _enlarge(pairs, row):
     """Move a full block to one of twice the size."""
     old, room = pairs.start[row], pairs.room[row]
@@ -82,22 +78,21 @@ def _enlarge(pairs, row):
         rank += 1
     new = pairs.free[rank]
     if new >= 0:
-        pairs.free[rank] = pairs.lone[new]
+        pairs.free[rank] = pairs.count[new]
     else:
         new = pairs.top[0]
         pairs.top[0] += wide
     for i in range(pairs.size[row]):
         pairs.server[new + i] = pairs.server[old + i]
         pairs.count[new + i] = pairs.count[old + i]
-        pairs.lone[new + i] = pairs.lone[old + i]
     if room > 0:
-        pairs.lone[old] = pairs.free[rank - 1]
+        pairs.count[old] = pairs.free[rank - 1]
         pairs.free[rank - 1] = old
     pairs.start[row], pairs.room[row] = new, wide
 
 
 @inlined
-def add(pairs, row, server, query):
+def add(pairs, row, server):
     """Count one more query of a pair; return how many it has now."""
     at = find(pairs, row, server)
     if at < 0:
@@ -105,25 +100,19 @@ def add(pairs, row, server, query):
             _enlarge(pairs, row)
         at = pairs.start[row] + pairs.size[row]
         pairs.size[row] += 1
-        pairs.server[at], pairs.count[at], pairs.lone[at] = server, 0, 0
+        pairs.server[at], pairs.count[at] = server, 0
     pairs.count[at] += 1
-    pairs.lone[at] ^= query
     return pairs.count[at]
 
 
-@compiled
-def drop(pairs, row, server, query):
+@bare
+def drop(pairs, row, server):
     """Count one query less; return how many are left. At 0 the pair is gone."""
     at = find(pairs, row, server)
     pairs.count[at] -= 1
-    pairs.lone[at] ^= query
     left = pairs.count[at]
     if left == 0:
         pairs.size[row] -= 1
         last = pairs.start[row] + pairs.size[row]
-        pairs.server[at], pairs.count[at], pairs.lone[at] = (
-            pairs.server[last],
-            pairs.count[last],
-            pairs.lone[last],
-        )
+        pairs.server[at], pairs.count[at] = pairs.server[last], pairs.count[last]
     return left

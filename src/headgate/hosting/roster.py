@@ -39,7 +39,10 @@ class Roster:
         rates = grown(books.rate, number + 1)
         rates[number] = rate
         streams = widened(books.streams, rows=rates.shape[0])
-        return books._replace(rate=rates, use=grown(books.use, number + 1), streams=streams)
+        wider = {
+            name: grown(getattr(books, name), number + 1) for name in ("use", "readers", "known", "times")
+        }
+        return books._replace(rate=rates, streams=streams, **wider)
 
     def with_type(self, books: Books, members: Sequence[int]) -> tuple[Books, int]:
         """Return the books with a set of sources as a type, and its number."""
@@ -106,6 +109,6 @@ def grown(array: Any, size: int, *, fill: int = 0) -> Any:
     """Return an array of at least that size: the same, or a copy of twice the length."""
     if array.shape[0] >= size:
         return array
-    wide = np.full(max(size, 2 * array.shape[0]), fill, array.dtype)
+    wide = np.full((max(size, 2 * array.shape[0]), *array.shape[1:]), fill, array.dtype)
     wide[: array.shape[0]] = array
     return wide

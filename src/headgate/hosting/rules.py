@@ -18,16 +18,17 @@ from headgate.hosting import choose
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule's number in compiled code, its name, and whether it draws random numbers."""
+    """A rule's number in compiled code, its name, whether it draws random numbers, and the field that tunes it."""
 
     code: ClassVar[int]
     name: ClassVar[str]
     draws: ClassVar[bool] = False
+    tuned: ClassVar[str] = ""
 
     @property
     def parameter(self) -> float:
-        """The one number that a rule may have."""
-        return 0.0
+        """The one number that a rule may have, for compiled code."""
+        return float(getattr(self, self.tuned)) if self.tuned else 0.0
 
 
 @dataclass(frozen=True)
@@ -90,12 +91,9 @@ class Hdrf(Rule):
 
     code = choose.HDRF
     name = "hdrf"
+    tuned = "rarity"
     rarity: float = 1.0
-
-    @property
-    def parameter(self) -> float:
-        """How much rarity counts beside the rate."""
-        return self.rarity
+    """How much rarity counts beside the rate."""
 
 
 @dataclass(frozen=True)
@@ -104,12 +102,9 @@ class Fennel(Rule):
 
     code = choose.FENNEL
     name = "fennel"
+    tuned = "price"
     price: float = 1.0
-
-    @property
-    def parameter(self) -> float:
-        """The price of a mean load, in mean rates of the query's sources."""
-        return self.price
+    """The price of a mean load, in mean rates of the query's sources."""
 
 
 @dataclass(frozen=True)
@@ -118,12 +113,9 @@ class MinMax(Rule):
 
     code = choose.MIN_MAX
     name = "min-max"
+    tuned = "slack"
     slack: float = 1.0
-
-    @property
-    def parameter(self) -> float:
-        """How far above the least traffic a server may be, in multiples of the query's own."""
-        return self.slack
+    """How far above the least traffic a server may be, in multiples of the query's own."""
 
 
 @dataclass(frozen=True)
@@ -133,17 +125,15 @@ class RareFirst(Rule):
     A popular source ends on most servers whatever is done, so what counts is to keep the rare ones together. The
     price of load matters while there are few queries: it starts clusters on different servers instead of one. A
     stream that few queries read may soon end, by departures or by repair, so it counts for less: with c readers,
-    for 1 - (c + 1)^-3/2 (1 + departures / arrivals) / 2.
+    for 1 - (c + 1)^-3/2 (1 + departures / arrivals) / 2. A source that is new could go anywhere; its later readers
+    will come with other sources, so for each new one a server is worth half the rate that such a partner would find there.
     """
 
     code = choose.RARE_FIRST
     name = "rare-first"
-    spread: float = 0.3
-
-    @property
-    def parameter(self) -> float:
-        """The price of a mean load, in mean rates of the query's sources."""
-        return self.spread
+    tuned = "spread"
+    spread: float = 0.5
+    """The price of a mean load, in mean rates of the query's sources."""
 
 
 DEFAULT = RareFirst()

@@ -16,7 +16,7 @@ from headgate.hosting.choose import Frame
 from headgate.hosting.host import Repair
 from headgate.hosting.offline import Assignment
 from headgate.hosting.playing import PLACE, REMOVE, play
-from headgate.hosting.rules import LeastQT, Reserved, Rule
+from headgate.hosting.rules import LeastQT, RareFirst, Reserved, Rule
 from headgate.hosting.workload import Floats, Ints, Workload
 
 Acts = NDArray[np.int8]
@@ -42,9 +42,15 @@ class Run:
                 f"rule {rule.name!r} needs chance: give draw=, for example numpy.random.default_rng(7).random"
             )
         self.load = load
-        self.books: Books = book.open_books(load, sizes, count_types=isinstance(rule, LeastQT))
-        self._draw = draw if rule.draws else None
         limits, mend = balance or Balance(), repair or Repair(moves=0)
+        self.books: Books = book.open_books(
+            load,
+            sizes,
+            count_types=isinstance(rule, LeastQT),
+            repairs=mend.moves > 0,
+            reaches=isinstance(rule, RareFirst),
+        )
+        self._draw = draw if rule.draws else None
         none = np.zeros(0)
         self.frame = Frame(
             rule.code, rule.parameter, limits.relative, limits.absolute, limits.capacity,

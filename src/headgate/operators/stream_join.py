@@ -122,7 +122,7 @@ class BoundJoin(BoundOperator):
         self, table: BinTable, slots: NDArray[np.int64], order: NDArray[np.int64], chunk: Chunk
     ) -> None:
         sides, times = chunk.lanes[SIDE].data, chunk.lanes[TIME].data
-        how, null = self.config.how, chunk.results["null"]
+        null = chunk.results["null"]
         known = order[~null[order]] if null.any() else order
         rows, keys = by_key(chunk.keys, known, fixed_key=self.layout.fixed_key)
         kept, starts = state_rows(table, chunk.keys, rows[keys[:-1]])
@@ -133,41 +133,21 @@ class BoundJoin(BoundOperator):
         matched = np.zeros(len(chunk), bool)
         for ids in pairs[:2]:
             matched[-1 - ids[ids < 0]] = True
-        left_only = how in ("semi", "anti")
-        met = [np.unique(ids[ids >= 0]) for ids in pairs[:2]]
-        if left_only:
-            self._first_matches(table, chunk, order, matched, met[0], sides, pairs)
+        store = np.where(null[order], np.array(self._lonely)[sides[order]], True)
+        if self.config.how in ("semi", "anti"):  # a left row is done with once it has a match
+            ids, first = np.unique(pairs[0], return_index=True)
+            if self.config.how == "semi":
+                chunk.parts.append((table, ids, ids, pairs[2][first]))
+            table.remove(ids[ids >= 0])
+            store &= ~(matched[order] & (sides[order] == 0))
         else:
             chunk.parts.append((table, *pairs))
-            for side in (0, 1):
-                if self._lonely[side]:
-                    news = met[side][table.arrays[MATCHED][met[side]] == 0]
-                    table.arrays[MATCHED][news] = 1
-                    table.mark(news)
-        store = np.where(null[order], np.array(self._lonely)[sides[order]], True)
-        if left_only:
-            store &= ~(matched[order] & (sides[order] == 0))
+            for ids in (pairs[side] for side in (0, 1) if self._lonely[side]):
+                met = np.unique(ids[ids >= 0])
+                news = met[table.arrays[MATCHED][met] == 0]
+                table.arrays[MATCHED][news] = 1
+                table.mark(news)
         self._store(table, order[store], matched, chunk)
-
-    def _first_matches(
-        self,
-        table: BinTable,
-        chunk: Chunk,
-        order: NDArray[np.int64],
-        matched: NDArray[np.bool_],
-        met: NDArray[np.int64],
-        sides: NDArray[np.int64],
-        pairs: tuple[NDArray[np.int64], ...],
-    ) -> None:
-        """Semi and anti: a left row is done with once it has a match."""
-        fresh = order[matched[order] & (sides[order] == 0)]
-        left, _, rows = pairs
-        where = dict(zip(left.tolist(), rows.tolist(), strict=True))
-        ids = np.concatenate([met, -1 - fresh])
-        if self.config.how == "semi":
-            of = np.concatenate([np.array([where[i] for i in met.tolist()], np.int64), fresh])
-            chunk.parts.append((table, ids, ids, of))
-        table.remove(met)
 
     def _store(
         self, table: BinTable, rows: NDArray[np.int64], matched: NDArray[np.bool_], chunk: Chunk

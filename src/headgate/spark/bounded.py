@@ -17,7 +17,6 @@ import tempfile
 import threading
 import time
 import uuid
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
@@ -33,7 +32,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from headgate.errors import ConfigError, HeadgateError, SinkFailed, WaveFailed
 from headgate.flow.gate import AUTO, Batch, Batcher, Gate
-from headgate.flow.plateau import Plateau
 from headgate.flow.stamps import Stamp
 from headgate.flow.waves import Range, Waiting
 from headgate.spark import sinks
@@ -41,13 +39,9 @@ from headgate.spark.engine_error import gist
 from headgate.spark.lazy import Drawing, Lazily, Start
 from headgate.spark.staged import FanOut, Staged
 from headgate.spark.store import Store
+from headgate.spark.wave_run import Cancelled, Flowed, WaveRun
 
 log = logging.getLogger("headgate.bounded")
-
-ROWS_PER_CORE = 10_000
-"""Where the search for a wave's size begins. The paper's threshold is 1,000 for each worker, but a Spark job costs more than a batch
-there."""
-LARGEST_WAVE = 16_000_000
 
 Expand = Callable[[DataFrame], "DataFrame | Bounded"]
 
@@ -60,20 +54,6 @@ class Wave:
     rows: int
     seconds: float
     part: float
-
-
-@dataclass
-class Flowed:
-    """What a run did."""
-
-    waves: int = 0
-    retried: int = 0
-    rows: int = 0
-    """Input rows, or output rows where the gate counts these, of all gates together."""
-    most_in_flight: int = 0
-    """The most that was in flight through one gate at a time, in the same count."""
-    batch: int = 0
-    """The size of the outermost gate's last wave."""
 
 
 def bounded(
@@ -141,7 +121,7 @@ class Bounded:
                     results.put(result, timeout=0.1)
                     return
 
-        run = _Run(self.df, lambda frame, _: frame.toArrow(), offer)
+        run = WaveRun(self.df, lambda frame, _: frame.toArrow(), offer)
 
         def work() -> None:
             with suppress(BaseException):  # kept in `run.failure`
@@ -200,10 +180,10 @@ class Bounded:
             return self._run(write, publish)
 
     def _run(self, finish: Callable[[DataFrame, str], Any], emit: Callable[[Any], None]) -> Flowed:
-        run = _Run(self.df, finish, emit)
+        run = WaveRun(self.df, finish, emit)
         try:
             self._flow(run, ())
-        except _Cancelled:
+        except Cancelled:
             raise run.failure or KeyboardInterrupt from None
         finally:
             run.cancel()
@@ -228,7 +208,7 @@ class Bounded:
     # -- one run
     # ----------------------------------------------------------------------------------------------------
 
-    def _flow(self, run: _Run, outer: Stamp) -> None:
+    def _flow(self, run: WaveRun, outer: Stamp) -> None:
         """Everything at one outer stamp, in the caller's thread; waves are jobs in threads of their own."""
         cores = run.context.defaultParallelism
         with self._folder("input") as folder, run.named(f"input of wave {outer}" if outer else "input"):
@@ -245,7 +225,7 @@ class Bounded:
 class _Passage:
     """What stands before the gate at one outer stamp, and what is inside."""
 
-    def __init__(self, step: Bounded, run: _Run, outer: Stamp, staged: Staged, cores: int) -> None:
+    def __init__(self, step: Bounded, run: WaveRun, outer: Stamp, staged: Staged, cores: int) -> None:
         self._step, self._run, self._outer, self._staged = step, run, outer, staged
         self._fixed = None if step.gate.batch == AUTO else step.gate.size
         self._waiting = Waiting(staged.lengths, spread=cores)
@@ -312,7 +292,7 @@ class _Passage:
                 try:
                     left = self._attempt(batch)
                     break
-                except (HeadgateError, _Cancelled):
+                except (HeadgateError, Cancelled):
                     raise
                 except Exception as error:
                     run.check()
@@ -359,71 +339,7 @@ class _Passage:
         return left
 
 
-class _Cancelled(Exception):
-    """Another wave failed, or the consumer went away."""
-
-
-class _Run:
-    """What a step and those inside of it share: how a wave ends, where results go, and how to stop all of it."""
-
-    def __init__(
-        self, df: DataFrame, finish: Callable[[DataFrame, str], Any], emit: Callable[[Any], None]
-    ) -> None:
-        self.spark = df.sparkSession
-        self.context = self.spark.sparkContext
-        self.tag = f"headgate-{uuid.uuid4().hex[:12]}"
-        self.flowed = Flowed()
-        least = ROWS_PER_CORE * self.context.defaultParallelism
-        self.sizes: dict[int, Plateau] = defaultdict(lambda: Plateau(least, LARGEST_WAVE))
-        """What is known of the size of waves, by depth: gates at one depth are around the same step."""
-        self.lock = threading.Lock()
-        self._emitting = threading.Lock()
-        self._finish, self._emit = finish, emit
-        self.stopped = False
-        self.failure: BaseException | None = None
-
-    def deliver(self, frame: DataFrame, stamp: Stamp) -> None:
-        """The job of a wave, then its result."""
-        result = self._finish(frame, "-".join(map(str, stamp)) + "-" + uuid.uuid4().hex[:8])
-        with self._emitting:
-            self.check()
-            self._emit(result)
-
-    @contextmanager
-    def named(self, what: str) -> Iterator[None]:
-        """Jobs of this thread belong to the run, and share the cores fairly with its other waves."""
-        context, before = self.context, {}
-        settings = {
-            "spark.scheduler.pool": threading.current_thread().name,
-            "spark.job.description": what,
-        }
-        for name, value in settings.items():
-            before[name] = context.getLocalProperty(name)
-            context.setLocalProperty(name, value)
-        context.addJobTag(self.tag)
-        try:
-            yield
-        finally:
-            context.removeJobTag(self.tag)
-            for name, old in before.items():
-                context.setLocalProperty(name, old)
-
-    def check(self) -> None:
-        """Leave, if the run is over."""
-        if self.stopped:
-            raise _Cancelled
-
-    def cancel(self, why: BaseException | None = None) -> None:
-        """End all jobs that are still running. The first reason is the one that counts."""
-        with self.lock:
-            first, self.stopped = not self.stopped, True
-            if first or self.failure is None:
-                self.failure = why
-        if first:
-            self.context.cancelJobsWithTag(self.tag)
-
-
-def _next(results: Queue[pa.Table | None], run: _Run) -> pa.Table | None:
+def _next(results: Queue[pa.Table | None], run: WaveRun) -> pa.Table | None:
     while True:
         try:
             return results.get(timeout=0.5)

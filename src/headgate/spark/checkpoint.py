@@ -23,7 +23,7 @@ from typing import Any
 
 import xxhash
 
-from headgate.errors import CheckpointError, CheckpointMismatch, CorruptState, NewerFormat
+from headgate.errors import BatchOrder, CheckpointError, CheckpointMismatch, CorruptState, NewerFormat
 from headgate.spark.manifest import Manifest
 from headgate.spark.store import Store
 
@@ -83,15 +83,7 @@ class Checkpoint:
 
     def commit(self, manifest: Manifest) -> None:
         """The atomic step. After it returns, the batch is done for ever."""
-        name, data = _commit_name(manifest.batch), manifest.encode()
-        try:
-            self.store.create(name, data)
-        except FileExistsError:
-            if self.store.read(name) != data:  # else it is ours: created by a request whose answer was lost
-                raise CheckpointError(
-                    f"{self.store.path(name)} exists: another run of this stage has committed batch {manifest.batch}; "
-                    "stop one of the two, they must not share a checkpoint"
-                ) from None
+        create_commit(self.store, manifest.batch, manifest.encode())
         self.last = manifest
         if not self._swept:
             self._sweep(manifest)
@@ -148,6 +140,35 @@ class Checkpoint:
         return [line for n in names for line in self.store.read(n).decode().splitlines() if line]
 
 
+def create_commit(store: Store, batch: int, data: bytes) -> None:
+    """Bind a batch for ever; a second driver on the same checkpoint is refused by name."""
+    name = commit_name(batch)
+    try:
+        store.create(name, data)
+    except FileExistsError:
+        if store.read(name) != data:  # else it is ours: created by a request whose answer was lost
+            raise CheckpointError(
+                f"{store.path(name)} exists: another run of this stage has committed batch {batch}; "
+                "stop one of the two, they must not share a checkpoint"
+            ) from None
+
+
+def check_order(batch: int, last: int | None, where: str, *, part: bool = False) -> None:
+    """Whether Spark's next batch is the one after what is committed; `part` says that the last is so in part."""
+    if last is None or (batch == last + 1 and not part):
+        return
+    if batch <= last:
+        raise BatchOrder(
+            f"Spark delivers batch {batch}, but {where} has committed up to batch {last}: the two checkpoints do not belong "
+            "together. Use the Spark checkpoint of that run, or give the stage a new folder"
+        )
+    so_far = f"a part of batch {last}" if part else f"batch {last}"
+    raise BatchOrder(
+        f"Spark delivers batch {batch}, but {where} has committed only up to {so_far}: the rows in between would be missing. "
+        "Use the stage's checkpoint of that run, or start both anew"
+    )
+
+
 def latest(store: Store) -> Manifest | None:
     """What is committed last in a checkpoint, whoever it belongs to."""
     names = [n for n in store.names("commits") if n.endswith(".json")]
@@ -168,7 +189,8 @@ def _is_json(line: str) -> bool:
         return False
 
 
-def _commit_name(batch: int) -> str:
+def commit_name(batch: int) -> str:
+    """Where the record of a batch lies."""
     return f"commits/{batch:012d}.json"
 
 

@@ -122,27 +122,12 @@ class Manifest:
             "output": list(self.output),
             "journal": self.journal,
         }
-        text = json.dumps(body, separators=(",", ":"))
-        return f"headgate {FORMAT} {xxhash.xxh3_64_hexdigest(text.encode())}\n{text}".encode()
+        return sealed(body)
 
     @classmethod
     def decode(cls, data: bytes, where: str) -> Manifest:
         """Read what `encode` wrote."""
-        first, _, text = data.decode("utf-8", errors="replace").partition("\n")
-        words = first.split()
-        if len(words) != 3 or words[0] != "headgate" or not words[1].isdecimal() or int(words[1]) < 1:
-            raise CorruptState(
-                f"{where} is not a headgate commit; restore it from a backup of the checkpoint"
-            )
-        if int(words[1]) > FORMAT:
-            raise NewerFormat(
-                f"{where} has format {words[1]}, and this headgate reads up to {FORMAT}; upgrade headgate"
-            )
-        if xxhash.xxh3_64_hexdigest(text.encode()) != words[2]:
-            raise CorruptState(
-                f"{where} is damaged: its checksum does not match; restore it from a backup of the checkpoint"
-            )
-        body = json.loads(text)
+        body = unsealed(data, where)
         return cls(
             **{
                 **body,
@@ -157,6 +142,30 @@ class Manifest:
                 "rest": tuple(Range(*some) for some in body.get("rest", ())),
             }
         )
+
+
+def sealed(body: Mapping[str, Any]) -> bytes:
+    """A commit record as bytes, with a format and a checksum in front."""
+    text = json.dumps(body, separators=(",", ":"))
+    return f"headgate {FORMAT} {xxhash.xxh3_64_hexdigest(text.encode())}\n{text}".encode()
+
+
+def unsealed(data: bytes, where: str) -> dict[str, Any]:
+    """Read what `sealed` wrote."""
+    first, _, text = data.decode("utf-8", errors="replace").partition("\n")
+    words = first.split()
+    if len(words) != 3 or words[0] != "headgate" or not words[1].isdecimal() or int(words[1]) < 1:
+        raise CorruptState(f"{where} is not a headgate commit; restore it from a backup of the checkpoint")
+    if int(words[1]) > FORMAT:
+        raise NewerFormat(
+            f"{where} has format {words[1]}, and this headgate reads up to {FORMAT}; upgrade headgate"
+        )
+    if xxhash.xxh3_64_hexdigest(text.encode()) != words[2]:
+        raise CorruptState(
+            f"{where} is damaged: its checksum does not match; restore it from a backup of the checkpoint"
+        )
+    body: dict[str, Any] = json.loads(text)
+    return body
 
 
 def _columns(mapping: Mapping[int, int]) -> list[list[int]]:

@@ -15,28 +15,25 @@ A batch id that is committed already is published again and computed no more.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from headgate import errors
 from headgate.control import journal
 from headgate.control.explain import explained
 from headgate.control.loop import Decision, Loop
 from headgate.control.modes import Mode
-from headgate.errors import BatchOrder, ConfigError, TaskFailed
+from headgate.errors import ConfigError
 from headgate.flow.gate import BY_ITSELF, Gate
-from headgate.flow.waves import Range
 from headgate.operators.arrival import aside_schema
-from headgate.operators.base import BoundOperator, Operator, column_type
+from headgate.operators.base import BoundOperator, Operator
 from headgate.operators.event_time import Clock
 from headgate.operators.hash_join import BoundHashJoin, HashJoin
 from headgate.policies import Guard, Policy, Rebuild
@@ -46,17 +43,16 @@ from headgate.reports.load_view import LoadView
 from headgate.routing.reshape import reshaped
 from headgate.routing.table import Table
 from headgate.spark import build_side, sinks, split_keys
-from headgate.spark.anchor import Anchor
-from headgate.spark.channel_task import REPORT, ChannelTask
-from headgate.spark.checkpoint import Checkpoint, latest, starts_journal
-from headgate.spark.engine_error import gist
+from headgate.spark.bound import Bound, Part
+from headgate.spark.channel_job import ChannelJob
+from headgate.spark.channel_task import ChannelTask
+from headgate.spark.checkpoint import Checkpoint, check_order, latest, starts_journal
 from headgate.spark.exchange import Exchange, routed_schema
 from headgate.spark.flow_control import Flow, FlowControl
 from headgate.spark.manifest import Manifest
 from headgate.spark.measured import batch_report
 from headgate.spark.outcome import absorbed, backlog_after
 from headgate.spark.output import write_parquet
-from headgate.spark.session import conf
 from headgate.spark.status import Status
 from headgate.spark.store import Store
 from headgate.spark.types import arrow_schema
@@ -65,7 +61,6 @@ from headgate.state.compaction import bins_to_snapshot
 from headgate.state.keys import KeySpec
 
 log = logging.getLogger("headgate.stage")
-NO_SHORTCUT = "org.apache.spark.sql.catalyst.optimizer.PropagateEmptyRelation"
 FEWEST_BINS, BINS_PER_CHANNEL = 128, 32
 """Default number of bins: fine enough to balance within a few percent, few enough that small batches stay cheap."""
 
@@ -151,9 +146,9 @@ class Stage:
         self._expand = expand
         self._waves = Waves(gate, self.store.child("waves"), expand) if gate is not None else None
         self._lock = threading.Lock()
-        self._anchor = Anchor()
+        self._job = ChannelJob()
         self._run = uuid.uuid4().hex[:8]
-        self._bound: _Bound | None = None
+        self._bound: Bound | None = None
         self._asked: int | None = None
         self._last: tuple[BatchReport, Decision] | None = None
         self._clock: Clock | None = None
@@ -173,7 +168,9 @@ class Stage:
                 if not last.rest:
                     return
             else:
-                _check_order(batch_id, last, self.store.path())
+                check_order(
+                    batch_id, last.of if last else None, self.store.path(), part=bool(last and last.rest)
+                )
             try:
                 self._all_of(df, batch_id, bound, last)
             except BaseException:
@@ -182,18 +179,18 @@ class Stage:
                 self._bound, self._asked = None, bound.loop.snapshot()["asked"]
                 raise
 
-    def _all_of(self, df: DataFrame, source: int, bound: _Bound, last: Manifest | None) -> None:
+    def _all_of(self, df: DataFrame, source: int, bound: Bound, last: Manifest | None) -> None:
         """The whole of a micro-batch, or what is left of it; in waves, if there is a gate."""
         rest = last.rest if last is not None and last.rest else None
         if self._waves is None and rest is None:
-            self._batch(self._expanded(df), _Part(source), bound, last)
+            self._batch(self._expanded(df), Part(source), bound, last)
             return
         waves = self._waves or Waves(BY_ITSELF, self.store.child("waves"), self._expand)
         for wave in waves.of(df, source, rest, ordered=bound.operator.ordered):
-            self._batch(wave.rows, _Part(source, wave.rest), bound, bound.checkpoint.last)
+            self._batch(wave.rows, Part(source, wave.rest), bound, bound.checkpoint.last)
         waves.forget(source)
         if bound.checkpoint.last is last:  # not one row
-            self._batch(self._expanded(df), _Part(source), bound, last)
+            self._batch(self._expanded(df), Part(source), bound, last)
 
     def _expanded(self, df: DataFrame) -> DataFrame:
         return df if self._expand is None else self._expand(df)
@@ -284,7 +281,7 @@ class Stage:
     def _reached(self, step: str) -> None:
         """A step of the batch is done. Does nothing; a place for tests to stop the process."""
 
-    def _open(self, df: DataFrame) -> _Bound:
+    def _open(self, df: DataFrame) -> Bound:
         source = arrow_schema(df.schema, key=self.key)
         if self._bound is not None:
             self._bound.check(source)
@@ -314,11 +311,11 @@ class Stage:
                 loop.request_channels(self.channels)
         if self._asked is not None:
             loop.request_channels(self._asked)
-        self._bound = _Bound(operator, routed_schema(operator, source), checkpoint, loop)
+        self._bound = Bound(operator, routed_schema(operator, source), checkpoint, loop)
         self._reached("opened")
         return self._bound
 
-    def _batch(self, df: DataFrame, part: _Part, bound: _Bound, last: Manifest | None) -> None:
+    def _batch(self, df: DataFrame, part: Part, bound: Bound, last: Manifest | None) -> None:
         started = time.perf_counter()
         batch = part.source if last is None else last.batch + 1
         loop, operator = bound.loop, bound.operator
@@ -357,7 +354,7 @@ class Stage:
         for staged in (self._staged, self._staged_aside):
             if staged is not None:
                 staged.make(f"{batch:012d}")
-        answers = self._run_job(df, bound.exchange, table, task)
+        answers = self._job.run(df, bound.exchange, table, task)
         output = self._output(batch, answers, operator)
         self._reached("computed")
         backlog = backlog_after(flow, changed, answers)
@@ -398,38 +395,6 @@ class Stage:
         self._reached("retired")
         self._publish(df, manifest, bound)
 
-    def _run_job(
-        self, df: DataFrame, exchange: Exchange, table: Table, task: ChannelTask
-    ) -> list[dict[str, Any]]:
-        spark = df.sparkSession
-        # The exchange has no use for adaptive planning, and it costs.
-        with conf(spark, {"spark.sql.adaptive.enabled": "false"}):
-            try:
-                anchor = self._anchor.prepare(spark, table.channels)
-                rows = exchange.routed(df, table, anchor).mapInArrow(task, REPORT).collect()
-                if not rows:
-                    # The optimizer saw that there is no input, and left the tasks out. They may have other work to do.
-                    with conf(spark, {"spark.sql.optimizer.excludedRules": NO_SHORTCUT}):
-                        rows = exchange.routed(df, table, anchor).mapInArrow(task, REPORT).collect()
-            except errors.HeadgateError:
-                raise
-            except Exception as error:
-                raise TaskFailed(
-                    f"batch {task.batch} failed in Spark and nothing of it was committed: {gist(error)}. "
-                    "Mend the cause and start the query again"
-                ) from error
-        answers = [json.loads(row.report) for row in rows]
-        for answer in answers:
-            if "error" in answer:
-                raise getattr(errors, answer["error"])(answer["message"])
-        answers.sort(key=lambda a: a["channel"])
-        if [a["channel"] for a in answers] != list(range(table.channels)):
-            raise TaskFailed(
-                f"batch {task.batch}: {table.channels} channels, but reports came from {[a['channel'] for a in answers]}"
-            )
-        self._anchor.observe([a["executor"] for a in answers])
-        return answers
-
     def _output(self, batch: int, answers: list[dict[str, Any]], operator: BoundOperator) -> tuple[str, ...]:
         """The output files of a batch: one of each channel, and one of the split keys."""
         written = tuple(a["output"] for a in answers if a["output"])
@@ -441,7 +406,7 @@ class Stage:
         return (*written, name)
 
     def _with_build_rows(
-        self, df: DataFrame, batch: int, bound: _Bound, last: Manifest | None
+        self, df: DataFrame, batch: int, bound: Bound, last: Manifest | None
     ) -> Manifest | None:
         """What is committed, and beside it the build rows that this batch is the first to see; they are committed with it."""
         join, operator, table = self.operator, bound.operator, bound.loop.table
@@ -466,7 +431,7 @@ class Stage:
                 backlog=self.store.child("backlog"),
                 pace_us={},
             )
-            answers = self._run_job(rows, Exchange(builder), table, task)
+            answers = self._job.run(rows, Exchange(builder), table, task)
             last = replace(
                 last or Manifest(batch=batch, run=self._run, channels=self.channels),
                 **absorbed(last, batch, table, answers, last.credit if last else 0),
@@ -499,7 +464,7 @@ class Stage:
             journal=journal.encode(report, decision, start=before if starts_journal(batch) else None),
         )
 
-    def _publish(self, df: DataFrame, manifest: Manifest, bound: _Bound) -> None:
+    def _publish(self, df: DataFrame, manifest: Manifest, bound: Bound) -> None:
         sinks.publish(
             self.sink, self._staged, manifest.output, manifest.batch, bound.operator.output, df.sparkSession
         )
@@ -509,43 +474,3 @@ class Stage:
                 self.aside, self._staged_aside, manifest.aside, manifest.batch, schema, df.sparkSession
             )
         self._reached("published")
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Rows of the source's batch `source`, after which `rest` is left of it."""
-
-    source: int
-    rest: tuple[Range, ...] = ()
-
-
-class _Bound:
-    """A stage that has met its stream: what is fixed from the first batch on."""
-
-    def __init__(self, operator: BoundOperator, rows: pa.Schema, checkpoint: Checkpoint, loop: Loop) -> None:
-        self.operator, self.rows, self.checkpoint, self.loop = operator, rows, checkpoint, loop
-        self.exchange = Exchange(operator)
-
-    def check(self, source: pa.Schema) -> None:
-        for name in (*self.operator.key.names, *self.operator.inputs):
-            was, now = self.rows.field(name).type, column_type(source, name, "the stage")
-            if was != now:
-                raise errors.CheckpointMismatch(
-                    f"column {name!r} was {was} and is now {now}: a stage keeps its types; cast the column, "
-                    "or start another stage with a checkpoint of its own"
-                )
-
-
-def _check_order(batch: int, last: Manifest | None, where: str) -> None:
-    if last is None or (batch == last.of + 1 and not last.rest):
-        return
-    if batch <= last.of:
-        raise BatchOrder(
-            f"Spark delivers batch {batch}, but {where} has committed up to batch {last.of}: the two checkpoints do not belong "
-            "together. Use the Spark checkpoint of that run, or give the stage a new folder"
-        )
-    so_far = f"a part of batch {last.of}" if last.rest else f"batch {last.of}"
-    raise BatchOrder(
-        f"Spark delivers batch {batch}, but {where} has committed only up to {so_far}: the rows in between would be missing. "
-        "Use the stage's checkpoint of that run, or start both anew"
-    )

@@ -51,7 +51,7 @@ class Waves:
 
     @property
     def rows_per_second(self) -> float | None:
-        """How fast rows have gone through so far; None before the second wave."""
+        """How fast the last waves went; None before the second, since the first pays for warming up."""
         rows, seconds = sum(r for r, _ in self._size.seen), sum(s for _, s in self._size.seen)
         return rows / seconds if seconds else None
 

@@ -148,5 +148,5 @@ def _state(stage: Channels, bins: int) -> dict[Any, dict[str, Any]]:
         rows = table.live
         keys = zip(*(c.to_pylist() for c in operator.key.decode(extract_keys(table, rows))), strict=True)
         for row, key in zip(rows.tolist(), keys, strict=True):
-            found[key[0] if len(key) == 1 else key] = State(operator.options.state, table, row).plain()
+            found[key[0] if len(key) == 1 else key] = State(operator.shape.state, table, row).plain()
     return found

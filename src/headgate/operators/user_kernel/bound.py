@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -18,7 +17,7 @@ from headgate.operators.base import BoundOperator, Chunk
 from headgate.operators.event_time import EventTime
 from headgate.operators.user_kernel.body import Site
 from headgate.operators.user_kernel.compiled_loop import CompiledLoop, Work
-from headgate.operators.user_kernel.fields import ARROW, INSTANT, Field, Sort
+from headgate.operators.user_kernel.fields import ARROW, INSTANT
 from headgate.operators.user_kernel.interpreted import InterpretedLoop
 from headgate.operators.user_kernel.module import Program, Shape, program
 from headgate.operators.user_kernel.outputs import Outputs
@@ -35,17 +34,12 @@ WAKE, EXPIRY = "_wake", "_expiry"
 
 @dataclass(frozen=True)
 class Options:
-    """What a kernel was made with, checked."""
+    """What a kernel was made with, beside the shape of its functions."""
 
     name: str
-    state: Mapping[str, Field]
-    row: Mapping[str, Sort]
-    output: Mapping[str, Sort]
     keep: tuple[str, ...]
-    ttl: int | None
     skip: bool
     compiled: bool
-    max_steps: int
 
 
 class BoundKernel(BoundOperator):
@@ -57,31 +51,22 @@ class BoundKernel(BoundOperator):
     def __init__(
         self,
         options: Options,
+        shape: Shape,
         key: KeySpec,
         schema: pa.Schema,
         event_time: EventTime | None,
         source: Source,
         timer: Source | None,
     ) -> None:
-        self.options, self.key, self.event_time = options, key, event_time
+        self.options, self.shape, self.key, self.event_time = options, shape, key, event_time
         self.whole = (
             f"kernel {options.name} cannot split a key, since it sees the rows of a key one after the other"
         )
-        columns = [kind.column(name) for name, kind in options.state.items()]
-        columns += [StateColumn(WAKE, Kind.I64)] * (timer is not None)
-        columns += [StateColumn(EXPIRY, Kind.I64)] * (options.ttl is not None)
+        columns = [kind.column(name) for name, kind in shape.state.items()]
+        columns += [StateColumn(WAKE, Kind.I64)] * shape.timed
+        columns += [StateColumn(EXPIRY, Kind.I64)] * (shape.ttl is not None)
         self.layout = StateLayout(key.is_fixed, tuple(columns))
-        shape = Shape(
-            options.state,
-            options.row,
-            options.output,
-            options.max_steps,
-            event_time.column if event_time else None,
-            options.ttl,
-            timer is not None,
-        )
         self._file = source.file
-        self._timed = timer is not None
         self._plan: Program | InterpretedLoop
         self._plan = (program if options.compiled else InterpretedLoop)(shape, source, timer)
         reads = self._plan.reads
@@ -89,18 +74,18 @@ class BoundKernel(BoundOperator):
         self.inputs = tuple(dict.fromkeys([*reads, *options.keep, *time]))
         fields = [*zip(key.names, key.types, strict=True)]
         fields += [(n, schema.field(n).type) for n in options.keep]
-        fields += [(n, ARROW[sort]) for n, sort in options.output.items()]
+        fields += [(n, ARROW[sort]) for n, sort in shape.output.items()]
         self.output = pa.schema([pa.field(n, t) for n, t in fields])
         self._reads = reads
         text = "\n".join([source.normal(), timer.normal() if timer else ""])
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         self._identity = {
             "operator": f"kernel({options.name})",
-            "fields": {name: str(kind) for name, kind in options.state.items()},
-            "output": {name: str(sort) for name, sort in options.output.items()},
+            "fields": {name: str(kind) for name, kind in shape.state.items()},
+            "output": {name: str(sort) for name, sort in shape.output.items()},
             "keep": list(options.keep),
             "inputs": {n: str(schema.field(n).type) for n in self.inputs},
-            "time": [event_time.fingerprint() if event_time else None, options.ttl],
+            "time": [event_time.fingerprint() if event_time else None, shape.ttl],
             "source": f"{options.name} {digest}",
         }
         if options.compiled:
@@ -127,7 +112,7 @@ class BoundKernel(BoundOperator):
         self.begin(chunk)
         table = BinTable.create(self.layout)
         self.update(table, NO_INTS, NO_INTS, chunk)
-        if self._timed:
+        if self.shape.timed:
             self._meet(table, NO_INTS, chunk.parts[0])
 
     def __getstate__(self) -> dict[str, Any]:
@@ -137,7 +122,7 @@ class BoundKernel(BoundOperator):
     def _loop(self) -> CompiledLoop | InterpretedLoop:
         if isinstance(self._plan, InterpretedLoop):
             return self._plan
-        return CompiledLoop(self.options.name, self._plan, self.options.state, self.options.row)
+        return CompiledLoop(self.options.name, self._plan, self.shape.state, self.shape.row)
 
     def fingerprint(self) -> dict[str, Any]:
         return {**self._identity, "state": self.layout.fingerprint()}
@@ -146,12 +131,13 @@ class BoundKernel(BoundOperator):
         return {name: to_lane(_micros(rows.column(name))) for name in self._reads}
 
     def begin(self, chunk: Chunk) -> None:
-        chunk.parts.append(Outputs(self.options.output, len(chunk)))
+        chunk.parts.append(Outputs(self.shape.output, len(chunk)))
 
     def update(
         self, table: BinTable, slots: NDArray[np.int64], order: NDArray[np.int64], chunk: Chunk
     ) -> None:
         outputs = chunk.parts[0]
+        outputs.soonest = FOREVER  # of this bin alone
 
         def failed(row: int, site: Site) -> None:
             self._fail(chunk.rows.select(self.key.names), row, site)
@@ -182,10 +168,10 @@ class BoundKernel(BoundOperator):
         return pa.RecordBatch.from_arrays([*kept, *outputs.columns()], schema=self.output)
 
     def close(self, table: BinTable, now: int) -> pa.RecordBatch | None:
-        outputs = Outputs(self.options.output, 0)
-        if self._timed:
+        outputs = Outputs(self.shape.output, 0)
+        if self.shape.timed:
             self._meet_until(table, now, outputs)
-        if self.options.ttl is not None:
+        if self.shape.ttl is not None:
             table.remove(_due(table, EXPIRY, now)[0])
         bounds = [_due(table, name, now)[1] for name in (WAKE, EXPIRY) if name in table.arrays]
         table.due = min(bounds, default=FOREVER)
@@ -204,7 +190,7 @@ class BoundKernel(BoundOperator):
         while True:
             wake = table.arrays[WAKE]
             rows = rows[(wake[rows] <= now) & (table.arrays["stamp"][rows] >= 0)]
-            if self.options.ttl is not None:
+            if self.shape.ttl is not None:
                 rows = rows[wake[rows] <= table.arrays[EXPIRY][rows]]
             if not len(rows):
                 return

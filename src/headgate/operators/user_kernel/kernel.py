@@ -12,6 +12,7 @@ from headgate.operators.base import column_type
 from headgate.operators.event_time import EventTime, parse_duration
 from headgate.operators.user_kernel.bound import BoundKernel, Options
 from headgate.operators.user_kernel.fields import output_fields, row_sort, state_fields
+from headgate.operators.user_kernel.module import Shape
 from headgate.operators.user_kernel.source import read_source
 from headgate.operators.user_kernel.syntax import check_syntax
 from headgate.state.keys import KeySpec
@@ -89,14 +90,18 @@ class Kernel:
         return BoundKernel(
             Options(
                 name=self.name,
+                keep=tuple(options["keep"]),
+                skip=options["on_error"] == "skip",
+                compiled=options["compiled"],
+            ),
+            Shape(
                 state=self.state,
                 row=row,
                 output=self.output,
-                keep=tuple(options["keep"]),
-                ttl=self._ttl,
-                skip=options["on_error"] == "skip",
-                compiled=options["compiled"],
                 max_steps=options["max_steps"],
+                time=options["on"],
+                ttl=self._ttl,
+                timed=self.timer is not None,
             ),
             key,
             schema,

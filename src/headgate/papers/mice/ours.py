@@ -17,7 +17,7 @@ from headgate.hosting.run import Run
 from headgate.hosting.workload import Floats
 from headgate.papers.claims import Claim
 from headgate.papers.mice.rows import churn_settings
-from headgate.papers.mice.sweeps import RULE, Lab
+from headgate.papers.mice.sweeps import REPAIR, RULE, Lab
 from headgate.papers.mice.trial import arrive
 from headgate.papers.mice.world import graph
 
@@ -52,32 +52,43 @@ def _four_times(lab: Lab) -> Claim:
 
 
 def _sweeps(lab: Lab) -> list[Claim]:
-    """The default against LeastCost and against the reference, over Figures 4, 5 and 6; moves and limits on the way."""
+    """The default against LeastCost and against the reference, over Figures 4, 5 and 6; moves and limits on the way.
+
+    With few queries on many servers the partitioner is worse than the rules; the best placement known is the reference then.
+    """
     gain: dict[str, list[float]] = {"fig4": [], "fig5": [], "fig6": []}
     far: dict[str, list[float]] = {"fig4": [], "fig5": [], "fig6": []}
-    worst, moves, saved, events, fallbacks = ("", 0.0), 0.0, 0.0, 0.0, 0.0
+    worst, moves, saved, events, fallbacks, poor = ("", 0.0), 0.0, 0.0, 0.0, 0.0, 0
     names: list[str] = []
     for x, v in still_settings(lab):
         names.append(f"fig4 {x}={v:g}")
         gain["fig4"].append(lab.still("rare-first", **{x: v}) / lab.still("least-cost", **{x: v}))
-        one = lab.one("repair", 0, **lab.config(**{x: v}))
         # The reference is made once, so repair is held against it on the same workload, not on the mean of the seeds.
-        far["fig4"].append(one["factor"] / lab.still("hypergraph", **{x: v}))
-        moves, saved, events = moves + one["moves"], saved + one["saved"], events + one["events"]
-        fallbacks += one["fallbacks"] + lab.one("rare-first", 0, **lab.config(**{x: v}))["fallbacks"]
+        plain, mended, paper = (
+            lab.one(a, 0, **lab.config(**{x: v})) for a in ("rare-first", "repair", "least-cost")
+        )
+        known = [lab.still("hypergraph", **{x: v}), *(found["factor"] for found in (plain, mended, paper))]
+        far["fig4"].append(mended["factor"] / min(known))
+        poor += min(known) < known[0]
+        moves, saved, events = moves + mended["moves"], saved + mended["saved"], events + mended["events"]
+        fallbacks += plain["fallbacks"] + mended["fallbacks"]
         worst = max(worst, (f"fig4 {x}={v:g}", far["fig4"][-1]), key=lambda w: w[1])
     for figure, servers_too in (("fig5", False), ("fig6", True)):
         for x, v in churn_settings(lab, servers_too=servers_too):
             names.append(f"{figure} {x}={v:g}")
-            plain, mended = (
-                lab.churned(a, servers_too=servers_too, **{x: v}) for a in ("rare-first", "repair")
+            alone, moved, least = (
+                lab.churned(a, servers_too=servers_too, **{x: v})
+                for a in ("rare-first", "repair", "least-cost")
             )
-            gain[figure].append(
-                plain.replication / lab.churned("least-cost", servers_too=servers_too, **{x: v}).replication
-            )
-            far[figure].append(mended.final / lab.churn_reference(servers_too=servers_too, **{x: v}))
-            moves, saved, events = moves + mended.moves, saved + mended.saved, events + mended.events
-            fallbacks += plain.fallbacks + mended.fallbacks
+            gain[figure].append(alone.replication / least.replication)
+            known = [
+                lab.churn_reference(servers_too=servers_too, **{x: v}),
+                *(found.final for found in (alone, moved, least)),
+            ]
+            far[figure].append(moved.final / min(known))
+            poor += min(known) < known[0]
+            moves, saved, events = moves + moved.moves, saved + moved.saved, events + moved.events
+            fallbacks += alone.fallbacks + moved.fallbacks
             worst = max(worst, (f"{figure} {x}={v:g}", far[figure][-1]), key=lambda w: w[1])
     mean = {f: float(np.mean(g)) for f, g in gain.items()} | {
         "all": float(np.mean([x for g in gain.values() for x in g]))
@@ -89,13 +100,15 @@ def _sweeps(lab: Lab) -> list[Claim]:
     return [
         Claim("HG-2", "the default (rare-first) over LeastCost, mean over the sweeps", "at least 10% below", mean, "all <= 0.90",
               mean["all"] <= 0.90, f"best {ranked[0][1]} {ranked[0][0]:.2f}, worst {ranked[-1][1]} {ranked[-1][0]:.2f}"),
-        Claim("HG-3", "the default with repair (1 move, 8 looks an event) over the hypergraph reference", "within 15%", away,
-              "all <= 1.15", away["all"] <= 1.15, f"farthest: {worst[0]} {worst[1]:.2f}; churn: at the end of the run"),
+        Claim("HG-3", f"the default with repair ({REPAIR.moves} moves, {REPAIR.look} looks an event) over the hypergraph reference",
+              "within 15%", away, "all <= 1.15", away["all"] <= 1.15,
+              f"farthest: {worst[0]} {worst[1]:.2f}; churn: at the end of the run; in {poor} of {len(names)} settings a rule is below "
+              "the partitioner, and the best of them is the reference"),
         Claim("HG-4", "placements of the default, with and without repair, beyond a balance limit", 0.0, fallbacks, "exact",
               fallbacks == 0, "each receiver is tested against its limit; a fallback is counted where none had room"),
         Claim("HG-5", "what repair does over the same sweeps", "",
-              {"moves per event": moves / events, "saved per move": saved / max(moves, 1)},
-              "", None, "rates are 1: a move that saves 1 ends one stream"),
+              {"queries moved per event": moves / events, "saved per query moved": saved / max(moves, 1)},
+              "", None, "rates are 1: to save 1 is to end one stream"),
     ]  # fmt: skip
 
 

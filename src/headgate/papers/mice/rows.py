@@ -72,7 +72,7 @@ def figure_3(lab: Lab) -> list[Claim]:
               max(growth.values()) <= 0.15),
         Claim("MX-6", "MMS over the best offline algorithm, by d", "MMS best; IC equal for small d", lead, "order",
               max(lead.values()) <= GRACE and abs(by_d["ic"][1] / by_d["mms"][1] - 1) <= 0.05,
-              f"IC over MMS at d=2: {by_d['ic'][1] / by_d['mms'][1]:.3f}"),
+              f"IC over MMS at d=2: {by_d['ic'][1] / by_d['mms'][1]:.3f}; at n=100K 0.970 to 0.988 in each of five seeds (ties: MICE-E9)"),
         Claim("MX-7", "exponent of the factor in k", "rises, sub-linearly", power, "0 < slope < 1",
               all(0 < p < 1 for p in power.values()) and all(rising(by_k[a]) for a in OFFLINE)),
         Claim("MX-8", f"largest over smallest factor, n={lab.ns[0]}..{lab.ns[-1]}", "invariant", spread, "10%",
@@ -106,12 +106,14 @@ def figure_4(lab: Lab) -> list[Claim]:
         Claim("MX-9", f"LeastCost in {len(rows)} settings of Figure 4", "best; sometimes below MMS",
               f"best in {len(rows) - len(lost)}; below MMS in {len(wins)}", "order, beta >= 1.5 (MICE-E3)",
               not strict and bool(wins), "; ".join(lost)),
-        Claim("MX-10", "LeastSource over LeastCost", "close", near, "within 25% for beta >= 1.5", max(near.values()) <= 1.25),
+        Claim("MX-10", "LeastSource over LeastCost", "close", near, "within 25% for beta >= 1.5", max(near.values()) <= 1.25,
+              "at beta=1.5 it grows with n: 1.01 at 10K, 1.45 at 30K, 1.55 at 100K (seed 0)"),
         Claim("MX-11", "OnRand over LeastCost, by beta", "up to 4", points(lab.betas, ratio, "beta"), "largest 3..5",
               3 <= max(ratio) <= 5),
         *_digest_values(lab),
         Claim("MX-12", "LeastQT over OnRand", "practically equal", {worst: types[worst], "mean": float(np.mean(list(types.values())))},
-              "5%", abs(types[worst]) <= 0.05, "the farthest and the mean; with few types LeastQT keeps those of a type together"),
+              "5%", abs(types[worst]) <= 0.05, "the farthest and the mean; |T_j + t| (MICE-21) favours a server that has the type; "
+              "by |T_j| alone LeastQT is within 0.2% of OnRand at d=1, n=100K"),
     ]  # fmt: skip
 
 
@@ -207,7 +209,9 @@ def figure_7(lab: Lab) -> list[Claim]:
     return [
         Claim("MX-17", f"LeastCost, exponent {middle:g}", "negative < random < positive",
               {how: rows["least-cost", middle, how] for how in ("negative", "random", "positive")}, "order", not order,
-              f"not so for {', '.join(f'{a} at {e:g}' for a, e in order)}" if order else ""),
+              f"not so for {', '.join(f'{a} at {e:g}' for a, e in order)}; at 3 LeastCost's negative and random differ by 2% at most, "
+              "either way by seed" if order else ""),
         Claim("MX-18", "MMS over LeastCost, negative correlation", "LeastCost best in most; clearly better than MMS here", against,
-              "order", len(best) > len(cells) / 2 and min(against.values()) > 1, f"best online rule in {len(best)} of {len(cells)}"),
+              "order", len(best) > len(cells) / 2 and min(against.values()) > 1,
+              f"best online rule in {len(best)} of {len(cells)}; at n=100K MMS is 0.982 to 1.001 of LeastCost in three seeds"),
     ]  # fmt: skip

@@ -1,0 +1,274 @@
+"""The query service at full size: registration, time of a batch, memory, cost as queries are added, traffic, and two rivals.
+
+One process holds the service, its HTTP and Spark on two cores, as `headgate serve` does. Rows come through the push log, fifty
+thousand at a time; the time of a batch is from the moment its rows are durable to its commit.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headgate.bench.result import Goal, Report, Result, machine
+from headgate.bench.service_rivals import spark_queries, unshared
+from headgate.bench.service_world import COLUMNS, World
+from headgate.commands.console import Tick
+from headgate.commands.local_spark import local_spark
+from headgate.commands.memory import Memory
+from headgate.hosting import DEFAULT
+from headgate.service.client import Client
+from headgate.service.service import Service, Settings
+
+SERVERS = 4
+BATCHES = 10
+BULK = 5_000
+CONF = {"spark.driver.memory": "3g", "spark.sql.shuffle.partitions": "2"}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one size gave."""
+
+    queries: int
+    computations: int
+    registered_per_s: float
+    batch_s: tuple[float, ...]
+    cpu_s: float
+    """Of all servers' tasks in the middle batch: what a busy machine does not change."""
+    results: int
+    memory_gb: float
+    sent_bytes: float
+    off_by: float
+    """Predicted over measured bytes, less 1: the largest after the first batches."""
+    replication: float
+
+    @property
+    def p95_s(self) -> float:
+        """The 95th percentile of a batch's time."""
+        return float(np.percentile(self.batch_s, 95))
+
+    @property
+    def per_query_us(self) -> float:
+        """The middle batch's time for each query."""
+        return 1e6 * float(np.median(self.batch_s)) / self.queries
+
+
+def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
+    """Measure everything; `repeat` lengthens the run of batches."""
+    where = machine()
+    sizes = (500, 2_000) if quick else (1_000, 10_000, 100_000)
+    shape = {"sources": 100, "rows": 5_000} if quick else {}
+    batches = (4 if quick else BATCHES) * repeat
+    log = Path(tempfile.mkdtemp(prefix="headgate-bench-")) / "spark.log"
+    found = list[Measured]()
+    with local_spark(2, log, CONF) as spark:
+        for at, size in enumerate(sizes):
+            progress(f"{size:,} queries", 0.05 + 0.6 * at / len(sizes))
+            found.append(measure(spark, World(size, **shape), batches))
+        progress("random placement", 0.65)
+        chance = measure(spark, World(sizes[1], **shape), max(4, batches // 2), rule="on-rand")
+        progress("one Spark query each", 0.75)
+        broken = spark_queries(
+            spark, World(sizes[0], **shape), most_s=30.0 if quick else 60.0, most=8 if quick else 64
+        )
+    progress("without sharing", 0.9)
+    alone = unshared(World(sizes[-1], **shape), sample=100 if quick else 500)
+    shutil.rmtree(log.parent, ignore_errors=True)
+    return _report(found, chance, broken, alone, where, quick=quick)
+
+
+def measure(spark: Any, world: World, batches: int, rule: str = DEFAULT.name) -> Measured:
+    """Register a world's queries over HTTP and give it batches."""
+    folder = Path(tempfile.mkdtemp(prefix="headgate-bench-"))
+    try:
+        with served(spark, folder, rule) as (service, client):
+            client.add_sources([{"name": n, "columns": COLUMNS, "delay_s": 1} for n in world.names])
+            texts = world.texts()
+            client.register_many(texts[:50])  # reads most of the shapes
+            began = time.perf_counter()
+            for at in range(50, len(texts), BULK):
+                client.register_many(texts[at : at + BULK])
+            registered = (len(texts) - 50) / (time.perf_counter() - began)
+            spent = [answered(service, world, number) for number in range(batches)][
+                2:
+            ]  # workers warm up first
+            memory = Memory()
+            memory.take()
+            facts = [f for f in list(service.facts)[2:] if f["predicted_bytes"]]
+            return Measured(
+                queries=service.queries.count(),
+                computations=len(service.computations.all),
+                registered_per_s=registered,
+                batch_s=tuple(spent),
+                cpu_s=float(np.median([f["cpu_ms"] for f in facts])) / 1e3,
+                results=int(np.median([f["results"] for f in facts])),
+                memory_gb=memory.peak / 1e9,
+                sent_bytes=float(np.median([f["sent_bytes"] for f in facts])),
+                off_by=max(abs(f["predicted_bytes"] / f["sent_bytes"] - 1) for f in facts),
+                replication=facts[-1]["replication"],
+            )
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def answered(service: Service, world: World, number: int) -> float:
+    """Seconds from when a batch's rows are durable to the commit that has all of them."""
+    rows, before = world.batch(number), service.last_batch
+    service.push.append(rows)
+    began = time.perf_counter()
+    while service.last_batch == before:
+        if service.failure:
+            raise RuntimeError(service.failure)
+        time.sleep(0.005)
+    return time.perf_counter() - began
+
+
+@contextmanager
+def served(spark: Any, folder: Path, rule: str) -> Iterator[tuple[Service, Client]]:
+    """A service with Spark and HTTP."""
+    import uvicorn
+
+    from headgate.service.app import create_app
+    from headgate.service.runner import Runner
+    from headgate.spark.serving_job import SparkJob
+
+    with ExitStack() as stack:
+        settings = Settings(folder, servers=SERVERS, kept_batches=3, rule=rule)
+        service = Service(settings, SparkJob())
+        stack.callback(service.close)
+        runner = Runner(service, spark, trigger="10 milliseconds")
+        stack.callback(runner.stop)
+        runner.start()
+        config = uvicorn.Config(
+            create_app(service), host="127.0.0.1", port=0, log_level="warning", timeout_graceful_shutdown=1
+        )
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        token = service.tenants.add("bench")
+        client = stack.enter_context(Client(f"http://127.0.0.1:{port}", token, timeout=600))
+        try:
+            yield service, client
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def _report(
+    found: list[Measured],
+    chance: Measured,
+    broken: list[tuple[int, float]],
+    alone_us: float,
+    where: dict[str, Any],
+    *,
+    quick: bool,
+) -> Report:
+    results = list[Result]()
+    for one in found:
+        name = f"{one.queries:,} queries"
+        results += [
+            Result(f"{name}: registered over HTTP", "queries/s", one.registered_per_s, None, None, {}),
+            Result(
+                f"{name}: a batch, 95th percentile",
+                "s",
+                one.p95_s,
+                None,
+                None,
+                {f"{name}, batch s": one.batch_s},
+            ),
+            Result(
+                f"{name}: a batch, for each query",
+                "us",
+                one.per_query_us,
+                "the same engine, each alone",
+                alone_us,
+                {},
+            ),
+            Result(f"{name}: CPU of a batch's tasks", "s", one.cpu_s, None, None, {}),
+            Result(f"{name}: distinct computations", "", one.computations, None, None, {}),
+            Result(f"{name}: results of a batch", "rows", one.results, None, None, {}),
+            Result(f"{name}: memory of all processes", "GB", one.memory_gb, None, None, {}),
+            Result(f"{name}: bytes a batch sent", "B", one.sent_bytes, None, None, {}),
+            Result(f"{name}: predicted bytes, furthest off", "%", 100 * one.off_by, None, None, {}),
+        ]
+    middle, large = found[1], found[-1]
+    results.append(
+        Result(
+            f"{middle.queries:,} queries: bytes a batch sent",
+            "B",
+            middle.sent_bytes,
+            "placed at random",
+            chance.sent_bytes,
+            {},
+        )
+    )
+    for number, seconds in broken:
+        results.append(
+            Result(
+                f"{number} Spark streaming queries: all have answered a batch", "s", seconds, None, None, {}
+            )
+        )
+    goals = (
+        Goal("bulk registration", 2_000, large.registered_per_s, unit="/s"),
+        Goal("a batch for everyone, 95th percentile", 5, large.p95_s, at_most=True, unit=" s"),
+        Goal("memory", 8, large.memory_gb, at_most=True, unit=" GB"),
+        Goal(
+            "cost of a query falls tenfold to hundredfold",
+            1,
+            large.per_query_us / found[0].per_query_us,
+            at_most=True,
+        ),
+        Goal("shuffle bytes off the prediction", 5, 100 * large.off_by, at_most=True, unit="%"),
+        Goal("random placement's bytes over ours", 2, chance.sent_bytes / middle.sent_bytes),
+    )
+    return Report(
+        "service",
+        tuple(results),
+        goals,
+        machine=where,
+        quick=quick,
+        picture=_picture(found, broken, alone_us),
+    )
+
+
+def _picture(found: list[Measured], broken: list[tuple[int, float]], alone_us: float) -> Any:
+    from headgate.papers.gedik.plots import new
+
+    figure, axes = new(2, "The query service: a batch of rows answered for everyone")
+    sizes = [one.queries for one in found]
+    axes[0].plot(sizes, [one.per_query_us for one in found], marker="o", color="#2b6cb0", label="shared")
+    axes[0].plot(
+        sizes, [alone_us] * len(sizes), linestyle="--", color="#c05621", label="the same engine, each alone"
+    )
+    if broken:
+        axes[0].plot(
+            [n for n, _ in broken],
+            [1e6 * s / n for n, s in broken],
+            marker="s",
+            color="#718096",
+            label="a Spark query each",
+        )
+    axes[0].set_xscale("log")
+    axes[0].set_yscale("log")
+    axes[0].set_xlabel("queries")
+    axes[0].set_ylabel("microseconds a query and batch")
+    axes[0].legend(frameon=False)
+    axes[1].plot(sizes, [one.p95_s for one in found], marker="o", color="#2b6cb0")
+    axes[1].axhline(5, linestyle=":", color="#718096")
+    axes[1].set_xscale("log")
+    axes[1].set_ylim(bottom=0)
+    axes[1].set_xlabel("queries")
+    axes[1].set_ylabel("seconds a batch, 95th percentile")
+    return figure

@@ -1,0 +1,40 @@
+"""What a stage holds while it runs: a stage that has met its stream, and the part of a micro-batch at hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headgate.control.loop import Loop
+from headgate.errors import CheckpointMismatch
+from headgate.flow.waves import Range
+from headgate.operators.base import BoundOperator, column_type
+from headgate.spark.checkpoint import Checkpoint
+from headgate.spark.exchange import Exchange
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of the source's batch `source`, after which `rest` is left of it."""
+
+    source: int
+    rest: tuple[Range, ...] = ()
+
+
+class Bound:
+    """A stage that has met its stream: what is fixed from the first batch on."""
+
+    def __init__(self, operator: BoundOperator, rows: pa.Schema, checkpoint: Checkpoint, loop: Loop) -> None:
+        self.operator, self.rows, self.checkpoint, self.loop = operator, rows, checkpoint, loop
+        self.exchange = Exchange(operator)
+
+    def check(self, source: pa.Schema) -> None:
+        """Refuse a stream whose types have changed."""
+        for name in (*self.operator.key.names, *self.operator.inputs):
+            was, now = self.rows.field(name).type, column_type(source, name, "the stage")
+            if was != now:
+                raise CheckpointMismatch(
+                    f"column {name!r} was {was} and is now {now}: a stage keeps its types; cast the column, "
+                    "or start another stage with a checkpoint of its own"
+                )

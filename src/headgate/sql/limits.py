@@ -1,0 +1,40 @@
+"""What a query may ask for at most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from headgate.errors import ConfigError
+
+SECOND_US = 1_000_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on one query, and on one tenant. Times are in seconds."""
+
+    text: int = 4_000
+    """Characters of SQL."""
+    cost: int = 300
+    """Nodes of the expressions, times the sources that are read."""
+    window_s: int = 86_400
+    """Length of a TUMBLE or HOP window."""
+    hops: int = 100
+    """Windows of a HOP that one row falls into."""
+    last_rows: int = 1_000
+    """The n of LAST n ROWS."""
+    join_s: int = 3_600
+    """How far apart joined rows may lie."""
+    rows_out: int = 10_000
+    """Rows that a computation may give in one batch; what is beyond them is cut off, and said."""
+    queries: int = 200_000
+    """Queries of one tenant."""
+    seconds: float = 20.0
+    """Time that a template may take on a server in one batch."""
+    state_rows: int = 1_000_000
+    """Rows that a join keeps of one source."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if getattr(self, field.name) <= 0:
+                raise ConfigError(f"limit {field.name}={getattr(self, field.name)}: a number above 0")

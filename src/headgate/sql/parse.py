@@ -1,0 +1,138 @@
+"""A text as one SELECT over known sources, or a refusal with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, SqlglotError
+
+from headgate.sql.expressions import Scope, refuse
+from headgate.sql.kind import Kind
+from headgate.sql.limits import Limits
+from headgate.sql.text import Shape, readable
+
+TAKEN = ("expressions", "from_", "joins", "where", "group", "having")
+
+
+def parsed(text: str, limits: Limits) -> exp.Select:
+    """One SELECT with no clause that is not taken."""
+    if len(text) > limits.text:
+        refuse(
+            "too-long",
+            f"the query has {len(text)} characters, and {limits.text} is the most",
+            text,
+            limits.text,
+        )
+    if "\0" in text:
+        refuse("syntax", "the query has a NUL character in it", text, text.index("\0"))
+    try:
+        found = [one for one in sqlglot.parse(readable(text), dialect="duckdb") if one is not None]
+    except ParseError as error:
+        told: Mapping[str, Any] = error.errors[0] if error.errors else {}
+        place = (int(told.get("line") or 1), max(int(told.get("col") or 1), 1))
+        refuse("syntax", f"this cannot be read: {told.get('description') or 'it is not SQL'}", text, place)
+    except (
+        SqlglotError,
+        RecursionError,
+        ValueError,
+        AttributeError,
+        TypeError,
+        IndexError,
+        KeyError,
+    ) as error:
+        # The parser is not made for hostile texts, and some of them make it stumble.
+        refuse(
+            "syntax",
+            f"this cannot be read: {str(error).splitlines()[0] if str(error) else 'it is not SQL'}",
+            text,
+            0,
+        )
+    if len(found) != 1:
+        refuse("statements", f"there are {len(found)} statements: register one query at a time", text, 0)
+    tree = found[0]
+    if not isinstance(tree, exp.Select):
+        refuse("not-select", f"{tree.key.upper()} is not taken: a query is one SELECT", text, 0)
+    for name, value in tree.args.items():
+        if name not in TAKEN and value not in (None, False, []):
+            refuse(
+                "unsupported",
+                f"{name.strip('_').upper()} is not taken in a standing query",
+                text,
+                _place(value, text),
+            )
+    if not tree.args.get("from_"):
+        refuse("no-source", "a query reads a source: add FROM", text, 0)
+    return tree
+
+
+def _place(value: Any, text: str) -> int:
+    nodes = value if isinstance(value, list) else [value]
+    starts = [
+        n.meta["start"]
+        for node in nodes
+        if isinstance(node, exp.Expression)
+        for n in node.walk()
+        if "start" in n.meta
+    ]
+    return min(starts, default=0)
+
+
+def table_names(text: str, limits: Limits) -> tuple[str, ...]:
+    """The sources that a text reads, first to last."""
+    tree = parsed(text, limits)
+    return tuple(_table(node, text)[0] for node in _tables(tree))
+
+
+def _tables(tree: exp.Select) -> list[Any]:
+    return [tree.args["from_"].this, *(join.this for join in tree.args.get("joins") or [])]
+
+
+def _table(node: Any, text: str) -> tuple[str, str]:
+    """Name and alias of a source."""
+    if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+        refuse(
+            "not-a-source", f"{node.sql('duckdb')[:60]} is not the name of a source", text, _place(node, text)
+        )
+    alias = node.args.get("alias")
+    more = [k for k, v in node.args.items() if v not in (None, False, []) and k not in ("this", "alias")]
+    if more or (alias is not None and alias.args.get("columns")):
+        refuse(
+            "not-a-source",
+            f"{node.sql('duckdb')[:60]} is not the plain name of a source",
+            text,
+            _place(node, text),
+        )
+    name = node.name.lower()
+    return name, (alias.name.lower() if alias is not None else name)
+
+
+def scope_of(
+    tree: exp.Select, shape: Shape, text: str, kinds: Mapping[str, Kind], functions: frozenset[str]
+) -> Scope:
+    """What names mean in a query."""
+    found = dict[str, tuple[int, Kind]]()
+    for i, node in enumerate(_tables(tree)):
+        name, alias = _table(node, text)
+        if i > 2:
+            refuse("too-many-sources", "a join has two or three sources", text, _place(node, text))
+        if name not in kinds:
+            known = ", ".join(sorted(kinds)[:10])
+            refuse(
+                "unknown-source",
+                f"there is no source {name!r}: there is {known or 'none yet'}",
+                text,
+                _place(node, text),
+            )
+        if alias in found:
+            refuse(
+                "ambiguous",
+                f"{alias!r} stands for two sources: give one another alias",
+                text,
+                _place(node, text),
+            )
+        found[alias] = (i, kinds[name])
+    literals = {one.start: (i, one) for i, one in enumerate(shape.literals)}
+    return Scope(text, found, literals, functions)

@@ -1,0 +1,131 @@
+"""Texts to (template, sources, constants), each shape read once.
+
+Law: what comes out does not depend on what was read before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from headgate.errors import QueryFailed, QueryRefused
+from headgate.sql.engine import Engine, Function
+from headgate.sql.expressions import place_of
+from headgate.sql.kind import Kind
+from headgate.sql.limits import Limits
+from headgate.sql.parse import table_names
+from headgate.sql.read import Reading, read
+from headgate.sql.template import Mode, Template
+from headgate.sql.text import Shape, shape_of
+
+Constant = int | float | str
+MOST_SHAPES = 50_000
+"""Shapes that are remembered; beyond them all are forgotten, so that texts without end take no memory without end."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A query that was taken. Two with equal parts are one computation."""
+
+    template: Template
+    sources: tuple[str, ...]
+    constants: tuple[Constant, ...]
+
+
+@dataclass
+class Preparer:
+    """Reads queries."""
+
+    limits: Limits = field(default_factory=Limits)
+    functions: Mapping[str, Function] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._engine = Engine(self.functions)
+        self._fixed = dict[tuple[str, tuple[Kind, ...]], tuple[int, ...]]()
+        self._known = dict[tuple[str, tuple[Kind, ...], tuple[str, ...]], Reading]()
+
+    def prepare(self, text: str, kinds: Mapping[str, Kind]) -> Prepared:
+        """Take a query over these sources, or raise QueryRefused."""
+        if len(text) > self.limits.text:
+            table_names(text, self.limits)  # refuses
+        shape = shape_of(text)
+        reading = self._remembered(shape, kinds)
+        names = shape.sources
+        if reading is None:
+            names = table_names(text, self.limits)
+            reading = self._read(shape, text, kinds)
+            if names == shape.sources:
+                self._remember(shape, kinds, reading)
+        constants = tuple(shape.literals[number].value for number in reading.constants)
+        return Prepared(reading.template, names, constants)
+
+    def _remembered(self, shape: Shape, kinds: Mapping[str, Kind]) -> Reading | None:
+        try:
+            of = tuple(kinds[name] for name in shape.sources)
+        except KeyError:
+            return None
+        fixed = self._fixed.get((shape.text, of))
+        if fixed is None:
+            return None
+        return self._known.get((shape.text, of, tuple(shape.literals[i].text for i in fixed)))
+
+    def _remember(self, shape: Shape, kinds: Mapping[str, Kind], reading: Reading) -> None:
+        if len(self._known) >= MOST_SHAPES:
+            self._known.clear()
+            self._fixed.clear()
+        of = tuple(kinds[name] for name in shape.sources)
+        fixed = tuple(i for i in range(len(shape.literals)) if i not in reading.constants)
+        self._fixed[shape.text, of] = fixed
+        self._known[shape.text, of, tuple(shape.literals[i].text for i in fixed)] = reading
+
+    def _read(self, shape: Shape, text: str, kinds: Mapping[str, Kind]) -> Reading:
+        reading = read(shape, text, kinds, self.limits, frozenset(self.functions))
+        try:
+            bind(reading.template, self._engine)
+        except QueryFailed as error:
+            line, column = place_of(self._wrong(reading), text)
+            raise QueryRefused(f"{error} (line {line}, column {column})", "types", line, column) from error
+        return reading
+
+    def _wrong(self, reading: Reading) -> Any:
+        """The first part that the engine does not understand."""
+        template = reading.template
+        plain = replace(
+            template, mode=Mode.rows, condition="true", groups=(), begins=(), merges=(), having="true"
+        )
+        for clause in reading.clauses:
+            if not self._binds(replace(plain, outputs=(clause.sql,))):
+                return clause.place
+        for sql, place in zip(template.outputs, reading.outputs, strict=True):
+            if not self._binds(replace(template, outputs=(sql,), having="true")):
+                return place
+        return reading.outputs[0]
+
+    def _binds(self, template: Template) -> bool:
+        try:
+            bind(template, self._engine)
+        except QueryFailed:
+            return False
+        return True
+
+
+def bind(template: Template, engine: Engine) -> pa.Schema:
+    """Let the engine look at every statement of a template, over no rows; returns the schema of its results."""
+    engine.give(constants=template.constants_schema.empty_table())
+    names = ["rows"] if template.sources == 1 else [f"rows{i}" for i in range(template.sources)]
+    engine.give(**{name: template.rows_schema(i).empty_table() for i, name in enumerate(names)})
+    if template.mode is Mode.rows:
+        return engine.ask(template.rows_sql).schema
+    pieces = engine.ask(template.begin_sql)
+    for name in ("batch", "home"):
+        pieces = pieces.append_column(name, pa.array([], pa.int64()))
+    engine.give(pieces=pieces)
+    if template.mode is Mode.last:
+        engine.ask(template.history_sql)
+        return engine.ask(template.last_sql).schema
+    engine.ask(template.merge_sql)
+    engine.ask(template.open_sql)
+    return engine.ask(template.due_sql).schema

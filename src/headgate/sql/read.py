@@ -1,0 +1,334 @@
+"""From text to template: reads SQL, refuses what is not taken, and writes what is.
+
+SELECT expressions FROM one source, or two or three joined within a time bound, [WHERE] [GROUP BY ..., one window] [HAVING].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from headgate.sql.expressions import Scope, refuse, write
+from headgate.sql.grouping import Grouping, aggregates_in
+from headgate.sql.kind import TIME, Kind
+from headgate.sql.limits import SECOND_US, Limits
+from headgate.sql.parse import parsed, scope_of
+from headgate.sql.template import Mode, Template
+from headgate.sql.text import Shape
+
+_SECONDS = {"MICROSECOND": 1e-6, "MILLISECOND": 1e-3, "SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86400}
+
+
+@dataclass(frozen=True)
+class Clause:
+    """A part of a query as it was written anew, and where it stood: to say which part an engine does not understand."""
+
+    sql: str
+    place: exp.Expression
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A template, and which literals of the text are its constants."""
+
+    template: Template
+    constants: tuple[int, ...]
+    clauses: tuple[Clause, ...]
+    outputs: tuple[exp.Expression, ...]
+
+
+def read(
+    shape: Shape,
+    text: str,
+    kinds: Mapping[str, Kind],
+    limits: Limits,
+    functions: frozenset[str] = frozenset(),
+) -> Reading:
+    """Read a query over sources of these kinds; QueryRefused says what is not taken, and where."""
+    tree = parsed(text, limits)
+    scope = scope_of(tree, shape, text, kinds, functions)
+    joins = tree.args.get("joins") or []
+    cost = sum(1 for _ in tree.walk()) * (1 + len(joins))
+    if cost > limits.cost:
+        refuse(
+            "cost",
+            f"the query costs {cost}, and {limits.cost} is the most: make it shorter, or split it",
+            text,
+            0,
+        )
+    try:
+        return _Reader(tree, scope, limits, cost).reading(joins)
+    except RecursionError:
+        refuse("cost", "the query is nested too deeply", text, 0)
+
+
+class _Reader:
+    """One query on its way to a template."""
+
+    def __init__(self, tree: exp.Select, scope: Scope, limits: Limits, cost: int) -> None:
+        self.tree, self.scope, self.limits, self.cost = tree, scope, limits, cost
+        self.clauses = list[Clause]()
+        self.bounds = list[tuple[int, int]]()
+
+    def written(self, node: Any) -> str:
+        """An expression over rows, remembered as a clause."""
+        sql = write(node, self.scope)
+        self.clauses.append(Clause(sql, node))
+        return sql
+
+    def reading(self, joins: Sequence[exp.Join]) -> Reading:
+        tree, scope = self.tree, self.scope
+        self._qualify()
+        group = tree.args.get("group")
+        having = tree.args.get("having")
+        window = self._window(group)
+        for node in group.expressions if group else []:
+            scope.fixed |= {n.meta["start"] for n in node.find_all(exp.Literal) if "start" in n.meta}
+        items = self._items()
+        condition = self._condition(joins)
+        names = _different([_name(item, i) for i, item in enumerate(items)])
+        bare = [item.this if isinstance(item, exp.Alias) else item for item in items]
+        if window is None:
+            template = self._rows(bare, names, condition, group, having)
+        else:
+            template = self._grouped(bare, names, condition, window, having)
+        return Reading(template, tuple(scope.constants), tuple(self.clauses), tuple(bare))
+
+    def _qualify(self) -> None:
+        """Names in lower case, columns with their source: then equal expressions are equal trees."""
+        for name in self.tree.find_all(exp.Identifier):
+            name.set("this", name.this.lower())
+            name.set("quoted", False)
+        aliases = {i: alias for alias, (i, _) in self.scope.kinds.items()}
+        for column in self.tree.find_all(exp.Column):
+            if isinstance(column.this, exp.Star) or column.name in ("window_start", "window_end"):
+                continue
+            if not column.table:
+                source = int(self.scope.column(column)[1])
+                column.set("table", exp.to_identifier(aliases[source]))
+        for slots in self.scope.slots:
+            slots.clear()
+
+    def _items(self) -> list[exp.Expression]:
+        items = list[exp.Expression]()
+        for item in self.tree.expressions:
+            if isinstance(item, exp.Star):
+                if any(item.args.values()):
+                    self.scope.refuse(item, "star", "* is taken plain, without EXCEPT or REPLACE")
+                for alias, (_, kind) in self.scope.kinds.items():
+                    items += [exp.column(name, alias) for name in (TIME, *kind.columns)]
+            else:
+                items.append(item)
+        return items
+
+    def _base(self, condition: str, names: tuple[str, ...]) -> dict[str, Any]:
+        scope, sources = self.scope, len(self.scope.kinds)
+        return {
+            "sources": sources,
+            "slots": tuple(tuple(sorted(scope.slots[i])) for i in range(sources)),
+            "constants": tuple(
+                [one for _, one in scope.literals.values()][number].type for number in scope.constants
+            ),
+            "names": names,
+            "condition": condition,
+            "bounds": tuple(self.bounds),
+            "functions": tuple(sorted(scope.called)),
+            "cost": self.cost,
+        }
+
+    def _rows(
+        self, items: list[Any], names: tuple[str, ...], condition: str, group: Any, having: Any
+    ) -> Template:
+        wanted = group or having or next((i for i in items if aggregates_in(i)), None)
+        if wanted is not None:
+            self.scope.refuse(
+                wanted, "no-window",
+                "an aggregate over a stream that never ends needs a window: GROUP BY ..., TUMBLE(time, INTERVAL '1 minute'), "
+                "HOP(time, slide, size) or LAST n ROWS",
+            )  # fmt: skip
+        outputs = tuple(self.written(item) for item in items)
+        return Template(Mode.rows, outputs=outputs, **self._base(condition, names))
+
+    def _grouped(
+        self, items: list[Any], names: tuple[str, ...], condition: str, window: tuple[Any, ...], having: Any
+    ) -> Template:
+        node, mode, size, slide, last = window
+        if mode is Mode.last and self.bounds:
+            self.scope.refuse(node, "window", "LAST n ROWS is taken over one source")
+        groups = [n for n in self.tree.args["group"].expressions if n is not node]
+        for one in groups:
+            if isinstance(one, exp.Literal):
+                self.scope.refuse(one, "ordinal", "GROUP BY a number is not taken: repeat the expression")
+        keys = [self.written(one) for one in groups]
+        nodes = [*items, *([having.this] if having else [])]
+        raw = mode is Mode.last or any(not one.mergeable for n in nodes for one in aggregates_in(n))
+        grouping = Grouping(self.scope, groups, node, raw=raw, size_us=size)
+        outputs = tuple(write(item, self.scope, grouping.leaf) for item in items)
+        kept = write(having.this, self.scope, grouping.leaf) if having else "true"
+        self.clauses += [Clause(sql, place) for sql, place in grouping.arguments]
+        return Template(
+            mode, outputs=outputs, having=kept, groups=tuple(keys), begins=tuple(grouping.begins), merges=tuple(grouping.merges),
+            raw=raw, size_us=size, slide_us=slide, last_rows=last, **self._base(condition, names),
+        )  # fmt: skip
+
+    # -- windows
+
+    def _window(self, group: Any) -> tuple[exp.Expression, Mode, int, int, int] | None:
+        if group is None:
+            return None
+        more = [k for k, v in group.args.items() if v not in (None, False, []) and k != "expressions"]
+        if more:
+            self.scope.refuse(
+                group, "unsupported", f"GROUP BY {more[0].upper()} is not taken: name the columns"
+            )
+        found = [n for n in group.expressions if _is_window(n)]
+        if len(found) > 1:
+            self.scope.refuse(found[1], "window", "there are two windows: a query has one")
+        if not found:
+            return None
+        node = found[0]
+        if isinstance(node, exp.Last):
+            n = node.this
+            if not isinstance(n, exp.Literal) or not str(n.this).isdecimal() or int(n.this) < 1:
+                self.scope.refuse(node, "window", "LAST n ROWS takes a whole number from 1")
+            if int(n.this) > self.limits.last_rows:
+                self.scope.refuse(
+                    node, "window-size", f"LAST {n.this} ROWS: {self.limits.last_rows} is the most"
+                )
+            return node, Mode.last, 0, 0, int(n.this)
+        return (node, Mode.panes, *self._lengths(node), 0)
+
+    def _lengths(self, node: Any) -> tuple[int, int]:
+        name, arguments = node.name.upper(), node.expressions
+        usage = "TUMBLE(time, INTERVAL '1 minute')" if name == "TUMBLE" else "HOP(time, slide, size)"
+        if len(arguments) != (2 if name == "TUMBLE" else 3) or not isinstance(arguments[0], exp.Column):
+            self.scope.refuse(node, "window", f"write {usage}")
+        if self.scope.column(arguments[0]) != "r0.time":
+            self.scope.refuse(node, "window", f"a window is over the {TIME} of the first source")
+        lengths = [self.interval(one) for one in arguments[1:]]
+        slide, size = lengths[0], lengths[-1]
+        if size > self.limits.window_s * SECOND_US:
+            self.scope.refuse(
+                node,
+                "window-size",
+                f"a window of {size / SECOND_US:g} s: {self.limits.window_s} s is the most",
+            )
+        if slide <= 0 or size % slide:
+            self.scope.refuse(node, "window", "a window's slide is above 0, and its size a multiple of it")
+        if size // slide > self.limits.hops:
+            self.scope.refuse(
+                node,
+                "window-size",
+                f"a row would be in {size // slide} windows: {self.limits.hops} is the most",
+            )
+        return size, slide
+
+    def interval(self, node: Any) -> int:
+        """Microseconds of INTERVAL 'n unit'."""
+        unit = node.args.get("unit") if isinstance(node, exp.Interval) else None
+        amount = str(node.this.this) if unit is not None and isinstance(node.this, exp.Literal) else ""
+        name = unit.name.upper().removesuffix("S") if unit is not None else ""
+        if name not in _SECONDS or not amount.isdecimal() or len(amount) > 12:
+            self.scope.refuse(
+                node, "interval", "an interval is written INTERVAL '10 seconds' (minutes, hours, days)"
+            )
+        return round(int(amount) * _SECONDS[name] * SECOND_US)
+
+    # -- conditions and joins
+
+    def _condition(self, joins: Sequence[exp.Join]) -> str:
+        parts = list[str]()
+        for i, join in enumerate(joins, start=1):
+            parts += self._joined(join, i)
+        where = self.tree.args.get("where")
+        if where is not None:
+            if found := aggregates_in(where.this):
+                self.scope.refuse(found[0].node, "aggregate", "WHERE sees rows, not aggregates: use HAVING")
+            parts.append(self.written(where.this))
+        return " AND ".join(parts) or "true"
+
+    def _joined(self, join: exp.Join, source: int) -> list[str]:
+        kind = str(join.args.get("kind") or "").upper()
+        odd = [
+            k
+            for k, v in join.args.items()
+            if v not in (None, False, [], "") and k not in ("this", "on", "kind")
+        ]
+        if odd or kind not in ("", "INNER") or join.args.get("on") is None:
+            self.scope.refuse(join, "join", "a join is written JOIN source ON ..., with a time bound")
+        conditions = (
+            list(join.args["on"].flatten()) if isinstance(join.args["on"], exp.And) else [join.args["on"]]
+        )
+        bounds = [(one, bound) for one in conditions if (bound := self._bound(one, source)) is not None]
+        if len(bounds) != 1:
+            self.scope.refuse(
+                join, "join-bound",
+                "a join needs one time bound: ON b.time BETWEEN a.time - INTERVAL '10 seconds' AND a.time + INTERVAL '10 seconds', "
+                "where a is the first source",
+            )  # fmt: skip
+        self.bounds.append(bounds[0][1])
+        return [self.written(one) for one in conditions if one is not bounds[0][0]]
+
+    def _bound(self, node: Any, source: int) -> tuple[int, int] | None:
+        """How long before and after the first source's time a condition lets this source's be."""
+        while isinstance(node, exp.Paren):
+            node = node.this
+        if not isinstance(node, exp.Between):
+            return None
+        middle, low, high = (self._offset(n) for n in (node.this, node.args["low"], node.args["high"]))
+        if middle is None or low is None or high is None or middle[1] or low[0] != high[0]:
+            return None
+        if (middle[0], low[0]) == (source, 0):
+            before, after = -low[1], high[1]
+        elif (middle[0], low[0]) == (0, source):
+            before, after = high[1], -low[1]
+        else:
+            return None
+        if max(abs(before), abs(after)) > self.limits.join_s * SECOND_US:
+            self.scope.refuse(node, "join-bound", f"joined rows may lie {self.limits.join_s} s apart at most")
+        return before, after
+
+    def _offset(self, node: Any) -> tuple[int, int] | None:
+        """(source, microseconds) of an expression that is a source's time plus or minus an interval."""
+        while isinstance(node, exp.Paren):
+            node = node.this
+        if isinstance(node, (exp.Add, exp.Sub)) and isinstance(node.expression, exp.Interval):
+            inner = self._offset(node.this)
+            sign = 1 if isinstance(node, exp.Add) else -1
+            return None if inner is None else (inner[0], inner[1] + sign * self.interval(node.expression))
+        if isinstance(node, exp.Column) and node.name == TIME:
+            return int(self.scope.column(node)[1]), 0
+        return None
+
+
+def _is_window(node: exp.Expression) -> bool:
+    return isinstance(node, exp.Last) or (
+        isinstance(node, exp.Anonymous) and node.name.upper() in ("TUMBLE", "HOP")
+    )
+
+
+def _name(item: exp.Expression, i: int) -> str:
+    if isinstance(item, exp.Alias):
+        return item.alias
+    if isinstance(item, exp.Column):
+        return item.name
+    found = aggregates_in(item)
+    if found and found[0].node is item:
+        inner = item.this
+        return f"{item.key}_{inner.name}" if isinstance(inner, exp.Column) else item.key
+    return "window_start" if _is_window(item) else f"column{i}"
+
+
+def _different(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of outputs, each once: the second x is x_2."""
+    found = list[str]()
+    for name in names:
+        number, wanted = 1, name
+        while wanted in found:
+            number += 1
+            wanted = f"{name}_{number}"
+        found.append(wanted)
+    return tuple(found)

@@ -1,0 +1,322 @@
+"""All computations of a template on a server as one operation: (state, batch, watermark) -> (state', results).
+
+State is *pieces*: small tables, each written once, under a *label* (part, first pane). A batch writes new pieces and says which labels are
+gone; it reads only the pieces whose windows may close, so what is open for everyone costs nothing. A move of a computation is another
+server reading its pieces: `moved` picks its part out of them.
+
+Law: results do not depend on how rows are cut into batches, on which computations share a template, or on moves, as long as no row is later
+than its source's delay allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from headgate.errors import QueryFailed
+from headgate.sql.clock import Clock, timed, times_of
+from headgate.sql.engine import Engine
+from headgate.sql.template import Mode, Template
+
+Label = tuple[int, int]
+"""(part, first pane): part 0 is windows, part 1 + i the rows that a join keeps of source i."""
+MOST_PIECES = 16
+"""Pieces of a label before they are merged into one."""
+MOST_PANES = 8
+"""Labels that one batch adds at most: rows of many panes share one."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of state, by the batch that wrote it and something that `load` can read."""
+
+    batch: int
+    ref: Any
+
+
+State = Mapping[Label, Sequence[Piece]]
+Load = Callable[[Sequence[Piece]], Sequence[pa.Table]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a batch made: results (id, at, o0...), new pieces, and labels whose pieces of before are needed no more."""
+
+    results: pa.Table | None = None
+    written: Mapping[Label, pa.Table] = field(default_factory=dict)
+    gone: frozenset[Label] = frozenset()
+
+
+@dataclass(frozen=True)
+class Work:
+    """One template's work in one batch. `constants` are those of the server; `rows` are all that came to it."""
+
+    template: Template
+    constants: pa.Table
+    rows: pa.Table
+    clock: Clock
+    batch: int
+    state: State = field(default_factory=dict)
+    load: Load = lambda pieces: [piece.ref for piece in pieces]
+    most_rows: int = 1_000_000
+    """Rows of one source that a join may keep."""
+
+    def touched(self) -> pa.Table:
+        """The computations that this batch has rows for."""
+        present = np.unique(self.rows.column("source").to_numpy())
+        hit = np.zeros(self.constants.num_rows, bool)
+        for i in range(self.template.sources):
+            hit |= np.isin(self.constants.column(f"s{i}").to_numpy(), present)
+        return self.constants.filter(pa.array(hit))
+
+    def pieces(self, labels: Sequence[Label]) -> pa.Table | None:
+        """The pieces of some labels as one table, with the batch that wrote each row and the label that it is under."""
+        wanted = [(label, piece) for label in labels for piece in self.state.get(label, ())]
+        loaded = self.load([piece for _, piece in wanted])
+        tables = [_since(t, p.batch, label) for (label, p), t in zip(wanted, loaded, strict=True)]
+        return pa.concat_tables(tables) if tables else None
+
+
+def step(work: Work, engine: Engine) -> Outcome:
+    """Carry out one template's work; `engine` knows the batch as `rows`. QueryFailed if a computation cannot be computed."""
+    touched = work.touched()
+    if not touched.num_rows:
+        return Outcome()
+    template = work.template
+    active = timed(template, touched, work.clock)
+    written = dict[Label, pa.Table]()
+    gone = set[Label]()
+    if template.sources > 1:
+        _buffer(work, engine, written, gone)
+    if template.mode is Mode.rows:
+        return Outcome(engine.ask(template.rows_sql, constants=active), written, frozenset(gone))
+    begun = engine.ask(template.begin_sql, constants=active)
+    answer = _last if template.mode is Mode.last else _panes
+    return Outcome(answer(work, engine, active, begun, written, gone), written, frozenset(gone))
+
+
+def _since(table: pa.Table, batch: int, label: Label) -> pa.Table:
+    where = [("batch", batch), ("home", label[1])]
+    for name, value in where:
+        table = table.append_column(name, pa.array(np.full(table.num_rows, value, np.int64)))
+    return table
+
+
+def _panes(
+    work: Work,
+    engine: Engine,
+    active: pa.Table,
+    begun: pa.Table,
+    written: dict[Label, pa.Table],
+    gone: set[Label],
+) -> pa.Table | None:
+    template = work.template
+    written.update(_by_pane(begun))
+    labels = sorted(
+        {*(label for label in work.state if label[0] == 0), *(label for label in written if label[0] == 0)}
+    )
+    upto = int(pc.max(active.column("new")).as_py())
+    due = [label for label in labels if label[1] + template.slide_us <= upto]
+    results = None
+    if due:
+        new = [_since(written[label], work.batch, label) for label in due if label in written]
+        before = work.pieces(due)
+        pieces = pa.concat_tables(new if before is None else [before, *new])
+        results = engine.ask(template.due_sql, constants=active, pieces=pieces)
+        everyone = timed(template, work.constants, work.clock)
+        needed = set(engine.ask(template.open_sql, constants=everyone).column("home").to_pylist())
+        for label in due:
+            if label[1] not in needed:
+                gone.add(label)
+                written.pop(label, None)
+    for label in labels:
+        if label not in gone and len(work.state.get(label, ())) >= MOST_PIECES:
+            _compact(work, engine, label, written, gone)
+    return results
+
+
+def _by_pane(begun: pa.Table) -> dict[Label, pa.Table]:
+    """New panes under labels of their own, the oldest together if there are many."""
+    if not begun.num_rows:
+        return {}
+    column = begun.column("pane").to_numpy()
+    panes = np.unique(column)
+    starts = (
+        [int(panes[0]), *(int(p) for p in panes[1:][-(MOST_PANES - 1) :])]
+        if len(panes) > MOST_PANES
+        else panes.tolist()
+    )
+    home = np.searchsorted(np.array(starts), column, side="right") - 1
+    return {
+        (0, start): begun.filter(pa.array(home == i)) for i, start in enumerate(starts) if (home == i).any()
+    }
+
+
+def _compact(
+    work: Work, engine: Engine, label: Label, written: dict[Label, pa.Table], gone: set[Label]
+) -> None:
+    """Merge the pieces of a label into one, in the place of all."""
+    new = written.get(label)
+    before = work.pieces([label])
+    assert before is not None
+    pieces = before if new is None else pa.concat_tables([before, _since(new, work.batch, label)])
+    everyone = timed(work.template, work.constants, work.clock)
+    merged = engine.ask(work.template.merge_sql, constants=everyone, pieces=pieces)
+    gone.add(label)
+    written[label] = merged.cast(before.drop_columns(["batch", "home"]).schema)
+
+
+def _last(
+    work: Work,
+    engine: Engine,
+    active: pa.Table,
+    begun: pa.Table,
+    written: dict[Label, pa.Table],
+    gone: set[Label],
+) -> pa.Table | None:
+    before = work.pieces([(0, 0)])
+    new = _since(begun, work.batch, (0, 0))
+    pieces = new if before is None else pa.concat_tables([before, new])
+    results = engine.ask(work.template.last_sql, constants=active, pieces=pieces)
+    everyone = timed(work.template, work.constants, work.clock)
+    written[0, 0] = engine.ask(work.template.history_sql, constants=everyone).cast(begun.schema)
+    gone.add((0, 0))
+    return results
+
+
+def _buffer(work: Work, engine: Engine, written: dict[Label, pa.Table], gone: set[Label]) -> None:
+    """Give the engine each joined source's rows, those of before and those of this batch, and keep the new."""
+    template = work.template
+    source = work.rows.column("source").to_numpy()
+    in_time = times_of(work.rows) >= work.clock.old[source]
+    needed = _needed(template, work.constants, work.clock)
+    for i in range(template.sources):
+        wanted = np.isin(source, work.constants.column(f"s{i}").to_numpy()) & in_time
+        new = work.rows.filter(pa.array(wanted)).select(["source", "time", *template.slots[i]])
+        label = (1 + i, 0)
+        before = _of(work.pieces([label]), work.constants.column(f"s{i}").to_numpy())
+        came = new.append_column("batch", pa.array(np.full(new.num_rows, work.batch, np.int64)))
+        fresh = _flagged(came, fresh=True)
+        whole = (
+            fresh if before is None else pa.concat_tables([_flagged(_rows_batch(before), fresh=False), fresh])
+        )
+        _check_size(whole, work.most_rows)
+        engine.give(**{f"rows{i}": whole.cast(template.rows_schema(i))})
+        if len(work.state.get(label, ())) >= MOST_PIECES:
+            alive = times_of(whole) + template.horizon_us >= needed[whole.column("source").to_numpy()]
+            written[label] = (
+                whole.filter(pa.array(alive)).drop_columns(["fresh"]).rename_columns(_kept_names(new))
+            )
+            gone.add(label)
+        elif new.num_rows:
+            written[label] = came.rename_columns(_kept_names(new))
+
+
+def _of(kept: pa.Table | None, sources: NDArray[np.int32]) -> pa.Table | None:
+    return None if kept is None else kept.filter(pa.array(np.isin(kept.column("source").to_numpy(), sources)))
+
+
+def _check_size(kept: pa.Table, most: int) -> None:
+    counts = np.bincount(kept.column("source").to_numpy()) if kept.num_rows else np.zeros(1)
+    if counts.max() > most:
+        raise QueryFailed(
+            f"a join would keep {int(counts.max())} rows of one source, and {most} is the most: shorten its time bound"
+        )
+
+
+def _kept_names(new: pa.Table) -> list[str]:
+    return [*new.column_names, "came"]
+
+
+def _rows_batch(kept: pa.Table) -> pa.Table:
+    """Rows of a buffer with the batch in which they came, not that which wrote the piece."""
+    own = kept.drop_columns(["batch", "home"])
+    return own.rename_columns([*own.column_names[:-1], "batch"])
+
+
+def _flagged(table: pa.Table, *, fresh: bool) -> pa.Table:
+    return table.append_column("fresh", pa.array(np.full(table.num_rows, fresh)))
+
+
+def _needed(template: Template, constants: pa.Table, clock: Clock) -> NDArray[np.int64]:
+    """Up to which time each source's rows have met all that they can meet; nobody needs those of sources that nobody reads."""
+    needed = np.full(clock.new.shape, np.iinfo(np.int64).max)
+    columns = [constants.column(f"s{i}").to_numpy() for i in range(template.sources)]
+    slowest = (
+        np.minimum.reduce([clock.new[column] for column in columns])
+        if constants.num_rows
+        else np.zeros(0, np.int64)
+    )
+    for column in columns:
+        np.minimum.at(needed, column, slowest)
+    return needed
+
+
+def moved(
+    theirs: Mapping[Label, Sequence[pa.Table]],
+    gained: pa.Table,
+    here: Mapping[Label, Sequence[pa.Table]],
+    engine: Engine,
+) -> dict[Label, pa.Table]:
+    """The part of another server's pieces that belongs to the computations gained from there.
+
+    Rows that a join keeps are kept by source, and some of a source's may be here already: those are not taken again.
+    """
+    found = dict[Label, pa.Table]()
+    for label, pieces in theirs.items():
+        whole = pa.concat_tables(pieces)
+        column, wanted = ("id", "id") if label[0] == 0 else ("source", f"s{label[0] - 1}")
+        mine = whole.filter(
+            pa.array(np.isin(whole.column(column).to_numpy(), gained.column(wanted).to_numpy()))
+        )
+        if label[0] and here.get(label):
+            both = {"theirs": mine, "ours": pa.concat_tables(here[label])}
+            mine = engine.ask("SELECT * FROM theirs EXCEPT ALL SELECT * FROM ours", **both).cast(mine.schema)
+        if mine.num_rows:
+            found[label] = mine
+    return found
+
+
+def guarded(work: Work, attempt: Callable[[Work], Outcome]) -> tuple[Outcome, dict[int, str]]:
+    """The outcome without the computations that fail, and why they did: nobody else notices them."""
+    try:
+        return attempt(work), {}
+    except QueryFailed as error:
+        faults = dict[int, str]()
+        _find(work, work.constants, str(error), attempt, faults)
+        if not faults:  # each half is fine alone: it is their sum that is too much
+            faults = dict.fromkeys(work.touched().column("id").to_pylist(), f"too much at once: {error}")
+        bad = np.isin(work.constants.column("id").to_numpy(), np.array(list(faults), np.int64))
+        return attempt(replace(work, constants=work.constants.filter(pa.array(~bad)))), faults
+
+
+def _find(
+    work: Work, constants: pa.Table, why: str, attempt: Callable[[Work], Outcome], faults: dict[int, str]
+) -> None:
+    """Halve a set that fails until the ones are found that fail alone."""
+    if constants.num_rows == 1:
+        faults[constants.column("id")[0].as_py()] = why
+        return
+    middle = constants.num_rows // 2
+    for half in (constants.slice(0, middle), constants.slice(middle)):
+        try:
+            attempt(replace(work, constants=half))
+        except QueryFailed as error:
+            _find(work, half, str(error), attempt, faults)
+
+
+def trimmed(results: pa.Table, most: int) -> tuple[pa.Table, dict[int, int]]:
+    """Results in the order of computations, at most so many of each; and how many were cut off."""
+    ids = results.column("id").to_numpy()
+    order = np.argsort(ids, kind="stable")
+    ids = ids[order]
+    begins = np.searchsorted(ids, ids, side="left")
+    kept = np.arange(len(ids)) - begins < most
+    over, lost = np.unique(ids[~kept], return_counts=True)
+    return results.take(pa.array(order[kept])), dict(zip(over.tolist(), lost.tolist(), strict=True))

@@ -1,0 +1,215 @@
+"""A template: what queries have in common, as SQL over their constants. A value.
+
+Relations in its statements: `rows` the batch (`source`, `time`, slots), or in a join `rows0`... what each source has had
+lately (with `batch` and `fresh` beside), `constants` one line a computation (`id`, `s0`..., `p0`..., and what the run adds),
+`pieces` the state. Names of the user's never enter a statement: columns are slots, outputs are `o0`..., literals are constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from headgate.sql.kind import TYPES, slot_type
+
+
+class Mode(Enum):
+    """How a template answers."""
+
+    rows = "rows"
+    """A row in, a row out."""
+    panes = "panes"
+    """Aggregates over TUMBLE and HOP windows, kept in panes of one slide."""
+    last = "last"
+    """Aggregates over the last n rows, for every row."""
+
+
+@dataclass(frozen=True)
+class Template:
+    """Queries that differ only in sources and literals. Equal templates have equal keys."""
+
+    mode: Mode
+    sources: int
+    slots: tuple[tuple[str, ...], ...]
+    """What is read of each source."""
+    constants: tuple[str, ...]
+    """Types of p0, p1..."""
+    names: tuple[str, ...]
+    """Of the outputs."""
+    outputs: tuple[str, ...]
+    """What is computed, over the input's rows or over merged aggregates."""
+    condition: str
+    """WHERE, and what joins."""
+    having: str = "true"
+    groups: tuple[str, ...] = ()
+    begins: tuple[str, ...] = ()
+    """What is kept of a row, or of many: x0, x1..."""
+    merges: tuple[str, ...] = ()
+    """The aggregates a0, a1... from x0, x1..."""
+    raw: bool = False
+    """Whether x0... are rows and not partial aggregates: for what cannot be merged."""
+    size_us: int = 0
+    slide_us: int = 0
+    last_rows: int = 0
+    bounds: tuple[tuple[int, int], ...] = ()
+    """A joined row's time lies so much before and after the first source's, for each source after it."""
+    functions: tuple[str, ...] = ()
+    cost: int = 1
+
+    @cached_property
+    def key(self) -> str:
+        """Equal for equal templates."""
+        return repr(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {**asdict(self), "mode": self.mode.value}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Template:
+        """The reverse."""
+        plain = {name: _tuples(value) for name, value in data.items()}
+        return cls(**{**plain, "mode": Mode(data["mode"])})
+
+    @property
+    def horizon_us(self) -> int:
+        """How long a row can still meet others in a join."""
+        return sum(max(before, 0) + max(after, 0) for before, after in self.bounds)
+
+    def _from(self) -> str:
+        joined = "".join(
+            f" JOIN rows{i} r{i} ON r{i}.source = c.s{i}{_within(self.bounds[i - 1], i)}"
+            for i in range(1, self.sources)
+        )
+        fresh = " OR ".join(f"r{i}.fresh" for i in range(self.sources))
+        seen = "".join(f" AND r{i}.batch >= c.born" for i in range(self.sources))
+        only = f" AND ({fresh}){seen}" if self.sources > 1 else ""
+        first = "rows0" if self.sources > 1 else "rows"
+        return f"FROM {first} r0 JOIN constants c ON r0.source = c.s0{joined} WHERE ({self.condition}){only}"
+
+    @property
+    def rows_sql(self) -> str:
+        """Rows out of rows."""
+        outputs = "".join(f", {e} AS o{i}" for i, e in enumerate(self.outputs))
+        return f"SELECT c.id AS id, epoch_us(r0.time) AS at{outputs} {self._from()}"
+
+    @property
+    def _kept(self) -> str:
+        groups = "".join(f", {e} AS g{i}" for i, e in enumerate(self.groups))
+        return groups + "".join(f", {e} AS x{i}" for i, e in enumerate(self.begins))
+
+    @property
+    def begin_sql(self) -> str:
+        """What is kept of new rows: partial aggregates of panes, or rows."""
+        if self.mode is Mode.last:
+            return f"SELECT c.id AS id, epoch_us(r0.time) AS t{self._kept} {self._from()} AND epoch_us(r0.time) >= c.old"
+        pane = (
+            f"epoch_us(r0.time) - ((epoch_us(r0.time) % {self.slide_us} + {self.slide_us}) % {self.slide_us})"
+        )
+        begin = f"SELECT c.id AS id, {pane} AS pane{self._kept} {self._from()} AND {pane} + {self.size_us} > c.old"
+        return begin if self.raw else f"{begin} GROUP BY ALL"
+
+    @property
+    def merge_sql(self) -> str:
+        """Pieces of a pane as one, of the computations that are here."""
+        columns = [f"g{i}" for i in range(len(self.groups))]
+        parts = [f"x{i}" if self.raw else f"{_merged(e)}(x{i}) AS x{i}" for i, e in enumerate(self.begins)]
+        select = ", ".join(["p.id AS id", "pane", *columns, *parts])
+        found = f"SELECT {select} FROM pieces p JOIN constants c ON p.id = c.id AND p.batch >= c.here WHERE pane + {self.size_us} > c.new"
+        return found if self.raw else f"{found} GROUP BY ALL"
+
+    @property
+    def due_sql(self) -> str:
+        """Results of the windows that end after `old` and not after `new`."""
+        columns = [f"g{i}" for i in range(len(self.groups))]
+        listed = "".join(f"{c}, " for c in columns)
+        merged = "".join(f", {e} AS a{i}" for i, e in enumerate(self.merges))
+        outputs = "".join(f", {e} AS o{i}" for i, e in enumerate(self.outputs))
+        kept = "".join(f", x{i}" for i in range(len(self.begins)))
+        first = (
+            f"SELECT p.id AS id, {listed}p.pane - o.off AS win{kept} FROM pieces p JOIN constants c ON p.id = c.id AND p.batch >= c.here"
+            f" CROSS JOIN (SELECT unnest(range(0, {self.size_us}, {self.slide_us})) AS off) o"
+            f" WHERE p.pane - o.off + {self.size_us} > c.old AND p.pane - o.off + {self.size_us} <= c.new"
+        )
+        second = f"SELECT id, {listed}win{merged} FROM due GROUP BY {', '.join(['id', *columns, 'win'])}"
+        return (
+            f"WITH due AS ({first}), m AS ({second}) "
+            f"SELECT m.id AS id, m.win AS at{outputs} FROM m JOIN constants c ON m.id = c.id WHERE {self.having}"
+        )
+
+    @property
+    def open_sql(self) -> str:
+        """Labels under which there are panes that some computation still needs."""
+        return (
+            "SELECT DISTINCT p.home AS home FROM pieces p JOIN constants c ON p.id = c.id AND p.batch >= c.here "
+            f"WHERE p.pane + {self.size_us} > c.new"
+        )
+
+    def _order(self, way: str) -> str:
+        nulls = "FIRST" if way else "LAST"
+        return ", ".join([f"t{way}", *(f"x{i}{way} NULLS {nulls}" for i in range(len(self.begins)))])
+
+    @property
+    def last_sql(self) -> str:
+        """Results of the rows whose turn has come, each over itself and the rows before it."""
+        by = ", ".join(["id", *(f"g{i}" for i in range(len(self.groups)))])
+        over = f"PARTITION BY {by} ORDER BY {self._order('')} ROWS BETWEEN {self.last_rows - 1} PRECEDING AND CURRENT ROW"
+        merged = "".join(f", {e} OVER w AS a{i}" for i, e in enumerate(self.merges))
+        outputs = "".join(f", {e} AS o{i}" for i, e in enumerate(self.outputs))
+        return (
+            f"WITH m AS (SELECT {by}, t{merged} FROM pieces WHERE id IN (SELECT id FROM constants) WINDOW w AS ({over})) "
+            f"SELECT m.id AS id, m.t AS at{outputs} FROM m JOIN constants c ON m.id = c.id "
+            f"WHERE m.t >= c.old AND m.t < c.new AND {self.having}"
+        )
+
+    @property
+    def history_sql(self) -> str:
+        """What the next batch needs: rows whose turn has not come, and the last of those whose has."""
+        by = ", ".join(["p.id", *(f"g{i}" for i in range(len(self.groups)))])
+        kept = "".join(f", g{i}" for i in range(len(self.groups))) + "".join(
+            f", x{i}" for i in range(len(self.begins))
+        )
+        return (
+            f"SELECT p.id AS id, t{kept} FROM pieces p JOIN constants c ON p.id = c.id AND p.batch >= c.here "
+            f"QUALIFY t >= c.new OR row_number() OVER (PARTITION BY {by}, t >= c.new ORDER BY {self._order(' DESC')}) < {self.last_rows}"
+        )
+
+    def rows_schema(self, source: int) -> pa.Schema:
+        """What `rows0`... must have."""
+        fields = [pa.field("source", pa.int32()), pa.field("time", pa.timestamp("us"))]
+        fields += [pa.field(slot, slot_type(slot)) for slot in self.slots[source]]
+        if self.sources > 1:
+            fields += [pa.field("batch", pa.int64()), pa.field("fresh", pa.bool_())]
+        return pa.schema(fields)
+
+    @property
+    def constants_schema(self) -> pa.Schema:
+        """What `constants` must have."""
+        fields = [pa.field("id", pa.int64())]
+        fields += [pa.field(f"s{i}", pa.int32()) for i in range(self.sources)]
+        fields += [pa.field(f"p{i}", TYPES[kind][1]) for i, kind in enumerate(self.constants)]
+        return pa.schema([*fields, *(pa.field(n, pa.int64()) for n in RUN_COLUMNS)])
+
+
+RUN_COLUMNS = ("born", "here", "old", "new")
+"""The batch from which a computation sees rows, that from which its state is here, its watermark before and after the batch."""
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
+
+
+def _within(bound: tuple[int, int], i: int) -> str:
+    before, after = bound
+    return f" AND r{i}.time >= r0.time - to_microseconds({before}) AND r{i}.time <= r0.time + to_microseconds({after})"
+
+
+def _merged(begin: str) -> str:
+    """The aggregate that joins parts of another."""
+    name = begin.split("(", 1)[0]
+    return name if name in ("min", "max") else "sum"

@@ -1,0 +1,86 @@
+"""The registry: all or nothing, durable, the same in SQLite and PostgreSQL."""
+
+import os
+
+import numpy as np
+import pytest
+from tests.service.local import Local
+from tests.sql.world import named, rows_of
+
+from headgate.errors import ConfigError, HeadgateError, NewerFormat
+from headgate.service.registry import open_registry
+
+POSTGRES = os.environ.get("HEADGATE_TEST_POSTGRES")
+"""URL of an empty database that this may write to."""
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def where(request, tmp_path):
+    if request.param == "sqlite":
+        yield str(tmp_path / "registry.db")
+        return
+    if not POSTGRES:
+        pytest.skip("needs a PostgreSQL: set HEADGATE_TEST_POSTGRES to its URL")
+    yield POSTGRES
+    import psycopg
+
+    with psycopg.connect(POSTGRES, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+
+
+def test_what_is_written_is_there_after_a_restart(where):
+    registry = open_registry(where)
+    rows = [("ann", "h1", 1), ("bob", "h2", 0)]
+    registry.write(
+        ("INSERT INTO tenants VALUES (?, ?, ?)", rows), ("INSERT INTO servers VALUES (?, 1)", [(0,), (1,)])
+    )
+    registry.close()
+    again = open_registry(where)
+    assert again.read("SELECT name, token_hash, admin FROM tenants ORDER BY name") == rows
+    assert again.read("SELECT id FROM servers WHERE id > ?", 0) == [(1,)]
+    again.close()
+
+
+def test_a_change_is_made_whole_or_not_at_all(where):
+    registry = open_registry(where)
+    with pytest.raises(HeadgateError, match="nothing of it was made"):
+        registry.write(
+            ("INSERT INTO servers VALUES (?, 1)", [(0,)]), ("INSERT INTO servers VALUES (?, 1)", [(0,)])
+        )
+    assert registry.read("SELECT * FROM servers") == []
+    registry.write(("INSERT INTO starts VALUES (?, ?) ON CONFLICT (batch) DO NOTHING", [(1, "a"), (1, "b")]))
+    assert registry.read("SELECT latest FROM starts") == [("a",)]
+    registry.close()
+
+
+def test_a_later_format_is_refused(where):
+    registry = open_registry(where)
+    registry.write(("UPDATE about SET value = '99'", [()]))
+    registry.close()
+    with pytest.raises(NewerFormat, match="format 99"):
+        open_registry(where)
+
+
+def test_other_places_are_refused():
+    with pytest.raises(ConfigError, match="postgresql://"):
+        open_registry("mysql://x/y")
+    with pytest.raises(ConfigError, match="cannot be reached"):
+        open_registry("postgresql://nobody@127.0.0.1:1/none")
+
+
+def test_a_service_started_again_is_the_service_as_it_was(where, tmp_path):
+    local = Local(tmp_path / "service", registry=where)
+    number, gone = local.add("SELECT x FROM alpha WHERE n > 1", "SELECT x FROM beta")
+    local.service.queries.remove("ann", gone)
+    rows = rows_of(np.random.default_rng(1), 60)
+    local.feed(rows)
+    before = local.service.status(), local.service.queries.all, local.service.computations.all
+    local.restart()
+    status = {**local.service.status(), "pushed_rows": 0}
+    assert (status, local.service.queries.all, local.service.computations.all) == before
+    local.feed(rows)
+    expected = sum(r["n"] > 1 for r in named(rows, 0).to_pylist())
+    assert sum(local.answers(number).values()) == 2 * expected
+    assert local.service.tenants.of(local.token).name == "ann"
+    local.service.close()

@@ -1,0 +1,239 @@
+# ruff: noqa: E501, SIM905 (tables of texts)
+"""What is taken, what is refused and where; and that nothing else can come out."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.sql.world import KINDS, PREPARER, Server, asked, named, rows_of
+
+from headgate.errors import QueryFailed, QueryRefused
+from headgate.sql.engine import Function
+from headgate.sql.kind import Kind
+from headgate.sql.limits import Limits
+from headgate.sql.prepare import Preparer
+
+TAKEN = [
+    "SELECT * FROM alpha",
+    "select city, x * 2 as twice from alpha where x > -5.5 and city like 'a%'",
+    "SELECT round(x, 1), substring(city, 1, 2), coalesce(x, 0), n % 3, nullif(n, 2) FROM alpha AS r WHERE r.n BETWEEN 1 AND 3",
+    "SELECT city, avg(x), count(*), window_start FROM alpha GROUP BY city, TUMBLE(time, INTERVAL '1 minute') HAVING count(*) > 3",
+    "SELECT n, max(x) FROM beta GROUP BY n, HOP(time, INTERVAL 5 SECONDS, INTERVAL '15 seconds')",
+    "SELECT floor(x / 10) AS decade, count(*) FROM alpha GROUP BY floor(x / 10), TUMBLE(time, INTERVAL '1 hour')",
+    "SELECT city, stddev(x) FROM alpha GROUP BY city, LAST 10 ROWS",
+    "SELECT a.x, b.x FROM alpha a JOIN beta b ON a.city = b.city AND b.time BETWEEN a.time - INTERVAL '5 seconds' AND a.time",
+    'SELECT "city" FROM "alpha" WHERE NOT x IS NULL',
+]
+REFUSED = {
+    "syntax": ["SELEC x FROM alpha", "SELECT x FROM alpha WHERE", "SELECT ((x FROM alpha", "'", "SELECT 'x FROM alpha", "SELECT " + "(" * 900 + "x" + ")" * 900 + " FROM alpha"],
+    "statements": ["", "SELECT x FROM alpha; SELECT x FROM beta", ";"],
+    "not-select": ["DROP TABLE alpha", "INSERT INTO alpha VALUES (1)", "ATTACH 'x.db'", "COPY alpha TO 'x'", "PRAGMA version", "SET threads = 9",
+                   "SELECT x FROM alpha UNION SELECT x FROM beta", "CREATE TABLE t AS SELECT 1"],
+    "no-source": ["SELECT 1", "SELECT"],
+    "unknown-source": ["SELECT x FROM delta", "SELECT delta.x FROM alpha", "SELECT x FROM duckdb_settings", "SELECT x FROM 'file.parquet'"],
+    "not-a-source": ["SELECT x FROM read_csv('/etc/passwd')", "SELECT x FROM (SELECT x FROM alpha)",
+                     "SELECT * FROM main.alpha", "SELECT * FROM glob('*')", "SELECT x FROM alpha TABLESAMPLE 10%", "FROM duckdb_secrets()"],
+    "unknown-column": ["SELECT y FROM alpha", "SELECT x FROM alpha WHERE rowid = 1"],
+    "unknown-function": ["SELECT getenv('HOME') FROM alpha", "SELECT current_setting('threads') FROM alpha", "SELECT random() FROM alpha",
+                         "SELECT x FROM alpha WHERE pg_sleep(10)", "SELECT read_text('/etc/passwd') FROM alpha", "SELECT [x] FROM alpha", "SELECT {'a': x} FROM alpha"],
+    "subquery": ["SELECT (SELECT 1) FROM alpha", "SELECT x FROM alpha WHERE EXISTS (SELECT 1)"],
+    "unsupported": ["SELECT x FROM alpha ORDER BY x", "SELECT x FROM alpha LIMIT 5", "SELECT DISTINCT x FROM alpha",
+                    "WITH t AS (SELECT 1) SELECT x FROM alpha", "SELECT x FROM alpha WHERE x IN (SELECT 1)", "SELECT x FROM alpha WHERE city = $$a$$"],
+    "over": ["SELECT row_number() OVER (ORDER BY x) FROM alpha"],
+    "no-window": ["SELECT avg(x) FROM alpha", "SELECT city, count(*) FROM alpha GROUP BY city", "SELECT x FROM alpha HAVING x > 1"],
+    "window": ["SELECT count(*) FROM alpha GROUP BY TUMBLE(x, INTERVAL '1 minute')", "SELECT count(*) FROM alpha GROUP BY TUMBLE(time)",
+               "SELECT count(*) FROM alpha GROUP BY HOP(time, INTERVAL '7 seconds', INTERVAL '15 seconds')",
+               "SELECT count(*) FROM alpha GROUP BY LAST 0 ROWS", "SELECT TUMBLE(time, INTERVAL '1 minute') FROM alpha"],
+    "window-size": ["SELECT count(*) FROM alpha GROUP BY TUMBLE(time, INTERVAL '30 days')", "SELECT count(*) FROM alpha GROUP BY LAST 100000 ROWS",
+                    "SELECT count(*) FROM alpha GROUP BY HOP(time, INTERVAL '1 second', INTERVAL '1 hour')"],
+    "interval": ["SELECT count(*) FROM alpha GROUP BY TUMBLE(time, INTERVAL '1 month')", "SELECT count(*) FROM alpha GROUP BY TUMBLE(time, 60)"],
+    "not-grouped": ["SELECT x, count(*) FROM alpha GROUP BY city, LAST 5 ROWS"],
+    "aggregate": ["SELECT count(*) FROM alpha WHERE count(*) > 1 GROUP BY LAST 5 ROWS", "SELECT sum(avg(x)) FROM alpha GROUP BY LAST 5 ROWS"],
+    "ordinal": ["SELECT city, count(*) FROM alpha GROUP BY 1, LAST 5 ROWS"],
+    "join": ["SELECT alpha.x FROM alpha, beta", "SELECT a.x FROM alpha a LEFT JOIN beta b ON a.city = b.city", "SELECT a.x FROM alpha a CROSS JOIN beta b"],
+    "join-bound": ["SELECT a.x FROM alpha a JOIN beta b ON a.city = b.city",
+                   "SELECT a.x FROM alpha a JOIN beta b ON b.time BETWEEN a.time AND a.time + INTERVAL '9 days'"],
+    "ambiguous": ["SELECT x FROM alpha JOIN beta ON alpha.time BETWEEN beta.time AND beta.time", "SELECT a.x FROM alpha a JOIN beta a ON true"],
+    "types": ["SELECT x + city FROM alpha", "SELECT sum(city) FROM alpha GROUP BY LAST 3 ROWS",
+              "SELECT upper(count(*)) + 1 FROM alpha GROUP BY LAST 3 ROWS"],
+    "literal": ["SELECT x FROM alpha WHERE n = 1_000", "SELECT round(x, n) FROM alpha"],
+    "number": ["SELECT x FROM alpha WHERE n > 99999999999999999999"],
+    "type": ["SELECT CAST(x AS DECIMAL(10, 2)) FROM alpha", "SELECT x::BLOB FROM alpha"],
+    "cost": ["SELECT " + "+".join(["x"] * 400) + " FROM alpha"],
+    "too-long": ["SELECT x FROM alpha WHERE city = '" + "a" * 5000 + "'"],
+    "too-many-sources": ["SELECT 1 FROM alpha a JOIN beta b ON true JOIN gamma c ON true JOIN alpha d ON true"],
+    "parentheses": ["SELECT 1 < x < 2 FROM alpha"],
+    "star": ["SELECT x, alpha.* FROM alpha", "SELECT * EXCLUDE (x) FROM alpha"],
+    "distinct": ["SELECT sum(DISTINCT x) FROM alpha GROUP BY LAST 3 ROWS"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TAKEN)
+def test_taken(text):
+    assert PREPARER.prepare(text, KINDS).sources
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"), [(r, t) for r, texts in REFUSED.items() for t in texts], ids=lambda x: str(x)[:40]
+)
+def test_refused_by_name_and_place(reason, text):
+    with pytest.raises(QueryRefused) as caught:
+        PREPARER.prepare(text, KINDS)
+    assert caught.value.reason == reason, caught.value
+    assert f"(line {caught.value.line}, column {caught.value.column})" in str(caught.value)
+
+
+def test_the_place_is_that_of_the_fault():
+    with pytest.raises(QueryRefused) as caught:
+        PREPARER.prepare("SELECT city,\n  x + nope\nFROM alpha", KINDS)
+    assert (caught.value.line, caught.value.column) == (2, 7)
+
+
+def test_constants_and_sources_are_no_part_of_the_template():
+    one = PREPARER.prepare("SELECT x FROM alpha WHERE n > 5 AND city = 'ash'", KINDS)
+    other = PREPARER.prepare("SELECT x FROM beta WHERE n > 7 AND city = 'it''s'", KINDS)
+    assert one.template == other.template
+    assert (one.sources, one.constants) == (("alpha",), (5, "ash"))
+    assert (other.sources, other.constants) == (("beta",), (7, "it's"))
+    third = PREPARER.prepare("SELECT x FROM beta WHERE n > 7.0 AND city = 'it''s'", KINDS)
+    assert third.template != one.template
+
+
+def test_windows_are_part_of_the_template():
+    text = "SELECT count(*) FROM alpha WHERE x > {} GROUP BY TUMBLE(time, INTERVAL '{} seconds')"
+    one, same, other = (
+        PREPARER.prepare(text.format(*v), KINDS).template for v in ((1, 10), (2, 10), (1, 20))
+    )
+    assert one == same != other
+
+
+def test_a_remembered_shape_gives_what_a_new_reader_gives():
+    texts = [
+        t.replace("alpha", name).replace("5", number)
+        for t in TAKEN
+        for name in ("alpha", "gamma")
+        for number in ("5", "6")
+    ]
+    fresh = Preparer()
+    for text in texts[:12] + texts[-8:]:
+        fresh._known.clear()
+        fresh._fixed.clear()
+        PREPARER.prepare(text, KINDS)
+        assert PREPARER.prepare(text, KINDS) == fresh.prepare(text, KINDS)
+
+
+def test_a_grouped_expression_must_be_repeated_exactly():
+    text = "SELECT floor(x / {}), count(*) FROM alpha GROUP BY floor(x / {}), TUMBLE(time, INTERVAL '1 hour')"
+    PREPARER.prepare(text.format(10, 10), KINDS)
+    for wrong in ((10, 20), (20, 10)):
+        with pytest.raises(QueryRefused, match="neither grouped"):
+            PREPARER.prepare(text.format(*wrong), KINDS)
+
+
+def test_sources_of_another_kind_are_read_anew():
+    kinds = {**KINDS, "delta": Kind({"city": "varchar", "n": "double", "x": "bigint"})}
+    one, other = (
+        PREPARER.prepare(f"SELECT x FROM {s} WHERE n > 5", kinds).template for s in ("alpha", "delta")
+    )
+    assert one.outputs == ("r0.d0",)
+    assert other.outputs == ("r0.l0",)
+
+
+def test_registered_functions_are_known_by_name():
+    twice = Function("twice", ("double",), "double", lambda x: x)
+    preparer = Preparer(functions={"twice": twice})
+    assert preparer.prepare("SELECT twice(x) FROM alpha", KINDS).template.functions == ("twice",)
+    with pytest.raises(QueryRefused, match="no function 'twice'"):
+        PREPARER.prepare("SELECT twice(x) FROM alpha", KINDS)
+
+
+def test_limits_are_the_operators():
+    with pytest.raises(QueryRefused, match="60 s is the most"):
+        Preparer(Limits(window_s=60)).prepare(
+            "SELECT count(*) FROM alpha GROUP BY TUMBLE(time, INTERVAL '2 minutes')", KINDS
+        )
+
+
+WORDS = (
+    "SELECT FROM WHERE GROUP BY HAVING JOIN ON AND OR NOT IN IS NULL LIKE BETWEEN CASE WHEN THEN END CAST AS alpha beta x city n time "
+    "count( sum( avg( TUMBLE( HOP( LAST ROWS INTERVAL '1 minute' '10 seconds' 5 0.5 1e9 'a' '' ' \" ( ) , . * + - / % = <> < > || ; -- /* */ "
+    "read_csv( ATTACH COPY PRAGMA SET VALUES UNION WITH RECURSIVE $1 ? :a @x [ ] { } \\ \x00 é 🦆 :: -> => :: !"
+).split(" ")
+
+
+def settle(text):
+    """Prepare a text: taken, or refused by name; anything else is a fault."""
+    try:
+        PREPARER.prepare(text, KINDS)
+    except QueryRefused as refusal:
+        found = refusal
+    else:
+        return True
+    assert found.reason
+    assert min(found.line, found.column) >= 1
+    return False
+
+
+@settings(max_examples=150)
+@given(st.lists(st.sampled_from(WORDS), max_size=25).map(" ".join))
+def test_any_words_end_in_a_named_refusal(text):
+    settle(text)
+
+
+@settings(max_examples=40)
+@given(st.text(max_size=60))
+def test_any_text_ends_in_a_named_refusal(text):
+    settle(text)
+
+
+def mutated(rng):
+    text = rng.choice(TAKEN)
+    for _ in range(rng.randint(1, 4)):
+        at, size = rng.randrange(len(text) + 1), rng.randint(0, 8)
+        piece = rng.choice([rng.choice(WORDS), rng.choice(TAKEN)[:size], "", chr(rng.randrange(1, 0x2FF))])
+        text = text[:at] + piece + text[at + rng.choice([0, 0, 1, size]) :]
+    return text
+
+
+def mutants(seed, count):
+    rng = random.Random(seed)
+    return sum(settle(mutated(rng)) for _ in range(count))
+
+
+def test_hundreds_of_broken_queries_end_in_a_named_refusal():
+    assert mutants(1, 300) > 10, "some must still be taken, or this tests the parser alone"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(2, 10))
+def test_thousands_of_broken_queries_end_in_a_named_refusal(seed):
+    assert mutants(seed, 2000) > 50
+
+
+EXPRESSIONS = st.recursive(
+    st.sampled_from(["x", "n", "2", "0.5", "-1", "length(city)"]),
+    lambda inner: st.tuples(inner, st.sampled_from(["+", "-", "*", "/", "% 3 +", "<", "=", ">=", "<>"]), inner).map(" ".join)
+    | inner.map(lambda e: f"NOT {e} > 1") | inner.map(lambda e: f"- {e}") | inner.map(lambda e: f"{e} BETWEEN 0 AND 2")
+    | st.tuples(inner, inner).map(lambda p: f"{p[0]} > 1 AND {p[1]} < 2 OR n = 3") | inner.map(lambda e: f"CASE WHEN {e} > 0 THEN 1 END")
+    | inner.map(lambda e: f"{e} || city") | inner.map(lambda e: f"{e} IN (1, 2)") | inner.map(lambda e: f"{e} IS NULL"),
+    max_leaves=5,
+)  # fmt: skip
+
+
+@settings(max_examples=60)
+@given(EXPRESSIONS)
+def test_what_is_taken_is_read_as_duckdb_reads_it(expression):
+    """Without parentheses: operators bind as they do in the engine's own reading."""
+    text = f"SELECT {expression} FROM alpha"
+    rows = rows_of(np.random.default_rng(5), 30)
+    server = Server()
+    try:
+        server.add(1, text)
+        server.feed(rows)
+    except (QueryRefused, QueryFailed):
+        return
+    # Numbers with a point are doubles here, which is what their scientific form is there.
+    plain = text.replace("0.5", "5e-1")
+    assert server.answers().get(1, {}) == asked(plain, alpha=named(rows, 0))

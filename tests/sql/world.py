@@ -1,0 +1,116 @@
+"""A world for tests of shared execution: sources, rows, computations; the service's way and the plain way of answering."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from headgate.sql.clock import NEVER, Clock, after
+from headgate.sql.engine import Engine
+from headgate.sql.kind import Kind
+from headgate.sql.prepare import Preparer
+from headgate.sql.shared import Piece, Work, step
+
+KIND = Kind({"x": "double", "city": "varchar", "n": "bigint"})
+NAMES = ("alpha", "beta", "gamma")
+KINDS = dict.fromkeys(NAMES, KIND)
+SECOND = 1_000_000
+DELAY = 5 * SECOND
+PREPARER, ENGINE = Preparer(), Engine()
+PLAIN = duckdb.connect()
+
+
+def rows_of(rng, count, seconds=60):
+    """Rows of the three sources whose times come in order but for less than the delay. Sums of x are exact."""
+    time = np.sort(rng.integers(0, seconds * SECOND, count)) + rng.integers(0, DELAY, count) // 2
+    x = rng.integers(-40, 40, count) / 4
+    return pa.table(
+        {
+            "source": pa.array(rng.integers(0, len(NAMES), count), pa.int32()),
+            "time": pa.array(time, pa.timestamp("us")),
+            "d0": pa.array(x, mask=rng.random(count) < 0.1),
+            "v0": pa.array(rng.choice(["ash", "birch", "cedar", "ärger"], count)),
+            "l0": pa.array(rng.integers(0, 5, count), pa.int64()),
+        }
+    )
+
+
+def named(rows, source):
+    """The rows of one source under the names that its users know."""
+    mine = rows.filter(pa.array(rows.column("source").to_numpy() == source)).drop_columns(["source"])
+    return mine.rename_columns(["time", "x", "city", "n"])
+
+
+@dataclass
+class Server:
+    """Templates, constants and state of one server, in memory."""
+
+    constants: dict = field(default_factory=dict)
+    states: dict = field(default_factory=dict)
+    templates: dict = field(default_factory=dict)
+    results: list = field(default_factory=list)
+
+    def __post_init__(self):
+        self.latest = np.full(len(NAMES), NEVER)
+        self.delay = np.full(len(NAMES), DELAY)
+        self.batch = 0
+
+    def add(self, number, text):
+        """Register a computation from the next batch on."""
+        prepared = PREPARER.prepare(text, KINDS)
+        template = prepared.template
+        line = {"id": number, "born": self.batch, "here": self.batch}
+        line |= {f"s{i}": NAMES.index(name) for i, name in enumerate(prepared.sources)}
+        line |= {f"p{i}": value for i, value in enumerate(prepared.constants)}
+        self.templates[template.key] = template
+        self.constants.setdefault(template.key, []).append(line)
+        return template
+
+    def table(self, key):
+        """The constants of a template."""
+        schema = self.templates[key].constants_schema
+        kept = pa.schema([f for f in schema if f.name not in ("old", "new")])
+        return pa.Table.from_pylist(self.constants[key], schema=kept)
+
+    def feed(self, rows):
+        """One batch."""
+        clock = Clock.over(self.latest, self.delay, rows)
+        ENGINE.give(rows=rows)
+        for key, template in self.templates.items():
+            state = self.states.setdefault(key, {})
+            done = step(Work(template, self.table(key), rows, clock, self.batch, state), ENGINE)
+            for label in done.gone:
+                state.pop(label, None)
+            for label, table in done.written.items():
+                state.setdefault(label, []).append(Piece(self.batch, table))
+            if done.results is not None:
+                self.results.append(done.results)
+        self.latest = after(self.latest, rows)
+        self.batch += 1
+
+    def answers(self):
+        """Results by computation, as a multiset of tuples without the window."""
+        found = {}
+        for table in self.results:
+            outputs = [c for c in table.column_names if c.startswith("o")]
+            for row in table.to_pylist():
+                found.setdefault(row["id"], Counter())[tuple(plain(row[o]) for o in outputs)] += 1
+        return found
+
+    def mark(self, source):
+        """A source's watermark."""
+        return int(self.latest[source] - self.delay[source])
+
+
+def plain(value):
+    """A value in the form in which both ways write it."""
+    return round(float(value), 9) if hasattr(value, "is_integer") or hasattr(value, "as_tuple") else value
+
+
+def asked(sql, **tables):
+    """What plain DuckDB answers, as a multiset of tuples."""
+    for name, table in tables.items():
+        PLAIN.register(name, table)
+    return Counter(tuple(plain(v) for v in row) for row in PLAIN.execute(sql).fetchall())
