@@ -59,19 +59,27 @@ def _jobs(sizes: Sizes, work: Path) -> tuple[list[list[Job]], dict[str, int]]:
     groups: list[list[Job]] = []
     steady: dict[str, int] = {}
 
-    def add(name: str, system: str, source: Path, batches: int, counted: int, **twin: str) -> None:
-        groups.append([Job(name, system, "aggregate", str(source), batches, "", **twin)])
+    def add(
+        name: str,
+        system: str,
+        source: Path,
+        batches: int,
+        counted: int,
+        store: str = "",
+        sink: str = "parquet",
+    ) -> None:
+        groups.append([Job(name, system, "aggregate", str(source), batches, "", store, sink)])
         steady[name] = counted
 
     add("headgate", "headgate", big, sizes.batches, sizes.steady)
     for sink in SINKS:
         for store in sizes.stores:
-            add(_native(store, sink), "native", big, sizes.batches, sizes.steady, store=store, sink=sink)
+            add(_native(store, sink), "native", big, sizes.batches, sizes.steady, store, sink)
     add("headgate, small batches", "headgate", small, sizes.small_batches, sizes.small_steady)
     for sink in SINKS:
         for store in sizes.stores:
             name = f"{_native(store, sink)}, small batches"
-            add(name, "native", small, sizes.small_batches, sizes.small_steady, store=store, sink=sink)
+            add(name, "native", small, sizes.small_batches, sizes.small_steady, store, sink)
     for keys in (sizes.few_keys, sizes.many_keys):
         folder = work / f"state-{keys}"
         rest = data.uniform(sizes.state_rows, sizes.state_batches, sizes.state_rows)

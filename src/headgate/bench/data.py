@@ -5,11 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 FILES_PER_BATCH = 2
 SCHEMA = "user long, amount double"
@@ -52,6 +56,11 @@ def timed(batches: Iterable[pa.Table], *, seed: int = 5) -> Iterator[pa.Table]:
         even = np.linspace(0, BATCH_SECONDS, rows.num_rows, endpoint=False) + rng.normal(0, 1, rows.num_rows)
         times = start + (1e6 * (number * BATCH_SECONDS + even)).astype(np.int64)
         yield rows.append_column("time", pa.array(times).cast(pa.timestamp("us", tz="UTC")))
+
+
+def stream(spark: SparkSession, source: str, schema: str) -> DataFrame:
+    """A folder that `write` has made, as a stream of its batches."""
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", FILES_PER_BATCH).parquet(source)
 
 
 def _table(user: NDArray[np.int64], rng: np.random.Generator) -> pa.Table:

@@ -45,6 +45,8 @@ class Job:
     store: str = ""
     sink: str = "parquet"
     other: str = ""
+    closing: int = 0
+    """Of the batches, the last that only close what is open; their times are left out."""
 
     @property
     def timed(self) -> bool:
@@ -123,15 +125,18 @@ def _measure(query: Any, job: Job, say: Callable[[dict[str, Any]], None]) -> lis
     }
     if sorted(times) != list(range(job.batches)):
         raise HeadgateError(f"{job.name}: {job.batches} batches were to run, and {sorted(times)} did")
-    return [times[b] for b in sorted(times)]
+    return [times[b] for b in range(job.batches - job.closing)]
 
 
 def _start(spark: SparkSession, job: Job) -> Any:
-    from headgate.bench import native, ours
+    from headgate.bench import native, nexmark, ours
+    from headgate.bench.nexmark.queries import QUERIES
+
+    if job.operator in QUERIES:
+        return nexmark.start(spark, job)
 
     def read(source: str) -> Any:
-        rows = spark.readStream.schema(data.TIMED if job.timed else data.SCHEMA)
-        return rows.option("maxFilesPerTrigger", data.FILES_PER_BATCH).parquet(source)
+        return data.stream(spark, source, data.TIMED if job.timed else data.SCHEMA)
 
     build = {"headgate": ours.start, "native": native.start}[job.system]
     return build(read(job.source), job, read(job.other) if job.other else None)

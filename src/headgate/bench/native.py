@@ -25,15 +25,18 @@ K = 100
 
 def start(rows: DataFrame, job: Job, other: DataFrame | None = None) -> Any:
     """The streaming query over all of the input."""
-    for name, value in STORES[job.store].items():
-        rows.sparkSession.conf.set(f"spark.sql.streaming.stateStore.{name}", value)
     if other is not None:
         answers = _join(rows, other)
     else:
         answers = TWINS[job.operator](rows)
-    writer = answers.writeStream.outputMode("append" if job.timed else "update").option(
-        "checkpointLocation", f"{job.work}/spark"
-    )
+    return started(answers, job, "append" if job.timed else "update")
+
+
+def started(answers: DataFrame, job: Job, mode: str) -> Any:
+    """A native query over all of its input, on the job's state store."""
+    for name, value in STORES[job.store].items():
+        answers.sparkSession.conf.set(f"spark.sql.streaming.stateStore.{name}", value)
+    writer = answers.writeStream.outputMode(mode).option("checkpointLocation", f"{job.work}/spark")
     if job.sink == "noop":
         writer = writer.format("noop")
     else:

@@ -59,15 +59,9 @@ def _jobs(sizes: Sizes, work: Path) -> list[list[Job]]:
         data.write(data.timed(rows, seed=seed), folder)
 
     def job(operator: str, system: str, store: str = "") -> Job:
-        sources = {"source": str(left), "other": str(right)} if operator == "join" else {"source": str(one)}
+        source, other = (str(left), str(right)) if operator == "join" else (str(one), "")
         return Job(
-            _name(operator, store),
-            system,
-            operator,
-            batches=sizes.batches,
-            work="",
-            store=store,
-            **sources,
+            _name(operator, store), system, operator, source, sizes.batches, "", store=store, other=other
         )
 
     groups = [[job(operator, "headgate") for operator in GOALS]]

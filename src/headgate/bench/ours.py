@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
@@ -58,5 +59,10 @@ def start(rows: DataFrame, job: Job, other: DataFrame | None = None) -> Any:
         checkpoint=f"{job.work}/stage",
         sink=sinks.Parquet(f"{job.work}/out"),
     )
+    return started(rows, stage, job)
+
+
+def started(rows: DataFrame, stage: Callable[[DataFrame, int], None], job: Job) -> Any:
+    """A stage, or several, over all of a stream."""
     writer = rows.writeStream.foreachBatch(stage).option("checkpointLocation", f"{job.work}/spark")
     return writer.trigger(availableNow=True).start()

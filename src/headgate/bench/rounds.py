@@ -25,7 +25,7 @@ def run_rounds(
     times: Times = {job.name: [] for group in groups for job in group}
     for number in range(repeat):
         for group in list(groups) if number % 2 == 0 else list(reversed(groups)):
-            placed = [replace(job, work=str(work / f"round-{number}" / _slug(job.name))) for job in group]
+            placed = [replace(job, work=str(folder_of(job.name, work, number))) for job in group]
             base = done
             ahead = {job.name: sum(j.batches for j in placed[:at]) for at, job in enumerate(placed)}
 
@@ -40,8 +40,9 @@ def run_rounds(
     return times
 
 
-def _slug(name: str) -> str:
-    return "".join(c if c.isalnum() else "-" for c in name)
+def folder_of(name: str, work: Path, number: int = 0) -> Path:
+    """Where a job of this name works in a round."""
+    return work / f"round-{number}" / "".join(c if c.isalnum() else "-" for c in name)
 
 
 def median(values: Sequence[float]) -> float:
