@@ -20,7 +20,6 @@ from headgate.errors import ConfigError
 from headgate.flow.gate import Gate
 from headgate.graphs.rmat import rmat
 
-
 WIDE = Gate(in_flight=2, batch=16_000_000)
 """A proposal takes some 25 ns, and only those that succeed leave a task: waves can be large."""
 
