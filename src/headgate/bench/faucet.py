@@ -38,7 +38,7 @@ class Sizes:
     graph: tuple[int, int] = (14, 280_000)
     batches: tuple[int, ...] = (250_000, 1_000_000, 4_000_000)
     plateau: int = 1_000_000
-    heavy: int = 1_500_000_000
+    heavy: int = 4_000_000_000
     waves: int = 8
     triangles: tuple[int, int] = (17, 1_500_000)
     beyond: tuple[int, int] = (18, 3_700_000)
