@@ -237,7 +237,7 @@ def cliques(
         Path | None, typer.Option(help="New folder for the cliques; without it they are counted.")
     ] = None,
     in_flight: Annotated[int, typer.Option(help="Waves in flight through each gate.")] = 2,
-    batch: Annotated[str, typer.Option(help="Proposals of a wave, or auto.")] = "auto",
+    batch: Annotated[str, typer.Option(help="Proposals of a wave, or auto.")] = "16000000",
     cores: Annotated[int, typer.Option(help="Cores for Spark.")] = 2,
     memory: Annotated[str, typer.Option(help="Memory of Spark's JVM.")] = "1g",
     strict: Annotated[bool, typer.Option(help="Refuse malformed, duplicate edges and self-loops.")] = False,

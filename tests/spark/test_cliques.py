@@ -58,7 +58,7 @@ def test_text_with_all_that_can_be_wrong(spark: Any, tmp_path: Path) -> None:
     found = on_session(spark, Wish(str(file)), silent)
     assert (found["cliques"], found["edges"], found["vertices"]) == (1, 4, 4)
     assert (found["malformed"], found["self_loops"], found["duplicates"]) == (4, 1, 1)
-    with pytest.raises(ConfigError, match="4 malformed edges"):
+    with pytest.raises(ConfigError, match="4 malformed edges, 1 self-loops and 1 duplicates"):
         on_session(spark, Wish(str(file), strict=True), silent)
 
 

@@ -1,17 +1,16 @@
 """The service on real Spark, over real HTTP: what is answered equals a recomputation of everything at once."""
 
-import threading
 import time
 from collections import Counter
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
-import uvicorn
 from tests.sql.test_shared import JOIN, batches_of, oracle
 from tests.sql.world import KIND, NAMES, asked, named, plain, rows_of
 
 import headgate as hg
-from headgate.service.app import create_app
+from headgate.service.background import listening
 from headgate.service.runner import Runner
 from headgate.service.service import Service, Settings
 from headgate.spark.serving_job import SparkJob
@@ -30,20 +29,12 @@ class Served:
         self.service = Service(Settings(self.folder, servers=3), SparkJob())
         self.runner = Runner(self.service, self.spark, self.streams, trigger="50 milliseconds")
         self.runner.start()
-        config = uvicorn.Config(
-            create_app(self.service), host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=1
-        )
-        self.server = uvicorn.Server(config)
-        self.thread = threading.Thread(target=self.server.run, daemon=True)
-        self.thread.start()
-        while not self.server.started:
-            time.sleep(0.01)
-        self.url = f"http://127.0.0.1:{self.server.servers[0].sockets[0].getsockname()[1]}"
+        self.http = ExitStack()
+        self.url = self.http.enter_context(listening(self.service))
 
     def stop(self):
         self.client.close()
-        self.server.should_exit = True
-        self.thread.join()
+        self.http.close()
         self.runner.stop()
         self.service.close()
 

@@ -35,11 +35,11 @@ TIGHT = {
 class Sizes:
     """What is run: graphs as scale and edges, sizes of waves, work of stragglers."""
 
-    graph: tuple[int, int] = (13, 120_000)
-    batches: tuple[int, ...] = (50_000, 250_000, 1_000_000)
-    plateau: int = 250_000
-    heavy: int = 400_000_000
-    waves: int = 10
+    graph: tuple[int, int] = (14, 280_000)
+    batches: tuple[int, ...] = (250_000, 1_000_000, 4_000_000)
+    plateau: int = 1_000_000
+    heavy: int = 1_500_000_000
+    waves: int = 8
     triangles: tuple[int, int] = (17, 1_500_000)
     beyond: tuple[int, int] = (18, 3_700_000)
 
@@ -91,15 +91,23 @@ def _exploding(bench: _Bench, sizes: Sizes, repeat: int) -> tuple[list[Result], 
     graph = _indexed(bench.work / "graph", *sizes.graph)
     answer = count_cliques(graph, 3)
     proposals = int(graph.degrees[graph.targets].sum())
-    common = {"kind": "exploding", "graph": str(bench.work / "graph"), "in_flight": 2, "warm": {"part": 0.02}}
+    common = {"kind": "exploding", "graph": str(bench.work / "graph"), "in_flight": 2}
+    warm = {
+        "part": 0.02,
+        "batch": max(1, proposals // 1000),
+    }  # some twenty waves: all code is hot before we look
     free: dict[float, list[dict[str, float]]] = {0.1: [], 1.0: []}
     gated: dict[tuple[int, float], list[dict[str, float]]] = {}
     wrong = 0
     for _ in range(repeat):
         for part, found in free.items():
-            found.append(bench.run(f"no gate, {part:g} of the input", part=part, batch=None, **common))
+            found.append(
+                bench.run(
+                    f"no gate, {part:g} of the input", part=part, batch=None, warm={"part": 0.1}, **common
+                )
+            )
         for batch in sizes.batches:
-            one = bench.run(f"waves of {batch:,}", part=1.0, batch=batch, **common)
+            one = bench.run(f"waves of {batch:,}", part=1.0, batch=batch, warm=warm, **common)
             gated.setdefault((batch, 1.0), []).append(one)
             wrong += one["answer"] != answer
         small = bench.run(
@@ -115,7 +123,7 @@ def _exploding(bench: _Bench, sizes: Sizes, repeat: int) -> tuple[list[Result], 
                 in_flight=n,
                 heavy=sizes.heavy,
                 waves=sizes.waves,
-                warm={"waves": 1},
+                warm={"waves": 6, "heavy": sizes.heavy // 100},
             )["seconds"]
             for _ in range(repeat)
         )

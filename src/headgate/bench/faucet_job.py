@@ -104,16 +104,19 @@ def burn(steps: int) -> int:
 
 
 def stragglers(spark: SparkSession, job: dict[str, Any]) -> int:
-    """Rows of which one in a hundred costs as much as all the others of its wave."""
+    """Waves of two tasks, one of which has a row that costs a hundred times as much as all the others together."""
     import headgate as hg
+
+    half = 50 * job["waves"]
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for rows in batches:
             for number in rows.column("id").to_pylist():
-                burn(job["heavy"] if number % 100 == 0 else job["heavy"] // 1000)
+                slow = number < half and number % 50 == 0
+                burn(job["heavy"] if slow else job["heavy"] // 10_000)
             yield rows
 
-    rows = spark.range(0, 100 * job["waves"], 1, 1)
+    rows = spark.range(0, 2 * half, 1, 2)
     gated = hg.bounded(
         rows, lambda some: some.mapInArrow(work, "id long"), batch=100, in_flight=job["in_flight"]
     )

@@ -17,8 +17,11 @@ from headgate.commands.console import Tick
 from headgate.commands.local_spark import local_spark
 from headgate.commands.memory import watched
 from headgate.errors import ConfigError
-from headgate.flow.gate import BY_ITSELF, Gate
+from headgate.flow.gate import Gate
 from headgate.graphs.rmat import rmat
+
+WIDE = Gate(in_flight=2, batch=16_000_000)
+"""A proposal takes some 25 ns, and only those that succeed leave a task: waves can be large."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Wish:
     graph: str
     size: int = 3
     out: Path | None = None
-    gate: Gate = BY_ITSELF
+    gate: Gate = WIDE
     cores: int = 2
     memory: str = "1g"
     strict: bool = False
@@ -59,16 +62,11 @@ def on_session(spark: Any, wish: Wish, tick: Tick) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="headgate-graph-") as folder, watched() as memory:
         tick("reading the graph", 0.0)
         started = time.perf_counter()
-        edges, malformed = read_edges(spark, wish.graph)
-        if malformed and wish.strict:
+        graph = index(read_edges(spark, wish.graph), folder)
+        if wish.strict and (graph.malformed or graph.self_loops or graph.duplicates):
             raise ConfigError(
-                f"{wish.graph} has {malformed:,} malformed edges; mend them, or leave --strict away"
-            )
-        graph = index(edges, folder, malformed=malformed)
-        if wish.strict and (graph.self_loops or graph.duplicates):
-            raise ConfigError(
-                f"{wish.graph} has {graph.self_loops:,} self-loops and {graph.duplicates:,} duplicate edges; mend them, "
-                "or leave --strict away"
+                f"{wish.graph} has {graph.malformed:,} malformed edges, {graph.self_loops:,} self-loops and "
+                f"{graph.duplicates:,} duplicates; mend them, or leave --strict away"
             )
         indexed = time.perf_counter()
         tick(f"{wish.size}-cliques", 0.1)

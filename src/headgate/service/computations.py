@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headgate.hosting import Host, Move
+from headgate.hosting import Host
 from headgate.service.registry import Registry
 from headgate.service.sources import Sources
 from headgate.spark.hosted import Hosted, Keyed
@@ -130,7 +130,9 @@ class Computations:
         )
         self._put(one)
         changes.setdefault(ADD, []).append(one.row())
-        self._carry_out(decision.moves, changes)
+        for move in decision.moves:
+            for query in move.queries:
+                self._move(int(query), move.server, changes)
         return fresh
 
     def _number(self, template: Template, changes: dict[str, list[Sequence[Any]]]) -> int:
@@ -165,19 +167,6 @@ class Computations:
         self._registry.write(*changes.items())
         self.alive.discard(server)
         return [int(decision.query) for decision in decisions]
-
-    def rebalance(self, moves: int) -> int:
-        """Move at most so many computations to where they add less traffic; returns how many moved."""
-        changes: dict[str, list[Sequence[Any]]] = {}
-        moved = self._carry_out(self.host.repair(moves), changes)
-        self._registry.write(*changes.items())
-        return moved
-
-    def _carry_out(self, moves: Iterable[Move], changes: dict[str, list[Sequence[Any]]]) -> int:
-        moved = [(int(query), move.server) for move in moves for query in move.queries]
-        for number, server in moved:
-            self._move(number, server, changes)
-        return len(moved)
 
     def _move(self, number: int, server: int, changes: dict[str, list[Sequence[Any]]]) -> None:
         """From the next batch on elsewhere. Its state is where the last batch left it, however often it moves before the next."""

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headgate.errors import ConfigError
-from headgate.flow.gate import BY_ITSELF, Gate
+from headgate.flow.gate import Gate
 from headgate.graphs.edges import Adjacency, Edges, clean, orient
 from headgate.graphs.extend import counted, extended, proposals
 from headgate.spark.bounded import Bounded, Wave, bounded
@@ -44,8 +44,8 @@ class Graph:
     duplicates: int = 0
 
 
-def read_edges(spark: SparkSession, path: str) -> tuple[DataFrame, int]:
-    """The edges in a file or folder, and how many lines could not be understood.
+def read_edges(spark: SparkSession, path: str) -> DataFrame:
+    """The edges in a file or folder; a line that could not be understood is a row with a null.
 
     Parquet: the columns `source` and `target`, else the first two. Anything else is text, two whole numbers a line with a space, tab,
     comma or semicolon between them; lines that begin with # or % are comments. A header is a malformed line.
@@ -60,15 +60,13 @@ def read_edges(spark: SparkSession, path: str) -> tuple[DataFrame, int]:
         rows = spark.read.text(path).where(~F.col("value").rlike(r"^\s*([#%].*)?$"))
         fields = F.split(F.trim("value"), r"[\s,;]+")
         one, other = F.get(fields, F.lit(0)), F.get(fields, F.lit(1))
-    pairs = rows.select(one.try_cast("long").alias("source"), other.try_cast("long").alias("target"))
-    whole = F.col("source").isNotNull() & F.col("target").isNotNull()
-    malformed = pairs.where(~whole).count()
-    return pairs.where(whole), malformed
+    return rows.select(one.try_cast("long").alias("source"), other.try_cast("long").alias("target"))
 
 
-def index(edges: DataFrame, folder: str | Path, *, malformed: int = 0) -> Graph:
-    """Make a graph simple, number its vertices by degree, and write its index."""
-    table = edges.select("source", "target").toArrow()
+def index(edges: DataFrame, folder: str | Path) -> Graph:
+    """Make a graph simple, number its vertices by degree, and write its index. Rows with a null are malformed."""
+    given = edges.select("source", "target").toArrow()
+    table = given.drop_null()
     ends = np.concatenate([_values(table.column("source")), _values(table.column("target"))])
     names, numbers = np.unique(ends, return_inverse=True)
     half = len(ends) // 2
@@ -76,7 +74,12 @@ def index(edges: DataFrame, folder: str | Path, *, malformed: int = 0) -> Graph:
     graph = orient(simple.edges)
     write_index(graph, names[graph.names], Path(folder))
     return Graph(
-        str(folder), graph.vertices, len(graph.targets), malformed, simple.self_loops, simple.duplicates
+        str(folder),
+        graph.vertices,
+        len(graph.targets),
+        given.num_rows - table.num_rows,
+        simple.self_loops,
+        simple.duplicates,
     )
 
 
@@ -86,7 +89,7 @@ def cliques(
     size: int,
     *,
     counting: bool = False,
-    gate: Gate = BY_ITSELF,
+    gate: Gate,
     inner: Gate | None = None,
     on_wave: Callable[[Wave], None] | None = None,
 ) -> Bounded:

@@ -1,0 +1,31 @@
+"""A service's HTTP beside other work in the same process: for tests, benchmarks and notebooks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from headgate.service.app import create_app
+from headgate.service.service import Service
+
+
+@contextmanager
+def listening(service: Service, *, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+    """Serve while the block runs; gives the address, on a free port unless told otherwise."""
+    config = uvicorn.Config(
+        create_app(service), host=host, port=port, log_level="error", timeout_graceful_shutdown=1
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, name="headgate-http", daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield f"http://{host}:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
