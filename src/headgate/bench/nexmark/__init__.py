@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 from rich.table import Table as Grid
+from rich.text import Text
 
 from headgate.bench import data
 from headgate.bench.aggregate import STORES
@@ -158,7 +159,9 @@ def _table(results: Sequence[Result], compared: Sequence[Compared], *, quick: bo
     for one, same in zip(results, compared, strict=True):
         rival = ("", "") if one.ratio is None else (f"{one.rival_value:,.0f}", f"{one.ratio:.2f}x")
         twin = same.refusal or (one.rival or "").split(", native ")[-1]
-        grid.add_row(one.name, f"{one.value:,.0f}", *rival, f"{same.rows:,}", f"{same.differing:,}", twin)
+        grid.add_row(
+            one.name, f"{one.value:,.0f}", *rival, f"{same.rows:,}", f"{same.differing:,}", Text(twin)
+        )
     return grid
 
 
@@ -174,7 +177,7 @@ def picture(results: Sequence[Result]) -> Figure:
     for label, values, colour, shift in bars:
         axes.bar(places + shift, [v / 1e3 for v in values], 0.4, label=label, color=colour)
     for place, one in zip(places, results, strict=True):
-        said = "refused" if one.ratio is None else f"{one.ratio:.1f}x"
+        said = "native refuses" if one.ratio is None else f"{one.ratio:.1f}x"
         axes.annotate(
             said,
             (place, max(one.value, one.rival_value or 0.0) / 1e3),
@@ -185,6 +188,6 @@ def picture(results: Sequence[Result]) -> Figure:
     axes.set_xticks(places, [one.name.split(":")[0] for one in results])
     axes.set_ylabel("thousand rows a second")
     axes.margins(y=0.12)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1))
     axes.spines[["top", "right"]].set_visible(False)
     return figure

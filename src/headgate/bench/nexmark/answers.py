@@ -18,7 +18,7 @@ INSTANT = pa.timestamp("us", tz="UTC")
 def read(folder: Path, query: Query) -> pa.Table:
     """The answers in a folder of `batch=N` folders, without those of the closing events."""
     layout = ds.partitioning(pa.schema([("batch", pa.int64())]), flavor="hive")
-    files = ds.dataset(folder, format="parquet", partitioning=layout, exclude_invalid_files=True)
+    files = ds.dataset(folder, format="parquet", partitioning=layout)
     return counted(files.to_table(columns=[*query.columns, "batch"]), query)
 
 

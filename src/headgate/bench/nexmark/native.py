@@ -64,9 +64,9 @@ def q5(streams: Streams) -> DataFrame:
 
     counts = _counts(_bids(streams), "auction", F.window("time", SIZE, HOP))
     whole = counts.groupBy("w").agg(
-        F.max("n").alias("n"), F.collect_list(F.struct("n", "auction")).alias("all")
+        F.max("n").alias("n"), F.collect_list(F.struct("n", "auction")).alias("listed")
     )
-    hot = whole.withColumn("hot", F.explode(F.expr("filter(all, one -> one.n = n)")))
+    hot = whole.withColumn("hot", F.explode(F.expr("filter(listed, one -> one.n = n)")))
     return hot.selectExpr("hot.auction", "w.start as window_start", "n")
 
 
