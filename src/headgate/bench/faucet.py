@@ -131,22 +131,23 @@ def _exploding(bench: _Bench, sizes: Sizes, repeat: int) -> tuple[list[Result], 
     }
     at = (sizes.plateau, 1.0)
     seconds = _median(gated[at], "seconds"), _median(free[1.0], "seconds")
-    memory = _median(gated[at], "grown"), _median(free[1.0], "grown")
-    flat = memory[0], _median(gated[sizes.plateau, 0.1], "grown")
-    grows = memory[1] / _median(free[0.1], "grown")
+    memory = _median(gated[at], "all"), _median(free[1.0], "all")
+    flat = memory[0], _median(gated[sizes.plateau, 0.1], "all")
+    grows = memory[1] / _median(free[0.1], "all")
     results = [
         Result(
             f"{proposals:,} proposals behind a gate", "s", seconds[0], "no gate", seconds[1], bench.samples
         ),
         Result("memory that the run took", "MB", memory[0], "no gate", memory[1], {}),
         Result("the same, input times ten", "MB", flat[0], "a tenth of the input", flat[1], {}),
+        Result("the same, Python workers alone", "MB", *_python(gated[at], "no gate", free[1.0])),
         Result("growth without a gate, input times ten", "x", grows, None, None, {}),
         Result(
             "waves with a straggler each, 2 in flight", "s", straggling[2], "1 in flight", straggling[1], {}
         ),
     ]
     results += [
-        Result(f"waves of {batch:,}: memory", "MB", _median(gated[batch, 1.0], "grown"), None, None, {})
+        Result(f"waves of {batch:,}: memory", "MB", _median(gated[batch, 1.0], "all"), None, None, {})
         for batch in sizes.batches
     ]
     goals = [
@@ -164,7 +165,7 @@ def _exploding(bench: _Bench, sizes: Sizes, repeat: int) -> tuple[list[Result], 
         Goal("runs whose triangles differ from a count on one machine", 0, wrong, at_most=True, unit=""),
     ]
     times = {batch: _median(gated[batch, 1.0], "seconds") for batch in sizes.batches}
-    peaks = {batch: _median(gated[batch, 1.0], "grown") for batch in sizes.batches}
+    peaks = {batch: _median(gated[batch, 1.0], "all") for batch in sizes.batches}
     return results, goals, _drawn(times, peaks, seconds[1], memory[1])
 
 
@@ -217,6 +218,10 @@ def _indexed(folder: Path, scale: int, edges: int) -> Adjacency:
     return graph
 
 
+def _python(ours: list[dict[str, float]], rival: str, theirs: list[dict[str, float]]) -> tuple[Any, ...]:
+    return _median(ours, "python"), rival, _median(theirs, "python"), {}
+
+
 def _median(runs: list[dict[str, float]], what: str) -> float:
     return statistics.median(max(one[what], 1e-3) for one in runs)
 
@@ -228,6 +233,8 @@ def _drawn(times: dict[int, float], peaks: dict[int, float], time: float, peak: 
     for axes, (values, free, what) in zip(figure.subplots(1, 2), panels, strict=True):
         axes.plot(list(values), list(values.values()), "o-", label="behind a gate, 2 in flight")
         axes.axhline(free, color="0.5", linestyle="--", label="no gate")
-        axes.set(xscale="log", yscale="log", xlabel="rows of a wave", ylabel=what)
+        axes.set(xscale="log", xlabel="rows of a wave", ylabel=what, ylim=(0, None))
+        axes.set_xticks(list(values), [f"{batch:,}" for batch in values])
+        axes.minorticks_off()
         axes.legend(frameon=False, fontsize=8)
     return figure

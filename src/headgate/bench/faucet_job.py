@@ -173,7 +173,7 @@ def main() -> None:
             started = time.perf_counter()
             answer = run(spark, job)
             seconds = time.perf_counter() - started
-    mb = {name: getattr(memory, name) / 1e6 for name in ("idle", "peak", "grown", "python", "jvm")}
+    mb = {"peak": memory.peak / 1e6} | {kind: memory.grown(kind) / 1e6 for kind in ("all", "python", "jvm")}
     sys.stdout.write(json.dumps({"answer": answer, "seconds": seconds, **mb}) + "\n")
 
 

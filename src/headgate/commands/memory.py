@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import psutil
 
@@ -14,34 +14,34 @@ EVERY_S = 0.2
 
 @dataclass
 class Memory:
-    """Bytes: `idle` at the beginning, `peak` since; `python` and `jvm` are the peaks of each kind of process."""
+    """Bytes at the beginning and the most since: of Python processes, of the JVM, and of both at one moment."""
 
-    idle: int = 0
-    peak: int = 0
-    python: int = 0
-    jvm: int = 0
+    idle: dict[str, int] = field(default_factory=dict)
+    most: dict[str, int] = field(default_factory=dict)
 
     @property
-    def grown(self) -> int:
-        """What the work took on top."""
-        return max(0, self.peak - self.idle)
+    def peak(self) -> int:
+        """The most that all of it had."""
+        return self.most["all"]
+
+    def grown(self, kind: str = "all") -> int:
+        """What the work took on top: "all", "python" or "jvm"."""
+        return max(0, self.most[kind] - self.idle[kind])
 
     def take(self) -> None:
         """Look once. Pages that Python workers share are divided between them, where the system tells (Linux)."""
-        jvm = python = 0
+        now = {"python": 0, "jvm": 0}
         me = psutil.Process()
         for process in [me, *me.children(recursive=True)]:
             with suppress(psutil.Error):
                 if process.name() == "java":  # shares nothing, and dividing its pages would cost it dearly
-                    jvm += process.memory_info().rss
+                    now["jvm"] += process.memory_info().rss
                 else:
                     full = process.memory_full_info()
-                    python += getattr(full, "pss", full.rss)
-        self.jvm, self.python, self.peak = (
-            max(self.jvm, jvm),
-            max(self.python, python),
-            max(self.peak, jvm + python),
-        )
+                    now["python"] += getattr(full, "pss", full.rss)
+        now["all"] = sum(now.values())
+        self.idle = self.idle or now
+        self.most = {kind: max(size, self.most.get(kind, 0)) for kind, size in now.items()}
 
 
 @contextmanager
@@ -49,7 +49,6 @@ def watched() -> Iterator[Memory]:
     """Memory while the block runs."""
     memory, over = Memory(), threading.Event()
     memory.take()
-    memory.idle = memory.peak
 
     def look() -> None:
         while not over.wait(EVERY_S):
