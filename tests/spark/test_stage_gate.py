@@ -39,7 +39,7 @@ def windowed(table: pa.Table) -> list[tuple[int, int, float]]:
     return sorted((row["k"], row["v"], round(row["mean"], 6)) for row in table.to_pylist())
 
 
-@pytest.mark.parametrize("gate", [hg.Gate(in_flight=1, batch=7), hg.Gate(in_flight=2, batch="auto")])
+@pytest.mark.parametrize("gate", [hg.Gate(in_flight=1, batch=15), hg.Gate(in_flight=2, batch="auto")])
 def test_order_within_a_key_is_kept_over_waves(
     make_stage: Callable[..., Any], feed: Callable[..., None], gate: hg.Gate
 ) -> None:
