@@ -41,6 +41,7 @@ def small(monkeypatch):
     monkeypatch.setattr(Lab, "squeezed", property(lambda self: (0, 1, 2)))
 
 
+@pytest.mark.full
 def test_a_small_lab_gives_every_row_of_the_digest_and_its_pictures(monkeypatch, tmp_path):
     small(monkeypatch)
     told = []

@@ -34,6 +34,7 @@ def test_readj_falls_and_ends_but_the_cap_of_five_shows() -> None:
     assert claim.ok is False, "the paper saw no difference with c=5; if we see none either, tell the docs"
 
 
+@pytest.mark.full
 def test_quick_lab_gives_every_row_of_the_digest_and_its_pictures(monkeypatch, tmp_path) -> None:
     """Smaller than --quick, to be a test: fewer keys, shorter axes, and yet every row is there."""
     make = Lab.world
