@@ -18,6 +18,7 @@ from headgate.commands.local_spark import local_spark
 from headgate.commands.memory import watched
 from headgate.errors import ConfigError
 from headgate.flow.gate import Gate
+from headgate.graphs.extend import check_size
 from headgate.graphs.rmat import rmat
 
 WIDE = Gate(in_flight=2, batch=16_000_000)
@@ -40,6 +41,7 @@ class Wish:
 
 def find(wish: Wish, tick: Tick) -> dict[str, Any]:
     """Count or list, on a Spark of this machine."""
+    check_size(wish.size)
     if wish.out is not None and wish.out.exists():
         raise ConfigError(f"{wish.out} exists; name a new folder")
     if not Path(wish.graph).exists():

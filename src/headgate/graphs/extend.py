@@ -15,9 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headgate.compiled import compiled, inlined
+from headgate.errors import ConfigError
 
 Offsets: TypeAlias = NDArray[np.int64]
 Vertices: TypeAlias = NDArray[np.int32]
+
+
+SMALLEST, LARGEST = 3, 5
+
+
+def check_size(size: int) -> None:
+    """Refuse cliques that are too small or too large to be listed."""
+    if not SMALLEST <= size <= LARGEST:
+        raise ConfigError(f"size={size}: cliques of {SMALLEST} to {LARGEST} vertices can be listed")
 
 
 @inlined

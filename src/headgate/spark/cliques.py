@@ -22,11 +22,10 @@ from pyspark.sql import functions as F
 from headgate.errors import ConfigError
 from headgate.flow.gate import Gate
 from headgate.graphs.edges import Adjacency, Edges, clean, orient
-from headgate.graphs.extend import counted, extended, proposals
+from headgate.graphs.extend import check_size, counted, extended, proposals
 from headgate.spark.bounded import Bounded, Wave, bounded
 from headgate.spark.staged import FanOut
 
-SMALLEST, LARGEST = 3, 5
 _PIECE = 1_000_000
 """Proposals worked on at a time inside of a task: the room that one needs."""
 _PART = FanOut("proposals", "first", "last")
@@ -97,8 +96,7 @@ def cliques(
 
     `gate` is around everything, `inner` (the same, if not given) around each further step.
     """
-    if not SMALLEST <= size <= LARGEST:
-        raise ConfigError(f"size={size}: cliques of {SMALLEST} to {LARGEST} vertices can be listed")
+    check_size(size)
     deeper = inner or gate
 
     def step(have: int, prefixes: DataFrame, around: Gate, told: Callable[[Wave], None] | None) -> Bounded:
