@@ -174,7 +174,7 @@ class Service:
                 "constants": list(prepared.constants),
                 "columns": list(template.names),
                 "cost": template.cost,
-                "statement": template.rows_sql if template.mode.value == "rows" else template.begin_sql,
+                "statement": template.rows_sql() if template.mode.value == "rows" else template.begin_sql(),
                 "placement": str(told).splitlines(),
             }
 

@@ -18,6 +18,7 @@ from headgate.sql.kind import NAME, TYPES
 LOCKED = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
+    "disabled_optimizers": "join_order",  # it knows nothing of Arrow's columns: statements say the order
     "enable_external_access": "false",
     "python_enable_replacements": "false",
     "temp_directory": "",
