@@ -1,8 +1,8 @@
 """All computations of a template on a server as one operation: (state, batch, watermark) -> (state', results).
 
-State is *pieces*: small tables, each written once, under a *label*, the first pane in it. A batch writes new pieces and says which labels are
-gone; it reads only the pieces whose windows may close, so what is open for everyone costs nothing. A move of a computation is another
-server reading its pieces: `moved` picks its part out of them.
+State is *pieces*: small tables, each written once, under a *label*, the first pane in it. A batch writes new pieces and says which
+labels are gone; it reads only the pieces whose windows may close, so what is open for everyone costs nothing. A move of a computation is
+another server reading its pieces: `moved` picks its part out of them. What joins keep is not here but in `kept`.
 
 Law: results do not depend on how rows are cut into batches, on which computations share a template, or on moves, as long as no row is later
 than its source's delay allows.

@@ -1,8 +1,9 @@
 """A template: what queries have in common, as SQL over their constants. A value.
 
 Relations in its statements: `rows` the batch (`source`, `time`, slots); for joins `fresh`, its rows that are in time, `kept`, those of
-before that may still meet some, and `lately`, both (with `batch` beside); `constants` one line a computation (`id`, `s0`..., `p0`..., and
-what the run adds); `pieces` the state. Names of the user's never enter a statement: columns are slots, outputs are `o0`..., literals are constants.
+before that may still meet some, and `lately`, both (with `batch` beside); `constants` one line a computation (`id`, `s0`..., `p0`...,
+and what the run adds); `pieces` the state. Names of the user's never enter a statement: columns are slots, outputs are `o0`...,
+literals are constants.
 """
 
 from __future__ import annotations
