@@ -94,6 +94,7 @@ class Results:
         return rows, at
 
     def _batch(self, manifest: ServingManifest, view: View, template: Template) -> list[dict[str, Any]]:
+        """A batch's rows; the last says how many more were cut off, if any were."""
         rows = list[dict[str, Any]]()
         for stored in manifest.results.get(view.template, ()):
             ids, table = self._table(stored)
@@ -103,6 +104,8 @@ class Results:
                     continue
                 rows.append(shown(row, template, view.query, manifest.batch))
         rows.sort(key=lambda row: row["window"]["start"] if "window" in row else row["time"])
+        if rows and view.computation in manifest.cut:
+            rows[-1]["cut"] = manifest.cut[view.computation]
         return rows
 
     def _table(self, stored: Stored) -> tuple[Any, pa.Table]:

@@ -137,6 +137,7 @@ class Serving:
             results=_results(answers, batch),
             latest=come,
             faults=faults,
+            cut={i: rows for a in answers for i, rows in zip(*a["cut"], strict=True)},
             facts=facts,
         )
 

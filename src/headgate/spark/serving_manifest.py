@@ -48,6 +48,8 @@ class ServingManifest:
     latest: Mapping[int, int] = field(default_factory=dict)
     faults: Mapping[int, str] = field(default_factory=dict)
     """Computations that failed in this batch, and why."""
+    cut: Mapping[int, int] = field(default_factory=dict)
+    """Computations that gave more than they may, and how many rows were cut off."""
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -72,6 +74,7 @@ class ServingManifest:
                 ],
                 "latest": [list(self.latest), list(self.latest.values())],
                 "faults": [list(self.faults), list(self.faults.values())],
+                "cut": [list(self.cut), list(self.cut.values())],
                 "facts": self.facts,
             }
         )
@@ -87,6 +90,7 @@ class ServingManifest:
             results={template: _stored(many) for template, many in body["results"]},
             latest=dict(zip(*body["latest"], strict=True)),
             faults=dict(zip(*body["faults"], strict=True)),
+            cut=dict(zip(*body["cut"], strict=True)),
             facts=body["facts"],
         )
 
