@@ -231,3 +231,24 @@ def test_pushed_events_are_files_before_they_are_acknowledged(local):
         (1, 1.0, "ash", None),
         (1, None, None, 3),
     ]
+
+
+def test_results_that_are_let_go_while_they_are_read_are_gone_by_name(tmp_path):
+    local = Local(tmp_path, kept_batches=2)
+    (number,) = local.add("SELECT x FROM alpha")
+    rows = rows_of(np.random.default_rng(5), 50)
+    local.feed(rows)
+    results, read = local.service.results, []
+
+    def slow(stored, real=results._table):
+        if not read:
+            read.append(stored)
+            for _ in range(3):
+                local.feed(rows)
+        return real(stored)
+
+    results._table = slow
+    with pytest.raises(CursorGone, match="the oldest are of batch 2"):
+        local.service.read(local.ann, number)
+    assert local.service.read(local.ann, number)[0][0]["batch"] == 2
+    local.service.close()
