@@ -220,7 +220,7 @@ class _Attempt:
         found = list[pa.Table]()
         for origin, sources in read.items():
             theirs = self._load([Piece(one.batch, one) for one in mine.elsewhere.get(origin, ())])
-            table = taken_over(theirs, [*ours, *found], sorted(sources), self.engine)
+            table = taken_over(theirs, [*ours, *found], sorted(sources))
             if table is not None:
                 found.append(table)
         return found

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from headgate.sql.clock import Clock, Times, times_of
 from headgate.sql.engine import Engine
-from headgate.sql.kind import slot_type
 from headgate.sql.template import Template
 
 MOST_PIECES = 16
@@ -41,7 +40,7 @@ class Kept:
 
 def keep(joins: Sequence[Join], rows: pa.Table, pieces: Sequence[pa.Table], clock: Clock, batch: int) -> Kept:
     """What a batch's rows meet, and what of all is kept for the next."""
-    schema = _schema(joins)
+    schema = _schema(rows.schema)
     was, will = _floor(joins, clock.old), _floor(joins, clock.new)
     source = rows.column("source").to_numpy()
     time = times_of(rows)
@@ -79,24 +78,39 @@ def crowded(joins: Sequence[Join], kept: Kept, clock: Clock, most: int) -> dict[
 
 
 def taken_over(
-    theirs: Sequence[pa.Table], ours: Sequence[pa.Table], sources: Sequence[int], engine: Engine
+    theirs: Sequence[pa.Table], ours: Sequence[pa.Table], sources: Sequence[int]
 ) -> pa.Table | None:
-    """The rows of some sources that another server keeps and this one does not."""
+    """The rows of some sources that another server keeps and this one does not.
+
+    Of the rows that a source had in a batch each server keeps those from some time on: what is missing here is what is older than all
+    that is here.
+    """
     if not theirs:
         return None
     whole = pa.concat_tables(theirs, promote_options="default")
-    mine = whole.filter(pa.array(np.isin(whole.column("source").to_numpy(), np.array(sources, np.int32))))
-    if ours and mine.num_rows:
-        here = pa.concat_tables([mine.schema.empty_table(), *ours], promote_options="default")
-        both = {"theirs": mine, "ours": here.select(mine.column_names)}
-        mine = engine.ask("SELECT * FROM theirs EXCEPT ALL SELECT * FROM ours", **both).cast(mine.schema)
+    wanted = np.isin(whole.column("source").to_numpy(), np.array(sources, np.int32))
+    if ours:
+        came, time = _came(whole), times_of(whole)
+        here = pa.concat_tables(ours, promote_options="default")
+        known, at = np.unique(_came(here), return_inverse=True)
+        oldest = np.full(len(known), np.iinfo(np.int64).max)
+        np.minimum.at(oldest, at, times_of(here))
+        place = np.minimum(np.searchsorted(known, came), len(known) - 1)
+        wanted &= (known[place] != came) | (time < oldest[place]) if len(known) else True
+    mine = whole.filter(pa.array(wanted))
     return mine if mine.num_rows else None
 
 
-def _schema(joins: Sequence[Join]) -> pa.Schema:
-    slots = sorted({slot for template, _ in joins for slots in template.slots for slot in slots})
-    fixed = [("source", pa.int32()), ("time", pa.timestamp("us")), ("batch", pa.int64())]
-    return pa.schema([*fixed, *((slot, slot_type(slot)) for slot in slots)])
+def _came(rows: pa.Table) -> NDArray[np.int64]:
+    """Source and batch as one number."""
+    source, batch = rows.column("source").to_numpy().astype(np.int64), rows.column("batch").to_numpy()
+    return np.asarray((batch << 24) | source)
+
+
+def _schema(rows: pa.Schema) -> pa.Schema:
+    """All slots that anyone reads, so that what one server keeps serves another."""
+    names = [f for f in rows if f.name not in ("source", "time")]
+    return pa.schema([rows.field("source"), rows.field("time"), pa.field("batch", pa.int64()), *names])
 
 
 def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
