@@ -83,9 +83,7 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
         progress("random placement", 0.65)
         chance = measure(spark, World(sizes[-1], **shape), max(4, batches // 3), rule="on-rand")
         progress("one Spark query each", 0.75)
-        broken = spark_queries(
-            spark, World(sizes[0], **shape), most_s=20.0, most=8 if quick else 256
-        )
+        broken = spark_queries(spark, World(sizes[0], **shape), most_s=20.0, most=8 if quick else 256)
     progress("without sharing", 0.9)
     alone = unshared(World(sizes[-1], **shape), sample=100 if quick else 500)
     shutil.rmtree(log.parent, ignore_errors=True)

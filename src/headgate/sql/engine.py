@@ -58,7 +58,9 @@ class Engine:
                 one.name, one.call, kinds, returns, type="arrow", null_handling="special"
             )
         self._connection.execute("SET lock_configuration = true")
-        self.close = finalize(self, self._connection.close)  # at the latest when the process ends, before its modules do
+        self.close = finalize(
+            self, self._connection.close
+        )  # at the latest when the process ends, before its modules do
 
     def give(self, **tables: pa.Table) -> None:
         """Make tables known by name, in place of what had the name."""
