@@ -1,8 +1,8 @@
 """A small job in the background when an application makes its first stage.
 
 The first batch would otherwise wait for the daemon of Python workers (imports and compiled code, seconds of a core), and for the JVM to
-load and compile what a batch takes: shuffle, Arrow, sockets. Meanwhile Spark starts and plans the stream, on one core.
-Nothing depends on the job: if it fails, the first batch is as slow as it would have been.
+load and compile what a batch takes: shuffle, Arrow, sockets. Meanwhile Spark starts and plans the stream, on one core, and kernels are
+compiled in the driver. Nothing depends on the job: if it fails, the first batch is as slow as it would have been.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+
+from headgate.spark.anchor import executors
 
 ROWS = 200_000
 log = logging.getLogger("headgate.stage")
@@ -35,8 +37,8 @@ def _run(spark: SparkSession) -> None:
     try:
         own = spark.newSession()  # its settings are not those of the stages, which set theirs for each batch
         own.conf.set("spark.sql.adaptive.enabled", "false")
-        tasks = own.sparkContext.defaultParallelism
-        rows = own.range(0, ROWS, 1, tasks).select(F.col("id").alias("c0"), F.rand(1).alias("c1"))
+        rows = own.range(0, ROWS, 1, 1).select(F.col("id").alias("c0"), F.rand(1).alias("c1"))
+        tasks = executors(spark)  # each waits for a daemon, and leaves the other cores to the first batch
         channel = F.pmod(F.xxhash64("c0"), F.lit(tasks)).cast("int")
         rows.repartitionById(tasks, channel).mapInArrow(_counted, "rows long").collect()
     except Exception as error:
