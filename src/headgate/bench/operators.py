@@ -1,6 +1,6 @@
 """`headgate bench operators`: windows, dedup, lists of the largest and a join of two streams against native Spark's, under Zipf(1.0).
 
-Both write Parquet and are durable. The native twin runs on both of its state stores, and the faster one counts.
+Both write Parquet and are durable. The native twin runs on the faster of its state stores.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headgate.bench import data, versus
-from headgate.bench.aggregate import STORES
 from headgate.bench.job import Job, workspace
 from headgate.bench.result import Goal, Report, machine
 from headgate.bench.rounds import Times, run_rounds
@@ -31,22 +30,23 @@ TITLES = {
 class Sizes:
     """Rows a batch (of each stream, for the join); the last `steady` batches of each job count.
 
-    The join is small for the native twin's sake: it compares all pairs of a key, and takes a minute for a batch of 100,000 rows.
+    The join is small for the native twin's sake: it compares all pairs of a key, and takes a minute for a batch of 100,000 rows. RocksDB
+    with changelog is left out, since it took three to six times as long as the HDFS-backed store here.
     """
 
-    rows: int = 300_000
+    rows: int = 1_000_000
     join_rows: int = 30_000
     keys: int = 1_000_000
-    batches: int = 7
-    steady: int = 4
-    stores: tuple[str, ...] = tuple(STORES)
+    batches: int = 5
+    steady: int = 3
+    stores: tuple[str, ...] = ("hdfs",)
 
     def of(self, operator: str) -> int:
         """Rows that a batch of this operator's job has."""
         return 2 * self.join_rows if operator == "join" else self.rows
 
 
-QUICK = Sizes(20_000, 10_000, 20_000, 3, 2, ("hdfs",))
+QUICK = Sizes(20_000, 10_000, 20_000, 3, 2)
 
 
 def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
@@ -86,7 +86,7 @@ def report(times: Times, sizes: Sizes, *, where: dict[str, object], quick: bool)
         for operator, title in TITLES.items()
     }
     goals = [
-        Goal(f"{TITLES[operator]}: rows/s over the faster native store's", goal, results[operator].ratio or 0)
+        Goal(f"{TITLES[operator]}: rows/s over native's", goal, results[operator].ratio or 0)
         for operator, goal in GOALS.items()
     ]
     shown = versus.picture(results)

@@ -26,6 +26,7 @@ class BoundSessions(BoundWindows):
     """Session windows that know their types."""
 
     whole = "Windows cannot split a key, since a row may join two of its sessions"
+    gathers = True
 
     def __init__(self, config: Windows, key: KeySpec, schema: pa.Schema) -> None:
         super().__init__(config, key, schema)

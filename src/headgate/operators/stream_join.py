@@ -84,6 +84,7 @@ class BoundJoin(BoundOperator):
 
     ordered = False
     probes = False
+    gathers = True
     whole = "Join cannot split a key, since its rows must meet in one bin"
     resources = "LQQ"  # all rows within the bound are kept, and each meets those of the other side
 

@@ -11,10 +11,12 @@ import logging
 import threading
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from headgate.routing.key_hash import hash_ints
 from headgate.spark.anchor import executors
 
 ROWS = 200_000
@@ -35,6 +37,7 @@ def warm_up() -> threading.Thread | None:
 
 def _run(spark: SparkSession) -> None:
     try:
+        hash_ints(np.zeros(1, np.int64))  # numba reads its own tables when it is first used
         own = spark.newSession()  # its settings are not those of the stages, which set theirs for each batch
         own.conf.set("spark.sql.adaptive.enabled", "false")
         rows = own.range(0, ROWS, 1, 1).select(F.col("id").alias("c0"), F.rand(1).alias("c1"))
