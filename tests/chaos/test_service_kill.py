@@ -62,6 +62,10 @@ class Process:
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
+    def end(self):
+        self.kill()
+        self.log.close()
+
 
 def executors():
     """Processes of executors."""
@@ -122,7 +126,7 @@ def test_killing_an_executor_and_the_driver_changes_no_answer(master, tmp_path):
             assert answers(service.client, number) == shown(expected[text]), text
         assert answers(service.client, join) == asked(joined, alpha=named(rows, 0), beta=named(rows, 1))
     finally:
-        service.kill()
+        service.end()
 
 
 def answers(client, number):

@@ -1,6 +1,7 @@
 """`headgate serve` and `headgate query` as far as they go without Spark."""
 
 import json
+import socket
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from tests.sql.world import rows_of
 from typer.testing import CliRunner
 
 from headgate.cli import app
-from headgate.commands.serve import Wish, with_config
+from headgate.commands.serve import Wish, listen, with_config
 from headgate.errors import ConfigError
 
 run = CliRunner()
@@ -32,6 +33,9 @@ def test_a_query_from_the_command_line(served):
     assert [json.loads(line)["query"] for line in tail.output.splitlines()] == [0, 0]
     assert "x=" in run.invoke(app, ["query", "tail", "0", "--rows", "1"]).output
     assert "queries_of_computation: 1" in run.invoke(app, ["query", "explain", "0"]).output
+    assert "rests" in run.invoke(app, ["query", "pause", "0"]).output
+    assert "paused" in run.invoke(app, ["query", "list"]).output
+    assert "begins anew" in run.invoke(app, ["query", "resume", "0"]).output
     assert run.invoke(app, ["query", "rm", "0"]).exit_code == 0
     assert json.loads(run.invoke(app, ["query", "list", "--json"]).output) == {"queries": []}
 
@@ -85,3 +89,10 @@ def test_a_wrong_configuration_is_told(tmp_path, text, told):
     path.write_text(text)
     with pytest.raises(ConfigError, match=told):
         with_config(wish(tmp_path), path)
+
+
+def test_an_answer_does_not_wait_for_an_acknowledgement():
+    with listen("127.0.0.1", 0) as door, socket.create_connection(door.getsockname()):
+        accepted, _ = door.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

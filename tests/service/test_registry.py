@@ -1,11 +1,13 @@
 """The registry: all or nothing, durable, the same in SQLite and PostgreSQL."""
 
 import os
+import sqlite3
 
 import numpy as np
 import pytest
 from tests.service.local import Local
-from tests.sql.world import named, rows_of
+from tests.sql.test_shared import oracle
+from tests.sql.world import DELAY, named, rows_of
 
 from headgate.errors import ConfigError, HeadgateError, NewerFormat
 from headgate.service.registry import open_registry
@@ -84,3 +86,44 @@ def test_a_service_started_again_is_the_service_as_it_was(where, tmp_path):
     assert sum(local.answers(number).values()) == 2 * expected
     assert local.service.tenants.of(local.token).name == "ann"
     local.service.close()
+
+
+@pytest.mark.skipif(not POSTGRES, reason="needs a PostgreSQL: set HEADGATE_TEST_POSTGRES to its URL")
+def test_a_lost_connection_is_made_anew():
+    import psycopg
+
+    registry = open_registry(POSTGRES)
+    with psycopg.connect(POSTGRES, autocommit=True) as other:
+        other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
+        )
+    with pytest.raises(HeadgateError, match="cannot be read"):
+        registry.read("SELECT 1")
+    assert registry.read("SELECT 1") == [(1,)]
+    registry.close()
+
+
+def test_a_change_that_the_registry_refuses_leaves_nothing_behind(tmp_path):
+    """A full disk, a lost database: who asked is told, nothing half made runs, and the next change finds everything as it was."""
+    local = Local(tmp_path)
+    text = "SELECT city, count(*) FROM {} GROUP BY city, TUMBLE(time, INTERVAL '10 seconds')"
+    (kept,) = local.add(text.format("alpha"))
+    rows = rows_of(np.random.default_rng(2), 300)
+    local.feed(rows.slice(0, 100))
+    other = sqlite3.connect(tmp_path / "registry.db")
+    other.execute("CREATE TRIGGER full BEFORE INSERT ON queries BEGIN SELECT RAISE(ABORT, 'disk full'); END")
+    with pytest.raises(HeadgateError, match="disk full"):
+        local.add(text.format("beta"), text.format("gamma"))
+    other.execute("DROP TRIGGER full")
+    other.close()
+    local.feed(rows.slice(100, 100))
+    assert len(local.service.computations.all) == local.service.queries.count() == 1
+    (new,) = local.add(text.format("alpha"))
+    local.feed(rows.slice(200, 100))
+    assert (
+        local.service.queries.get("ann", new).computation
+        == local.service.queries.get("ann", kept).computation
+    )
+    marks = int(np.max(named(rows, 0).column("time").cast("int64").to_numpy())) - DELAY
+    window = ("TUMBLE(time, INTERVAL '10 seconds')", 10, 10)
+    assert local.answers(kept) == oracle(text.format("alpha"), window, rows, 0, marks)

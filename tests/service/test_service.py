@@ -31,14 +31,21 @@ def moments(counter):
     }
 
 
+JOINS = [
+    f"SELECT a.time, a.x, b.x {JOIN} WHERE a.x > 1",
+    f"SELECT a.time, b.n {JOIN} WHERE b.n = 2",
+    "SELECT a.time, b.x FROM beta a JOIN gamma b ON b.time BETWEEN a.time - INTERVAL '1 second' AND a.time + INTERVAL '1 second' WHERE b.x > a.x",  # noqa: E501
+    f"SELECT a.time, c.x {JOIN} JOIN gamma c ON c.n = b.n AND c.time BETWEEN a.time AND a.time + INTERVAL '9 seconds'",
+]
+
+
 @pytest.mark.parametrize("seed", [1, *(pytest.param(s, marks=pytest.mark.full) for s in range(2, 8))])
 def test_answers_do_not_depend_on_servers_or_restarts(tmp_path, seed):
     rng = np.random.default_rng(seed)
     local = Local(tmp_path)
     queries = random_queries(rng, 25)
     numbers = local.add(*(text for text, _, _ in queries))
-    joined = f"SELECT a.time, a.x, b.x {JOIN} WHERE a.x > 1"
-    (join,) = local.add(joined)
+    joins = dict(zip(local.add(*JOINS), JOINS, strict=True))
     rows = rows_of(rng, 300)
     for batch in batches_of(rows, rng.integers(0, 300, 7).tolist()):
         act = rng.integers(4)
@@ -55,7 +62,9 @@ def test_answers_do_not_depend_on_servers_or_restarts(tmp_path, seed):
     marks = {s: t - 5_000_000 for s, t in local.service.serving.last.latest.items()}
     for number, (text, window, source) in zip(numbers, queries, strict=True):
         assert local.answers(number) == moments(oracle(text, window, rows, source, marks[source])), text
-    assert local.answers(join) == moments(asked(joined, alpha=named(rows, 0), beta=named(rows, 1)))
+    tables = {name: named(rows, source) for source, name in enumerate(NAMES)}
+    for number, text in joins.items():
+        assert local.answers(number) == moments(asked(text, **tables)), text
     local.service.close()
 
 
@@ -138,9 +147,23 @@ def test_a_registered_function_that_raises_stops_its_queries_alone(tmp_path):
 def test_rows_out_are_bounded(tmp_path):
     local = Local(tmp_path, limits=Limits(rows_out=5))
     (number,) = local.add("SELECT x FROM alpha")
-    local.feed(rows_of(np.random.default_rng(5), 100))
+    rows = rows_of(np.random.default_rng(5), 100)
+    local.feed(rows)
     assert sum(local.answers(number).values()) == 5
-    assert local.service.facts[-1]["cut"] > 0
+    found, _ = local.service.read(local.ann, number)
+    assert [row.get("cut") for row in found] == [None] * 4 + [named(rows, 0).num_rows - 5]
+    local.service.close()
+
+
+def test_a_join_that_keeps_too_much_stops_alone(tmp_path):
+    local = Local(tmp_path, limits=Limits(state_rows=40), servers=1)
+    text = "SELECT a.x, b.x FROM alpha a JOIN beta b ON a.n = b.n AND b.time BETWEEN a.time - INTERVAL '{} seconds' AND a.time"
+    long, short = local.add(text.format(600), text.format(1))
+    rows = rows_of(np.random.default_rng(5), 400)
+    for batch in batches_of(rows, range(0, 400, 20)):
+        local.feed(batch)
+    assert "rows of one source, and 40 is the most" in local.service.queries.get("ann", long).why
+    assert local.answers(short) == asked(text.format(1), alpha=named(rows, 0), beta=named(rows, 1))
     local.service.close()
 
 
@@ -229,3 +252,24 @@ def test_pushed_events_are_files_before_they_are_acknowledged(local):
         (1, 1.0, "ash", None),
         (1, None, None, 3),
     ]
+
+
+def test_results_that_are_let_go_while_they_are_read_are_gone_by_name(tmp_path):
+    local = Local(tmp_path, kept_batches=2)
+    (number,) = local.add("SELECT x FROM alpha")
+    rows = rows_of(np.random.default_rng(5), 50)
+    local.feed(rows)
+    results, read = local.service.results, []
+
+    def slow(stored, real=results._table):
+        if not read:
+            read.append(stored)
+            for _ in range(3):
+                local.feed(rows)
+        return real(stored)
+
+    results._table = slow
+    with pytest.raises(CursorGone, match="the oldest are of batch 2"):
+        local.service.read(local.ann, number)
+    assert local.service.read(local.ann, number)[0][0]["batch"] == 2
+    local.service.close()

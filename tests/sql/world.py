@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from headgate.sql.clock import NEVER, Clock, after
 from headgate.sql.engine import Engine
+from headgate.sql.kept import keep
 from headgate.sql.kind import Kind
 from headgate.sql.prepare import Preparer
 from headgate.sql.shared import Piece, Work, step
@@ -51,6 +52,8 @@ class Server:
     states: dict = field(default_factory=dict)
     templates: dict = field(default_factory=dict)
     results: list = field(default_factory=list)
+    rows: list = field(default_factory=list)
+    """What joins keep."""
 
     def __post_init__(self):
         self.latest = np.full(len(NAMES), NEVER)
@@ -78,9 +81,15 @@ class Server:
         """One batch."""
         clock = Clock.over(self.latest, self.delay, rows)
         ENGINE.give(rows=rows)
+        joins = [(t, self.table(key)) for key, t in self.templates.items() if t.sources > 1]
+        kept = keep(joins, rows, self.rows, clock, self.batch)
+        self.rows = [*([] if kept.rewritten else self.rows), kept.written]
+        kept.give(ENGINE)
+        leads = 3 if kept.before.num_rows else 1
         for key, template in self.templates.items():
             state = self.states.setdefault(key, {})
-            done = step(Work(template, self.table(key), rows, clock, self.batch, state), ENGINE)
+            work = Work(template, self.table(key), rows, clock, self.batch, state, leads=leads)
+            done = step(work, ENGINE)
             for label in done.gone:
                 state.pop(label, None)
             for label, table in done.written.items():

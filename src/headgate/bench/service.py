@@ -22,16 +22,19 @@ from headgate.bench.service_rivals import spark_queries, unshared
 from headgate.bench.service_world import COLUMNS, World
 from headgate.commands.console import Tick
 from headgate.commands.local_spark import local_spark
-from headgate.commands.memory import Memory
+from headgate.commands.memory import watched
 from headgate.hosting import DEFAULT
 from headgate.service.background import listening
 from headgate.service.client import Client
 from headgate.service.service import Service, Settings
+from headgate.sql.limits import Limits
 
-SERVERS = 4
-BATCHES = 10
+SERVERS = 8
+BATCHES = 22
+MILLION_BATCHES = 6
 BULK = 5_000
-CONF = {"spark.driver.memory": "3g", "spark.sql.shuffle.partitions": "2"}
+CONF = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "2"}
+LIMITS = Limits(queries=2_000_000)
 
 
 @dataclass(frozen=True)
@@ -74,23 +77,26 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
         for at, size in enumerate(sizes):
             progress(f"{size:,} queries", 0.05 + 0.6 * at / len(sizes))
             found.append(measure(spark, World(size, **shape), batches))
+        if not quick:
+            progress("a million queries", 0.5)
+            found.append(measure(spark, World(1_000_000), MILLION_BATCHES))
         progress("random placement", 0.65)
-        chance = measure(spark, World(sizes[-1], **shape), max(4, batches // 2), rule="on-rand")
+        chance = measure(spark, World(sizes[-1], **shape), max(4, batches // 3), rule="on-rand")
         progress("one Spark query each", 0.75)
         broken = spark_queries(
-            spark, World(sizes[0], **shape), most_s=30.0 if quick else 60.0, most=8 if quick else 64
+            spark, World(sizes[0], **shape), most_s=20.0, most=8 if quick else 256
         )
     progress("without sharing", 0.9)
     alone = unshared(World(sizes[-1], **shape), sample=100 if quick else 500)
     shutil.rmtree(log.parent, ignore_errors=True)
-    return _report(found, chance, broken, alone, where, quick=quick)
+    return _report(found, len(sizes), chance, broken, alone, where, quick=quick)
 
 
 def measure(spark: Any, world: World, batches: int, rule: str = DEFAULT.name) -> Measured:
     """Register a world's queries over HTTP and give it batches."""
     folder = Path(tempfile.mkdtemp(prefix="headgate-bench-"))
     try:
-        with served(spark, folder, rule) as (service, client):
+        with watched() as memory, served(spark, folder, rule) as (service, client):
             client.add_sources([{"name": n, "columns": COLUMNS, "delay_s": 1} for n in world.names])
             texts = world.texts()
             client.register_many(texts[:50])  # reads most of the shapes
@@ -101,8 +107,6 @@ def measure(spark: Any, world: World, batches: int, rule: str = DEFAULT.name) ->
             spent = [answered(service, world, number) for number in range(batches)][
                 2:
             ]  # workers warm up first
-            memory = Memory()
-            memory.take()
             facts = [f for f in list(service.facts)[2:] if f["predicted_bytes"]]
             return Measured(
                 queries=service.queries.count(),
@@ -139,7 +143,7 @@ def served(spark: Any, folder: Path, rule: str) -> Iterator[tuple[Service, Clien
     from headgate.spark.serving_job import SparkJob
 
     with ExitStack() as stack:
-        settings = Settings(folder, servers=SERVERS, kept_batches=3, rule=rule)
+        settings = Settings(folder, servers=SERVERS, kept_batches=3, rule=rule, limits=LIMITS)
         service = Service(settings, SparkJob())
         stack.callback(service.close)
         runner = Runner(service, spark, trigger="10 milliseconds")
@@ -152,14 +156,16 @@ def served(spark: Any, folder: Path, rule: str) -> Iterator[tuple[Service, Clien
 
 def _report(
     found: list[Measured],
+    asked: int,
     chance: Measured,
     broken: list[tuple[int, float]],
-    alone_us: float,
+    alone: tuple[float, ...],
     where: dict[str, Any],
     *,
     quick: bool,
 ) -> Report:
     results = list[Result]()
+    alone_us = float(np.mean(alone))
     for one in found:
         name = f"{one.queries:,} queries"
         results += [
@@ -178,7 +184,7 @@ def _report(
                 one.per_query_us,
                 "the same engine, each alone",
                 alone_us,
-                {},
+                {"each alone, us": alone[:50]} if one is found[0] else {},
             ),
             Result(f"{name}: CPU of a batch's tasks", "s", one.cpu_s, None, None, {}),
             Result(f"{name}: distinct computations", "", one.computations, None, None, {}),
@@ -187,7 +193,7 @@ def _report(
             Result(f"{name}: bytes a batch sent", "B", one.sent_bytes, None, None, {}),
             Result(f"{name}: predicted bytes, furthest off", "%", 100 * one.off_by, None, None, {}),
         ]
-    large = found[-1]
+    large = found[asked - 1]
     results.append(
         Result(
             f"{large.queries:,} queries: bytes a batch sent",

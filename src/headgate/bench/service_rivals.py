@@ -5,13 +5,22 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import duckdb
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headgate.bench.service_world import ROWS, World
+from headgate.bench.service_world import COLUMNS, ROWS, World
+from headgate.sql.clock import NEVER, Clock, after
+from headgate.sql.engine import Engine
+from headgate.sql.kept import keep
+from headgate.sql.kind import Kind
+from headgate.sql.prepare import Prepared, Preparer
+from headgate.sql.shared import Piece, Work, step
+from headgate.sql.template import Template
 
 
 def spark_queries(spark: Any, world: World, *, most_s: float, most: int) -> list[tuple[int, float]]:
@@ -70,26 +79,64 @@ def _wait(running: list[Any], batches: int, most_s: float) -> bool:
     return False
 
 
-def unshared(world: World, *, sample: int) -> float:
-    """Microseconds that the engine takes for one query alone on a batch: its source's rows, its own constants.
+def unshared(world: World, *, sample: int) -> tuple[float, ...]:
+    """Microseconds that the service's own engine takes for one query alone on a batch: a sample of all queries.
 
-    Queries of one source over the batch's rows, a sample of them.
+    Each has a statement of its own over its own sources' rows, which it is given for nothing. The second batch counts: the first warms it.
     """
-    rows = world.batch(0)
-    with duckdb.connect() as connection:
-        connection.register("rows", rows)
-        connection.execute("CREATE TABLE kept AS SELECT source, time, d0 AS x, l0 AS n, v0 AS key FROM rows")
-        texts = [
-            text
-            for text in world.texts()[:: max(1, world.queries // (3 * sample))]
-            if "JOIN" not in text and "TUMBLE" not in text
-        ]
-        texts = [text for text in texts if "HOP" not in text][:sample]
+    kind = Kind(COLUMNS)
+    kinds = dict.fromkeys(world.names, kind)
+    texts = world.texts()[:: max(1, world.queries // sample)][:sample]
+    delay, latest = np.full(world.sources, 1_000_000), np.full(world.sources, NEVER)
+    first, second = world.batch(0), world.batch(1)
+    reached = after(latest, first)
+    preparer, engine = Preparer(), Engine()
+    spent = list[float]()
+    for text in texts:
+        prepared = preparer.prepare(text, kinds)
+        numbers = [world.names.index(name) for name in prepared.sources]
+        alone = _Alone(prepared.template, _line(prepared, numbers), engine)
+        alone.feed(_of(first, numbers), Clock.over(latest, delay, first), 0)
+        mine, clock = _of(second, numbers), Clock.over(reached, delay, second)
         began = time.perf_counter()
-        for text in texts:
-            source = text.partition("FROM s")[2].split(" ")[0]
-            plain = (
-                text.replace(f"FROM s{source} WHERE ", f"FROM kept WHERE source = {source} AND (", 1) + ")"
-            )
-            connection.execute(plain).fetchall()
-        return 1e6 * (time.perf_counter() - began) / len(texts)
+        alone.feed(mine, clock, 1)
+        spent.append(1e6 * (time.perf_counter() - began))
+    return tuple(spent)
+
+
+@dataclass
+class _Alone:
+    """One computation that shares nothing."""
+
+    template: Template
+    constants: pa.Table
+    engine: Engine
+    state: dict[int, list[Piece]] = field(default_factory=dict)
+    rows: list[pa.Table] = field(default_factory=list)
+
+    def feed(self, rows: pa.Table, clock: Clock, batch: int) -> None:
+        self.engine.give(rows=rows)
+        leads = 1
+        if self.template.sources > 1:
+            kept = keep([(self.template, self.constants)], rows, self.rows, clock, batch)
+            kept.give(self.engine)
+            self.rows = [*([] if kept.rewritten else self.rows), kept.written]
+            leads = self.template.sources if kept.before.num_rows else 1
+        work = Work(self.template, self.constants, rows, clock, batch, self.state, leads=leads)
+        done = step(work, self.engine)
+        for label in done.gone:
+            self.state.pop(label, None)
+        for label, table in done.written.items():
+            self.state.setdefault(label, []).append(Piece(batch, table))
+
+
+def _of(rows: pa.Table, sources: list[int]) -> pa.Table:
+    return rows.filter(pa.array(np.isin(rows.column("source").to_numpy(), sources)))
+
+
+def _line(prepared: Prepared, sources: list[int]) -> pa.Table:
+    line: dict[str, Any] = {"id": 0, "born": 0, "here": 0}
+    line |= {f"s{i}": number for i, number in enumerate(sources)}
+    line |= {f"p{i}": value for i, value in enumerate(prepared.constants)}
+    kept = [f for f in prepared.template.constants_schema if f.name not in ("old", "new")]
+    return pa.Table.from_pylist([line], schema=pa.schema(kept))

@@ -71,5 +71,9 @@ def tail(one: Client, number: int, rows: int | None, *, as_json: bool) -> None:
             values = "  ".join(f"{name}={value}" for name, value in row["values"].items())
             words.print(f"[dim]batch {row['batch']}  {when}[/]  ", end="")
             words.print(values, markup=False, soft_wrap=True)
+            if "cut" in row:
+                words.print(
+                    f"[yellow]{row['cut']:,} more rows of batch {row['batch']} were cut off at the limit[/]"
+                )
         if seen == rows:
             return

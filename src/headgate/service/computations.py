@@ -44,7 +44,13 @@ class Computations:
     """What runs. Changes return the registry's part of them; the caller writes it before it acknowledges anything."""
 
     def __init__(
-        self, registry: Registry, sources: Sources, *, servers: int, host: Callable[..., Host] = Host
+        self,
+        registry: Registry,
+        sources: Sources,
+        *,
+        servers: int,
+        host: Callable[..., Host] = Host,
+        version: int = 0,
     ) -> None:
         self._registry, self._sources = registry, sources
         self.templates: dict[int, Template] = {}
@@ -55,7 +61,8 @@ class Computations:
         self._built: dict[Keyed, tuple[int, pa.Table]] = {}
         self._wanted: list[list[int]] | None = None
         self._moved: set[int] = set()
-        self._version = 0
+        self.version = version
+        """Of the tables of constants: one that was told never comes again for others."""
         self.upcoming = 0
         """The next batch that asks what is hosted: what changes now takes effect in it."""
         self._load(servers, host)
@@ -237,8 +244,8 @@ class Computations:
             columns += [[one.constants[i] for one in many] for i in range(len(template.constants))]
             columns += [[one.born for one in many], [one.here for one in many]]
             arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
-            self._version += 1
-            self._built[key] = (self._version, pa.Table.from_arrays(arrays, schema=schema))
+            self.version += 1
+            self._built[key] = (self.version, pa.Table.from_arrays(arrays, schema=schema))
         return self._built[key]
 
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,6 +36,9 @@ TABLES = (
 class Registry(Protocol):
     """What the service needs of a database."""
 
+    in_doubt: bool
+    """A change failed since this was last False: what is remembered elsewhere may not be what is here."""
+
     def write(self, *changes: Change) -> None:
         """Make changes in one transaction, durable before this returns."""
 
@@ -45,12 +50,17 @@ class Registry(Protocol):
 
 
 class _Database:
-    """The same for both databases, but for how to connect and how a value is marked."""
+    """The same for both databases, but for how to connect and how a value is marked.
+
+    A connection that broke is made anew by the next call; the call that met it fails.
+    """
 
     mark = "?"
 
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
+    def __init__(self, connect: Callable[[], Any]) -> None:
+        self._connect = connect
+        self._connection = connect()
+        self.in_doubt = False
         self._lock = threading.Lock()
         self.write(*((table, [()]) for table in TABLES))
         found = self.read("SELECT value FROM about WHERE name = 'format'")
@@ -62,30 +72,34 @@ class _Database:
                 f"the registry has format {found[0][0]}, and this headgate reads up to {FORMAT}; upgrade headgate"
             )
 
-    def write(self, *changes: Change) -> None:
+    @contextmanager
+    def _cursor(self, failed: str) -> Iterator[Any]:
+        """One transaction: what the block does is there as a whole after it, or not at all."""
         with self._lock:
-            cursor = self._connection.cursor()
             try:
-                for sql, rows in changes:
-                    cursor.executemany(sql.replace("?", self.mark), rows)
+                if getattr(self._connection, "closed", False):
+                    self._connection = self._connect()
+                with closing(self._connection.cursor()) as cursor:
+                    yield cursor
                 self._connection.commit()
             except Exception as error:
-                self._connection.rollback()
-                raise HeadgateError(
-                    f"the registry refused a change, and nothing of it was made: {error}"
-                ) from error
-            finally:
-                cursor.close()
+                with suppress(Exception):  # a broken connection has nothing to roll back
+                    self._connection.rollback()
+                raise HeadgateError(f"{failed}: {error}") from error
+
+    def write(self, *changes: Change) -> None:
+        try:
+            with self._cursor("the registry refused a change, and nothing of it was made") as cursor:
+                for sql, rows in changes:
+                    cursor.executemany(sql.replace("?", self.mark), rows)
+        except HeadgateError:
+            self.in_doubt = True
+            raise
 
     def read(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._lock:
-            cursor = self._connection.cursor()
-            try:
-                cursor.execute(sql.replace("?", self.mark), values)
-                return [tuple(row) for row in cursor.fetchall()]
-            finally:
-                cursor.close()
-                self._connection.commit()
+        with self._cursor("the registry cannot be read") as cursor:
+            cursor.execute(sql.replace("?", self.mark), values)
+            return [tuple(row) for row in cursor.fetchall()]
 
     def close(self) -> None:
         with self._lock:
@@ -97,10 +111,14 @@ class SQLite(_Database):
 
     def __init__(self, path: str) -> None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(path, check_same_thread=False)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")  # durable, not only consistent, when a commit returns
-        super().__init__(connection)
+
+        def connect() -> sqlite3.Connection:
+            connection = sqlite3.connect(path, check_same_thread=False)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")  # a commit is durable when it returns
+            return connection
+
+        super().__init__(connect)
 
 
 class PostgreSQL(_Database):
@@ -116,10 +134,9 @@ class PostgreSQL(_Database):
                 "a registry in PostgreSQL needs psycopg: pip install 'headgate[postgres]'"
             ) from error
         try:
-            connection = psycopg.connect(url)
+            super().__init__(partial(psycopg.connect, url))
         except psycopg.Error as error:
             raise ConfigError(f"the registry cannot be reached: {error}") from error
-        super().__init__(connection)
 
 
 def open_registry(where: str) -> Registry:

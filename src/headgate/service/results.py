@@ -7,6 +7,7 @@ brought by then.
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,15 +18,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headgate.errors import ConfigError, CursorGone
+from headgate.errors import CheckpointError, ConfigError, CursorGone
 from headgate.spark.piece_file import RESULTS, read_table
 from headgate.spark.serving_manifest import ServingManifest, Stored
 from headgate.spark.store import Store
 from headgate.sql.clock import NEVER
 from headgate.sql.template import Mode, Template
 
-MOST_TABLES = 2_000
-"""Sections that are kept decoded: those that readers ask for again and again are the newest."""
+MOST_BYTES = 256 << 20
+"""Of sections that are kept decoded: those that readers ask for again and again are the newest."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -67,6 +68,8 @@ class Results:
     def __init__(self, store: Store, history: Sequence[ServingManifest]) -> None:
         self._store, self._history = store, history
         self._tables: OrderedDict[tuple[str, int], tuple[Any, pa.Table]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
 
     def read(
         self, view: View, template: Template, cursor: Cursor | None = None, limit: int = 1000
@@ -76,14 +79,17 @@ class Results:
         first = history[0].batch if history else 0
         at = cursor or Cursor(max(view.since, first))
         if at.batch < first and at.batch >= view.since:
-            raise CursorGone(
-                f"results of batch {at.batch} are no longer kept: the oldest are of batch {first}"
-            )
+            raise _gone(at.batch, first)
         rows = list[dict[str, Any]]()
         for manifest in history[max(0, at.batch - first) :]:
             if manifest.batch < max(at.batch, view.since):
                 continue
-            found = self._batch(manifest, view, template)
+            try:
+                found = self._batch(manifest, view, template)
+            except CheckpointError:
+                if self._history[0].batch <= manifest.batch:
+                    raise
+                raise _gone(manifest.batch, self._history[0].batch) from None  # let go while it was read
             skip = at.row if manifest.batch == at.batch else 0
             taken = found[skip : skip + limit - len(rows)]
             rows += taken
@@ -94,6 +100,7 @@ class Results:
         return rows, at
 
     def _batch(self, manifest: ServingManifest, view: View, template: Template) -> list[dict[str, Any]]:
+        """A batch's rows; the last says how many more were cut off, if any were."""
         rows = list[dict[str, Any]]()
         for stored in manifest.results.get(view.template, ()):
             ids, table = self._table(stored)
@@ -103,17 +110,29 @@ class Results:
                     continue
                 rows.append(shown(row, template, view.query, manifest.batch))
         rows.sort(key=lambda row: row["window"]["start"] if "window" in row else row["time"])
+        if rows and view.computation in manifest.cut:
+            rows[-1]["cut"] = manifest.cut[view.computation]
         return rows
 
     def _table(self, stored: Stored) -> tuple[Any, pa.Table]:
         key = (stored.file, stored.at)
-        if key not in self._tables:
-            table = read_table(self._store, RESULTS, stored)
-            self._tables[key] = (table.column("id").to_numpy(), table)
-            while len(self._tables) > MOST_TABLES:
-                self._tables.popitem(last=False)
-        self._tables.move_to_end(key)
-        return self._tables[key]
+        with self._lock:
+            if key in self._tables:
+                self._tables.move_to_end(key)
+                return self._tables[key]
+        table = read_table(self._store, RESULTS, stored)
+        found = (table.column("id").to_numpy(), table)
+        with self._lock:
+            if key not in self._tables:
+                self._tables[key] = found
+                self._bytes += table.nbytes
+            while self._bytes > MOST_BYTES and len(self._tables) > 1:
+                self._bytes -= self._tables.popitem(last=False)[1][1].nbytes
+        return found
+
+
+def _gone(batch: int, first: int) -> CursorGone:
+    return CursorGone(f"results of batch {batch} are no longer kept: the oldest are of batch {first}")
 
 
 def shown(row: Mapping[str, Any], template: Template, query: int, batch: int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from headgate.hosting import DEFAULT, Host
 from headgate.service.computations import COST_UNIT, Computations
 from headgate.service.push import PushLog
 from headgate.service.queries import ACTIVE, Queries, Query
-from headgate.service.registry import open_registry
+from headgate.service.registry import Registry, open_registry
 from headgate.service.results import Cursor, Results, View
 from headgate.service.sources import Source, Sources, rows_in_slots
 from headgate.service.tenants import Tenant, Tenants
@@ -51,6 +51,27 @@ class Settings:
     """For a rule that draws."""
 
 
+class Lock:
+    """Who holds it sees what is durable: after a change that failed the registry is read again first."""
+
+    def __init__(self, registry: Registry, reload: Callable[[], None]) -> None:
+        self._lock = threading.RLock()
+        self._registry, self._reload = registry, reload
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        try:
+            if self._registry.in_doubt:
+                self._reload()
+                self._registry.in_doubt = False
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
 class Service:
     """Queries, sources, servers and results."""
 
@@ -58,15 +79,11 @@ class Service:
         self.settings = settings
         folder = settings.folder
         folder.mkdir(parents=True, exist_ok=True)
-        self.lock = threading.RLock()
         self._registry = open_registry(settings.registry or str(folder / "registry.db"))
+        self.lock = Lock(self._registry, self._reload)
         self.tenants = Tenants(self._registry)
-        self.sources = Sources(self._registry)
         self._preparer = Preparer(settings.limits, settings.functions)
-        draw = np.random.default_rng(settings.seed).random
-        host = partial(Host, rule=settings.rule, draw=draw)
-        self.computations = Computations(self._registry, self.sources, servers=settings.servers, host=host)
-        self.queries = Queries(self._registry, self.sources, self.computations, self._preparer)
+        self._load()
         self.push = PushLog(str(folder / "push"))
         self.serving = Serving(
             str(folder / "state"), job, self._hosted, self._committed,
@@ -85,6 +102,22 @@ class Service:
         """Why batches have stopped, if they have."""
         self._starts: dict[int, dict[int, int]] = {}
         self._new = False
+
+    def _load(self, version: int = 0) -> None:
+        """What the registry has: sources, computations, queries."""
+        draw = np.random.default_rng(self.settings.seed).random
+        host = partial(Host, rule=self.settings.rule, draw=draw)
+        self.sources = Sources(self._registry)
+        self.computations = Computations(
+            self._registry, self.sources, servers=self.settings.servers, host=host, version=version
+        )
+        self.queries = Queries(self._registry, self.sources, self.computations, self._preparer)
+
+    def _reload(self) -> None:
+        """Put back in memory what is durable, after a change that failed."""
+        upcoming = self.computations.upcoming
+        self._load(self.computations.version)
+        self.computations.upcoming = upcoming
 
     def close(self) -> None:
         """Let go of everything."""
@@ -174,7 +207,7 @@ class Service:
                 "constants": list(prepared.constants),
                 "columns": list(template.names),
                 "cost": template.cost,
-                "statement": template.rows_sql if template.mode.value == "rows" else template.begin_sql,
+                "statement": template.rows_sql() if template.mode.value == "rows" else template.begin_sql(),
                 "placement": str(told).splitlines(),
             }
 

@@ -21,10 +21,11 @@ from headgate.errors import HeadgateError
 from headgate.spark import section_file
 from headgate.spark.bin_cache import executor_identity
 from headgate.spark.piece_file import CONSTANTS, RESULTS, STATE, placed, read_table, table_bytes
-from headgate.spark.serving_manifest import Stored
+from headgate.spark.serving_manifest import KEPT, Stored
 from headgate.spark.store import Store
 from headgate.sql.clock import Clock, after
 from headgate.sql.engine import Engine, Function
+from headgate.sql.kept import Join, crowded, keep, taken_over
 from headgate.sql.limits import Limits
 from headgate.sql.shared import Label, Outcome, Piece, Work, guarded, moved, step, trimmed
 from headgate.sql.template import Template
@@ -47,6 +48,14 @@ class Share:
 
 
 @dataclass(frozen=True)
+class KeptRows:
+    """The rows that a server keeps for its joins, and those of servers from which computations come in this batch."""
+
+    pieces: tuple[Stored, ...] = ()
+    elsewhere: Mapping[int, tuple[Stored, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class ServerTask:
     """Everything that the servers need to know about a batch."""
 
@@ -55,6 +64,7 @@ class ServerTask:
     store: Store
     rows: pa.Schema
     shares: Mapping[int, Sequence[Share]]
+    kept: Mapping[int, KeptRows]
     latest: NDArray[np.int64]
     delay: NDArray[np.int64]
     limits: Limits
@@ -98,7 +108,7 @@ class _Attempt:
     def __init__(self, task: ServerTask, server: int, name: str) -> None:
         self.task, self.server, self.name = task, server, name
         self.written: dict[str, list[tuple[tuple[int, ...], list[Any]]]] = {STATE: [], RESULTS: []}
-        self.gone: list[tuple[int, int, int]] = []
+        self.gone: list[tuple[int, int]] = []
         self.faults: dict[int, str] = {}
         self.cut: dict[int, int] = {}
         self.spent: list[tuple[int, float, int]] = []
@@ -112,7 +122,9 @@ class _Attempt:
         self.engine = _engine(task.functions, task.memory)
         self.engine.give(rows=rows)
         clock = Clock.over(task.latest, task.delay, rows)
-        for share in task.shares.get(self.server, ()):
+        shares = task.shares.get(self.server, ())
+        self.leads = self._keep_rows(shares, rows, clock)
+        for share in shares:
             self._template(share, rows, clock)
         latest = after(task.latest, rows)
         moved_on = np.flatnonzero(latest > task.latest)
@@ -137,17 +149,18 @@ class _Attempt:
         began = time.perf_counter()
         task = self.task
         template, constants = self._constants(share.constants)
-        came = self._gained(share, constants)
+        constants = self._without_faults(template, constants)
+        came = self._gained(share)
         state: dict[Label, list[Piece]] = {
             label: [Piece(one.batch, one) for one in many] for label, many in share.state.items()
         }
         for label, table in came.items():
             state.setdefault(label, []).append(Piece(task.batch, table))
-        work = Work(template, constants, rows, clock, task.batch, state, self._load, task.limits.state_rows)
+        work = Work(template, constants, rows, clock, task.batch, state, self._load, self.leads)
         outcome, faults = guarded(work, self._attempt)
         self.faults |= faults
         for label in outcome.gone:
-            self.gone.append((share.template, *label))
+            self.gone.append((share.template, label))
         for label, table in came.items():
             if label not in outcome.gone:
                 self._keep(share.template, label, table)
@@ -172,22 +185,58 @@ class _Attempt:
 
     def _keep(self, template: int, label: Label, table: pa.Table) -> None:
         if table.num_rows:
-            self.written[STATE].append(((template, *label, table.num_rows), [table_bytes(table)]))
+            self.written[STATE].append(((template, label, table.num_rows), [table_bytes(table)]))
 
-    def _gained(self, share: Share, constants: pa.Table) -> dict[Label, pa.Table]:
+    def _keep_rows(self, shares: Sequence[Share], rows: pa.Table, clock: Clock) -> int:
+        """See to the rows that joins keep; returns how many sources may lead a join's tuple."""
+        task, mine = self.task, self.task.kept.get(self.server, KeptRows())
+        joins: list[Join] = [j for j in (self._constants(s.constants) for s in shares) if j[0].sources > 1]
+        if not joins and not mine.pieces:
+            return 1
+        pieces = self._load([Piece(one.batch, one) for one in mine.pieces])
+        came = self._rows_gained(shares, mine, pieces)
+        kept = keep(joins, rows, [*pieces, *came], clock, task.batch)
+        self.faults |= crowded(joins, kept, clock, task.limits.state_rows)
+        kept.give(self.engine)
+        if kept.rewritten:
+            self.gone.append((KEPT, 0))
+        else:
+            for table in came:
+                self._keep(KEPT, 0, table)
+        self._keep(KEPT, 0, kept.written)
+        return 3 if kept.before.num_rows else 1
+
+    def _rows_gained(
+        self, shares: Sequence[Share], mine: KeptRows, ours: Sequence[pa.Table]
+    ) -> list[pa.Table]:
+        """The rows that come here with joins that were elsewhere."""
+        read: dict[int, set[int]] = {}
+        for share in shares:
+            template, constants = self._constants(share.constants)
+            for origin, those in share.gained.items() if template.sources > 1 else ():
+                gained = constants.filter(pa.array(_among(constants, those)))
+                for i in range(template.sources):
+                    read.setdefault(origin, set()).update(gained.column(f"s{i}").to_pylist())
+        found = list[pa.Table]()
+        for origin, sources in read.items():
+            theirs = self._load([Piece(one.batch, one) for one in mine.elsewhere.get(origin, ())])
+            table = taken_over(theirs, [*ours, *found], sorted(sources))
+            if table is not None:
+                found.append(table)
+        return found
+
+    def _without_faults(self, template: Template, constants: pa.Table) -> pa.Table:
+        if template.sources == 1 or not self.faults:
+            return constants
+        return constants.filter(pa.array(~_among(constants, self.faults)))
+
+    def _gained(self, share: Share) -> dict[Label, pa.Table]:
         """The state that comes here with computations that were elsewhere."""
-        if not share.gained:
-            return {}
         found: dict[Label, list[pa.Table]] = {}
-        here = self._tables(share.state)
-        ids = constants.column("id").to_numpy()
         for server, those in share.gained.items():
-            gained = constants.filter(pa.array(np.isin(ids, np.array(those, np.int64))))
-            for label, table in moved(
-                self._tables(share.elsewhere.get(server, {})), gained, here, self.engine
-            ).items():
+            theirs = self._tables(share.elsewhere.get(server, {}))
+            for label, table in moved(theirs, np.array(those, np.int64)).items():
                 found.setdefault(label, []).append(table)
-                here.setdefault(label, []).append(table)
         return {label: pa.concat_tables(tables) for label, tables in found.items()}
 
     def _tables(self, state: Mapping[Label, tuple[Stored, ...]]) -> dict[Label, list[pa.Table]]:
@@ -215,3 +264,7 @@ class _Attempt:
         store = self.task.store.child(folder)
         section_file.write(store, self.name, {}, sections)
         return {"file": self.name, "sections": placed(store, self.name)}
+
+
+def _among(constants: pa.Table, ids: Iterable[int]) -> NDArray[np.bool_]:
+    return np.isin(constants.column("id").to_numpy(), np.array(list(ids), np.int64))

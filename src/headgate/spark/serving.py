@@ -23,8 +23,8 @@ from headgate.spark import section_file
 from headgate.spark.checkpoint import check_order, create_commit
 from headgate.spark.hosted import Hosted, Keyed
 from headgate.spark.piece_file import CONSTANTS, RESULTS, STATE, placed, table_bytes
-from headgate.spark.server_task import ServerTask, Share
-from headgate.spark.serving_manifest import Place, ServingManifest, Stored
+from headgate.spark.server_task import KeptRows, ServerTask, Share
+from headgate.spark.serving_manifest import KEPT, Place, ServingManifest, Stored
 from headgate.spark.store import Store
 from headgate.sql.clock import NEVER
 from headgate.sql.engine import Function
@@ -104,6 +104,7 @@ class Serving:
             store=self.store,
             rows=pa.schema([*fields, *(pa.field(s, slot_type(s)) for s in slots)]),
             shares=self._shares(hosted, batch, pieces),
+            kept=_kept_rows(hosted, pieces),
             latest=latest,
             delay=hosted.delay,
             limits=self.limits,
@@ -136,6 +137,7 @@ class Serving:
             results=_results(answers, batch),
             latest=come,
             faults=faults,
+            cut={i: rows for a in answers for i, rows in zip(*a["cut"], strict=True)},
             facts=facts,
         )
 
@@ -145,9 +147,9 @@ class Serving:
         self, hosted: Hosted, batch: int, pieces: Mapping[Place, tuple[Stored, ...]]
     ) -> dict[int, list[Share]]:
         self._send(hosted, batch)
-        by: dict[Keyed, dict[tuple[int, int], tuple[Stored, ...]]] = {}
-        for (server, template, part, pane), many in pieces.items():
-            by.setdefault((server, template), {})[part, pane] = many
+        by: dict[Keyed, dict[int, tuple[Stored, ...]]] = {}
+        for (server, template, pane), many in pieces.items():
+            by.setdefault((server, template), {})[pane] = many
         shares: dict[int, list[Share]] = {}
         for (server, template), (_, stored) in self._written.items():
             gained = hosted.gained.get((server, template), {})
@@ -227,6 +229,20 @@ class Serving:
             self.store.remove(*(f"{folder}/{name}" for name in names))
 
 
+def _kept_rows(hosted: Hosted, pieces: Mapping[Place, tuple[Stored, ...]]) -> dict[int, KeptRows]:
+    """By server: the rows that it keeps for joins, and those of the servers from which computations come."""
+    origins: dict[int, set[int]] = {}
+    for (server, _), gained in hosted.gained.items():
+        origins.setdefault(server, set()).update(gained)
+    return {
+        server: KeptRows(
+            pieces.get((server, KEPT, 0), ()),
+            {origin: pieces.get((origin, KEPT, 0), ()) for origin in origins.get(server, ())},
+        )
+        for server in hosted.alive
+    }
+
+
 def _pieces_after(
     before: Mapping[Place, tuple[Stored, ...]], answers: list[dict[str, Any]], hosted: Hosted, batch: int
 ) -> dict[Place, tuple[Stored, ...]]:
@@ -235,11 +251,13 @@ def _pieces_after(
     pieces = {
         place: many
         for place, many in before.items()
-        if place not in gone and place[0] in hosted.alive and (place[0], place[1]) in hosted.constants
+        if place not in gone
+        and place[0] in hosted.alive
+        and (place[1] == KEPT or (place[0], place[1]) in hosted.constants)
     }
     for answer in answers:
-        for template, part, pane, rows, *where in answer[STATE]["sections"]:
-            place = (answer["server"], template, part, pane)
+        for template, pane, rows, *where in answer[STATE]["sections"]:
+            place = (answer["server"], template, pane)
             pieces[place] = (*pieces.get(place, ()), Stored(answer[STATE]["file"], batch, rows, *where))
     return pieces
 

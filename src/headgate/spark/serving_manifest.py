@@ -9,8 +9,10 @@ from typing import Any
 from headgate.spark.manifest import sealed, unsealed
 from headgate.spark.section_file import Section
 
-Place = tuple[int, int, int, int]
-"""(server, template, part, first pane): where pieces of state belong."""
+Place = tuple[int, int, int]
+"""(server, template, first pane): where pieces of state belong."""
+KEPT = -1
+"""In a template's place: the rows that a server keeps for its joins."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class ServingManifest:
     latest: Mapping[int, int] = field(default_factory=dict)
     faults: Mapping[int, str] = field(default_factory=dict)
     """Computations that failed in this batch, and why."""
+    cut: Mapping[int, int] = field(default_factory=dict)
+    """Computations that gave more than they may, and how many rows were cut off."""
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -70,6 +74,7 @@ class ServingManifest:
                 ],
                 "latest": [list(self.latest), list(self.latest.values())],
                 "faults": [list(self.faults), list(self.faults.values())],
+                "cut": [list(self.cut), list(self.cut.values())],
                 "facts": self.facts,
             }
         )
@@ -81,10 +86,11 @@ class ServingManifest:
         return cls(
             batch=body["batch"],
             run=body["run"],
-            pieces={(p[0], p[1], p[2], p[3]): _stored(p[4]) for p in body["pieces"]},
+            pieces={(p[0], p[1], p[2]): _stored(p[3]) for p in body["pieces"]},
             results={template: _stored(many) for template, many in body["results"]},
             latest=dict(zip(*body["latest"], strict=True)),
             faults=dict(zip(*body["faults"], strict=True)),
+            cut=dict(zip(*body["cut"], strict=True)),
             facts=body["facts"],
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from weakref import finalize
 
 import duckdb
 import pyarrow as pa
@@ -18,6 +19,7 @@ from headgate.sql.kind import NAME, TYPES
 LOCKED = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
+    "disabled_optimizers": "join_order",  # it knows nothing of Arrow's columns: statements say the order
     "enable_external_access": "false",
     "python_enable_replacements": "false",
     "temp_directory": "",
@@ -44,7 +46,7 @@ class Function:
 
 
 class Engine:
-    """Evaluates statements of ours. Anything that goes wrong inside is QueryFailed."""
+    """Evaluates statements of ours. Anything that goes wrong inside is QueryFailed. `close()` frees everything."""
 
     def __init__(self, functions: Mapping[str, Function] | None = None, *, memory: str = "512MB") -> None:
         config = {k: v for k, v in LOCKED.items() if k != "TimeZone"}
@@ -56,6 +58,7 @@ class Engine:
                 one.name, one.call, kinds, returns, type="arrow", null_handling="special"
             )
         self._connection.execute("SET lock_configuration = true")
+        self.close = finalize(self, self._connection.close)  # at the latest when the process ends, before its modules do
 
     def give(self, **tables: pa.Table) -> None:
         """Make tables known by name, in place of what had the name."""
@@ -73,10 +76,6 @@ class Engine:
     def interrupt(self) -> None:
         """Stop the statement that another thread is running."""
         self._connection.interrupt()
-
-    def close(self) -> None:
-        """Free everything."""
-        self._connection.close()
 
 
 def _gist(error: Exception) -> str:

@@ -115,11 +115,11 @@ class Preparer:
 def bind(template: Template, engine: Engine) -> pa.Schema:
     """Let the engine look at every statement of a template, over no rows; returns the schema of its results."""
     engine.give(constants=template.constants_schema.empty_table())
-    names = ["rows"] if template.sources == 1 else [f"rows{i}" for i in range(template.sources)]
-    engine.give(**{name: template.rows_schema(i).empty_table() for i, name in enumerate(names)})
+    names = ("rows",) if template.sources == 1 else ("fresh", "kept", "lately")
+    engine.give(**dict.fromkeys(names, template.rows_schema.empty_table()))
     if template.mode is Mode.rows:
-        return engine.ask(template.rows_sql).schema
-    pieces = engine.ask(template.begin_sql)
+        return engine.ask(template.rows_sql()).schema
+    pieces = engine.ask(template.begin_sql())
     for name in ("batch", "home"):
         pieces = pieces.append_column(name, pa.array([], pa.int64()))
     engine.give(pieces=pieces)

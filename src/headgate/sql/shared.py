@@ -1,8 +1,8 @@
 """All computations of a template on a server as one operation: (state, batch, watermark) -> (state', results).
 
-State is *pieces*: small tables, each written once, under a *label* (part, first pane). A batch writes new pieces and says which labels are
-gone; it reads only the pieces whose windows may close, so what is open for everyone costs nothing. A move of a computation is another
-server reading its pieces: `moved` picks its part out of them.
+State is *pieces*: small tables, each written once, under a *label*, the first pane in it. A batch writes new pieces and says which
+labels are gone; it reads only the pieces whose windows may close, so what is open for everyone costs nothing. A move of a computation is
+another server reading its pieces: `moved` picks its part out of them. What joins keep is not here but in `kept`.
 
 Law: results do not depend on how rows are cut into batches, on which computations share a template, or on moves, as long as no row is later
 than its source's delay allows.
@@ -20,12 +20,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from headgate.errors import QueryFailed
-from headgate.sql.clock import Clock, timed, times_of
+from headgate.sql.clock import Clock, timed
 from headgate.sql.engine import Engine
 from headgate.sql.template import Mode, Template
 
-Label = tuple[int, int]
-"""(part, first pane): part 0 is windows, part 1 + i the rows that a join keeps of source i."""
+Label = int
+"""The first pane of what is under it."""
 MOST_PIECES = 16
 """Pieces of a label before they are merged into one."""
 MOST_PANES = 8
@@ -64,8 +64,8 @@ class Work:
     batch: int
     state: State = field(default_factory=dict)
     load: Load = lambda pieces: [piece.ref for piece in pieces]
-    most_rows: int = 1_000_000
-    """Rows of one source that a join may keep."""
+    leads: int = 1
+    """Of a join: sources that may have the first fresh row of a tuple; the first alone if nothing is kept."""
 
     def touched(self) -> pa.Table:
         """The computations that this batch has rows for."""
@@ -92,17 +92,17 @@ def step(work: Work, engine: Engine) -> Outcome:
     active = timed(template, touched, work.clock)
     written = dict[Label, pa.Table]()
     gone = set[Label]()
-    if template.sources > 1:
-        _buffer(work, engine, written, gone)
+    engine.give(constants=active)
+    leads = range(min(work.leads, template.sources))
     if template.mode is Mode.rows:
-        return Outcome(engine.ask(template.rows_sql, constants=active), written, frozenset(gone))
-    begun = engine.ask(template.begin_sql, constants=active)
+        return Outcome(pa.concat_tables([engine.ask(template.rows_sql(lead)) for lead in leads]))
+    begun = pa.concat_tables([engine.ask(template.begin_sql(lead)) for lead in leads])
     answer = _last if template.mode is Mode.last else _panes
     return Outcome(answer(work, engine, active, begun, written, gone), written, frozenset(gone))
 
 
 def _since(table: pa.Table, batch: int, label: Label) -> pa.Table:
-    where = [("batch", batch), ("home", label[1])]
+    where = [("batch", batch), ("home", label)]
     for name, value in where:
         table = table.append_column(name, pa.array(np.full(table.num_rows, value, np.int64)))
     return table
@@ -118,11 +118,9 @@ def _panes(
 ) -> pa.Table | None:
     template = work.template
     written.update(_by_pane(begun))
-    labels = sorted(
-        {*(label for label in work.state if label[0] == 0), *(label for label in written if label[0] == 0)}
-    )
+    labels = sorted({*work.state, *written})
     upto = int(pc.max(active.column("new")).as_py())
-    due = [label for label in labels if label[1] + template.slide_us <= upto]
+    due = [label for label in labels if label + template.slide_us <= upto]
     results = None
     if due:
         new = [_since(written[label], work.batch, label) for label in due if label in written]
@@ -132,7 +130,7 @@ def _panes(
         everyone = timed(template, work.constants, work.clock)
         needed = set(engine.ask(template.open_sql, constants=everyone).column("home").to_pylist())
         for label in due:
-            if label[1] not in needed:
+            if label not in needed:
                 gone.add(label)
                 written.pop(label, None)
     for label in labels:
@@ -153,9 +151,7 @@ def _by_pane(begun: pa.Table) -> dict[Label, pa.Table]:
         else panes.tolist()
     )
     home = np.searchsorted(np.array(starts), column, side="right") - 1
-    return {
-        (0, start): begun.filter(pa.array(home == i)) for i, start in enumerate(starts) if (home == i).any()
-    }
+    return {start: begun.filter(pa.array(home == i)) for i, start in enumerate(starts) if (home == i).any()}
 
 
 def _compact(
@@ -180,104 +176,22 @@ def _last(
     written: dict[Label, pa.Table],
     gone: set[Label],
 ) -> pa.Table | None:
-    before = work.pieces([(0, 0)])
-    new = _since(begun, work.batch, (0, 0))
+    before = work.pieces([0])
+    new = _since(begun, work.batch, 0)
     pieces = new if before is None else pa.concat_tables([before, new])
     results = engine.ask(work.template.last_sql, constants=active, pieces=pieces)
     everyone = timed(work.template, work.constants, work.clock)
-    written[0, 0] = engine.ask(work.template.history_sql, constants=everyone).cast(begun.schema)
-    gone.add((0, 0))
+    written[0] = engine.ask(work.template.history_sql, constants=everyone).cast(begun.schema)
+    gone.add(0)
     return results
 
 
-def _buffer(work: Work, engine: Engine, written: dict[Label, pa.Table], gone: set[Label]) -> None:
-    """Give the engine each joined source's rows, those of before and those of this batch, and keep the new."""
-    template = work.template
-    source = work.rows.column("source").to_numpy()
-    in_time = times_of(work.rows) >= work.clock.old[source]
-    needed = _needed(template, work.constants, work.clock)
-    for i in range(template.sources):
-        wanted = np.isin(source, work.constants.column(f"s{i}").to_numpy()) & in_time
-        new = work.rows.filter(pa.array(wanted)).select(["source", "time", *template.slots[i]])
-        label = (1 + i, 0)
-        before = _of(work.pieces([label]), work.constants.column(f"s{i}").to_numpy())
-        came = new.append_column("batch", pa.array(np.full(new.num_rows, work.batch, np.int64)))
-        fresh = _flagged(came, fresh=True)
-        whole = (
-            fresh if before is None else pa.concat_tables([_flagged(_rows_batch(before), fresh=False), fresh])
-        )
-        _check_size(whole, work.most_rows)
-        engine.give(**{f"rows{i}": whole.cast(template.rows_schema(i))})
-        if len(work.state.get(label, ())) >= MOST_PIECES:
-            alive = times_of(whole) + template.horizon_us >= needed[whole.column("source").to_numpy()]
-            written[label] = (
-                whole.filter(pa.array(alive)).drop_columns(["fresh"]).rename_columns(_kept_names(new))
-            )
-            gone.add(label)
-        elif new.num_rows:
-            written[label] = came.rename_columns(_kept_names(new))
-
-
-def _of(kept: pa.Table | None, sources: NDArray[np.int32]) -> pa.Table | None:
-    return None if kept is None else kept.filter(pa.array(np.isin(kept.column("source").to_numpy(), sources)))
-
-
-def _check_size(kept: pa.Table, most: int) -> None:
-    counts = np.bincount(kept.column("source").to_numpy()) if kept.num_rows else np.zeros(1)
-    if counts.max() > most:
-        raise QueryFailed(
-            f"a join would keep {int(counts.max())} rows of one source, and {most} is the most: shorten its time bound"
-        )
-
-
-def _kept_names(new: pa.Table) -> list[str]:
-    return [*new.column_names, "came"]
-
-
-def _rows_batch(kept: pa.Table) -> pa.Table:
-    """Rows of a buffer with the batch in which they came, not that which wrote the piece."""
-    own = kept.drop_columns(["batch", "home"])
-    return own.rename_columns([*own.column_names[:-1], "batch"])
-
-
-def _flagged(table: pa.Table, *, fresh: bool) -> pa.Table:
-    return table.append_column("fresh", pa.array(np.full(table.num_rows, fresh)))
-
-
-def _needed(template: Template, constants: pa.Table, clock: Clock) -> NDArray[np.int64]:
-    """Up to which time each source's rows have met all that they can meet; nobody needs those of sources that nobody reads."""
-    needed = np.full(clock.new.shape, np.iinfo(np.int64).max)
-    columns = [constants.column(f"s{i}").to_numpy() for i in range(template.sources)]
-    slowest = (
-        np.minimum.reduce([clock.new[column] for column in columns])
-        if constants.num_rows
-        else np.zeros(0, np.int64)
-    )
-    for column in columns:
-        np.minimum.at(needed, column, slowest)
-    return needed
-
-
-def moved(
-    theirs: Mapping[Label, Sequence[pa.Table]],
-    gained: pa.Table,
-    here: Mapping[Label, Sequence[pa.Table]],
-    engine: Engine,
-) -> dict[Label, pa.Table]:
-    """The part of another server's pieces that belongs to the computations gained from there.
-
-    Rows that a join keeps are kept by source, and some of a source's may be here already: those are not taken again.
-    """
+def moved(theirs: Mapping[Label, Sequence[pa.Table]], ids: NDArray[np.int64]) -> dict[Label, pa.Table]:
+    """The part of another server's pieces that belongs to the computations gained from there."""
     found = dict[Label, pa.Table]()
     for label, pieces in theirs.items():
         whole = pa.concat_tables(pieces)
-        column, wanted = ("id", "id") if label[0] == 0 else ("source", f"s{label[0] - 1}")
-        mine = whole.filter(
-            pa.array(np.isin(whole.column(column).to_numpy(), gained.column(wanted).to_numpy()))
-        )
-        if label[0] and here.get(label):
-            both = {"theirs": mine, "ours": pa.concat_tables(here[label])}
-            mine = engine.ask("SELECT * FROM theirs EXCEPT ALL SELECT * FROM ours", **both).cast(mine.schema)
+        mine = whole.filter(pa.array(np.isin(whole.column("id").to_numpy(), ids)))
         if mine.num_rows:
             found[label] = mine
     return found

@@ -1,8 +1,9 @@
 """A template: what queries have in common, as SQL over their constants. A value.
 
-Relations in its statements: `rows` the batch (`source`, `time`, slots), or in a join `rows0`... what each source has had
-lately (with `batch` and `fresh` beside), `constants` one line a computation (`id`, `s0`..., `p0`..., and what the run adds),
-`pieces` the state. Names of the user's never enter a statement: columns are slots, outputs are `o0`..., literals are constants.
+Relations in its statements: `rows` the batch (`source`, `time`, slots); for joins `fresh`, its rows that are in time, `kept`, those of
+before that may still meet some, and `lately`, both (with `batch` beside); `constants` one line a computation (`id`, `s0`..., `p0`...,
+and what the run adds); `pieces` the state. Names of the user's never enter a statement: columns are slots, outputs are `o0`...,
+literals are constants.
 """
 
 from __future__ import annotations
@@ -81,37 +82,39 @@ class Template:
         """How long a row can still meet others in a join."""
         return sum(max(before, 0) + max(after, 0) for before, after in self.bounds)
 
-    def _from(self) -> str:
-        joined = "".join(
-            f" JOIN rows{i} r{i} ON r{i}.source = c.s{i}{_within(self.bounds[i - 1], i)}"
-            for i in range(1, self.sources)
-        )
-        fresh = " OR ".join(f"r{i}.fresh" for i in range(self.sources))
-        seen = "".join(f" AND r{i}.batch >= c.born" for i in range(self.sources))
-        only = f" AND ({fresh}){seen}" if self.sources > 1 else ""
-        first = "rows0" if self.sources > 1 else "rows"
-        return f"FROM {first} r0 JOIN constants c ON r0.source = c.s0{joined} WHERE ({self.condition}){only}"
+    def _from(self, lead: int) -> str:
+        """Rows with the constants of the computations that read them, in the order in which they are to be joined.
 
-    @property
-    def rows_sql(self) -> str:
+        Of a join those tuples in which source `lead` has the first of the fresh rows: all leads together give each tuple once.
+        """
+        if self.sources == 1:
+            return f"FROM rows r0 JOIN constants c ON r0.source = c.s0 WHERE ({self.condition})"
+        joined = "".join(
+            f" JOIN {'kept' if i < lead else 'lately'} r{i} ON r{i}.source = c.s{i} AND r{i}.batch >= c.born"
+            for i in range(self.sources)
+            if i != lead
+        )
+        within = "".join(_within(bound, i) for i, bound in enumerate(self.bounds, start=1))
+        return f"FROM fresh r{lead} JOIN constants c ON r{lead}.source = c.s{lead}{joined} WHERE ({self.condition}){within}"
+
+    def rows_sql(self, lead: int = 0) -> str:
         """Rows out of rows."""
         outputs = "".join(f", {e} AS o{i}" for i, e in enumerate(self.outputs))
-        return f"SELECT c.id AS id, epoch_us(r0.time) AS at{outputs} {self._from()}"
+        return f"SELECT c.id AS id, epoch_us(r0.time) AS at{outputs} {self._from(lead)}"
 
     @property
     def _kept(self) -> str:
         groups = "".join(f", {e} AS g{i}" for i, e in enumerate(self.groups))
         return groups + "".join(f", {e} AS x{i}" for i, e in enumerate(self.begins))
 
-    @property
-    def begin_sql(self) -> str:
+    def begin_sql(self, lead: int = 0) -> str:
         """What is kept of new rows: partial aggregates of panes, or rows."""
         if self.mode is Mode.last:
-            return f"SELECT c.id AS id, epoch_us(r0.time) AS t{self._kept} {self._from()} AND epoch_us(r0.time) >= c.old"
+            return f"SELECT c.id AS id, epoch_us(r0.time) AS t{self._kept} {self._from(lead)} AND epoch_us(r0.time) >= c.old"
         pane = (
             f"epoch_us(r0.time) - ((epoch_us(r0.time) % {self.slide_us} + {self.slide_us}) % {self.slide_us})"
         )
-        begin = f"SELECT c.id AS id, {pane} AS pane{self._kept} {self._from()} AND {pane} + {self.size_us} > c.old"
+        begin = f"SELECT c.id AS id, {pane} AS pane{self._kept} {self._from(lead)} AND {pane} + {self.size_us} > c.old"
         return begin if self.raw else f"{begin} GROUP BY ALL"
 
     @property
@@ -179,13 +182,13 @@ class Template:
             f"QUALIFY t >= c.new OR row_number() OVER (PARTITION BY {by}, t >= c.new ORDER BY {self._order(' DESC')}) < {self.last_rows}"
         )
 
-    def rows_schema(self, source: int) -> pa.Schema:
-        """What `rows0`... must have."""
+    @property
+    def rows_schema(self) -> pa.Schema:
+        """What rows must have."""
         fields = [pa.field("source", pa.int32()), pa.field("time", pa.timestamp("us"))]
-        fields += [pa.field(slot, slot_type(slot)) for slot in self.slots[source]]
-        if self.sources > 1:
-            fields += [pa.field("batch", pa.int64()), pa.field("fresh", pa.bool_())]
-        return pa.schema(fields)
+        slots = sorted({slot for slots in self.slots for slot in slots})
+        fields += [pa.field(slot, slot_type(slot)) for slot in slots]
+        return pa.schema([*fields, pa.field("batch", pa.int64())] if self.sources > 1 else fields)
 
     @property
     def constants_schema(self) -> pa.Schema:

@@ -8,30 +8,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from typer.core import TyperGroup
 
-from headgate.errors import HeadgateError
-
-
-class Commands(TyperGroup):
-    """Turns errors into a message and an exit code."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Call the command."""
-        words = Console(stderr=True, highlight=False)
-        try:
-            return super().invoke(ctx)
-        except HeadgateError as error:
-            words.print(f"headgate: {error}", style="red", markup=False, soft_wrap=True)
-            raise typer.Exit(1) from error
-        except KeyboardInterrupt:
-            words.print("headgate: stopped", style="yellow")
-            raise typer.Exit(130) from None
-
+from headgate.cli.group import AsJson, Commands, Quick
+from headgate.cli.query import query_app
 
 app = typer.Typer(
     cls=Commands,
@@ -40,9 +22,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
-Quick = Annotated[bool, typer.Option("--quick", help="Small sizes: to try it, not to measure.")]
 
 
 @app.command()
@@ -340,77 +319,7 @@ def serve(
     serving.serve(serving.with_config(wish, config), Talk(as_json=as_json))
 
 
-query_app = typer.Typer(cls=Commands, no_args_is_help=True, help="Standing queries of a service that runs.")
 app.add_typer(query_app, name="query")
-Url = Annotated[str, typer.Option(envvar="HEADGATE_URL", help="The service's address.")]
-Token = Annotated[
-    str,
-    typer.Option(envvar="HEADGATE_TOKEN", help="Your token; that of a service in this folder if not given."),
-]
-Number = Annotated[int, typer.Argument(help="The query's number, as `query list` shows it.")]
-HERE = "http://127.0.0.1:8620"
-
-
-@query_app.command("add")
-def query_add(
-    sql: Annotated[str, typer.Argument(help="SELECT ... FROM source ...")],
-    name: Annotated[str, typer.Option(help="What to call it.")] = "",
-    url: Url = HERE,
-    token: Token = "",
-    as_json: AsJson = False,
-) -> None:
-    """Register a query."""
-    from headgate.commands import query
-    from headgate.commands.console import Talk
-
-    with query.client(url, token) as one:
-        query.add(one, sql, name, Talk(as_json=as_json))
-
-
-@query_app.command("list")
-def query_list(url: Url = HERE, token: Token = "", as_json: AsJson = False) -> None:
-    """List your queries."""
-    from headgate.commands import query
-    from headgate.commands.console import Talk
-
-    with query.client(url, token) as one:
-        query.show(one, Talk(as_json=as_json))
-
-
-@query_app.command("tail")
-def query_tail(
-    number: Number,
-    rows: Annotated[int | None, typer.Option(help="End after so many results.")] = None,
-    url: Url = HERE,
-    token: Token = "",
-    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON for each result.")] = False,
-) -> None:
-    """Show a query's results as they come."""
-    from headgate.commands import query
-
-    with query.client(url, token) as one:
-        query.tail(one, number, rows, as_json=as_json)
-
-
-@query_app.command("explain")
-def query_explain(number: Number, url: Url = HERE, token: Token = "", as_json: AsJson = False) -> None:
-    """Say what a query became, where it lives, and with how many it shares."""
-    from headgate.commands import query
-    from headgate.commands.console import Talk
-
-    with query.client(url, token) as one:
-        query.explain(one, number, Talk(as_json=as_json))
-
-
-@query_app.command("rm")
-def query_rm(number: Number, url: Url = HERE, token: Token = "", as_json: AsJson = False) -> None:
-    """Forget a query."""
-    from headgate.commands import query
-    from headgate.commands.console import Talk
-
-    with query.client(url, token) as one:
-        one.remove(number)
-    Talk(as_json=as_json).result(f"query {number} is gone", {"removed": number})
 
 
 @app.command()

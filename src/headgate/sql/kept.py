@@ -1,0 +1,146 @@
+"""The rows that joins keep on a server: each once, however many templates and computations read its source.
+
+A row lives until nobody's partner for it can still come: until the slowest source of every computation that reads it has passed it by more
+than the join's reach. Rows that came before a computation was born are not for it (`batch` against its `born`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from headgate.sql.clock import Clock, Times, times_of
+from headgate.sql.engine import Engine
+from headgate.sql.template import Template
+
+MOST_PIECES = 16
+"""Pieces before they are written as one."""
+Join = tuple[Template, pa.Table]
+"""A template that joins, and the constants of its computations here."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The rows of a batch that are in time, those of before that can still meet some, and what is to be written."""
+
+    fresh: pa.Table
+    before: pa.Table
+    written: pa.Table
+    rewritten: bool
+    """Whether what is written takes the place of the pieces of before."""
+
+    def give(self, engine: Engine) -> None:
+        """Make the relations known that statements of joins read."""
+        engine.give(fresh=self.fresh, kept=self.before, lately=pa.concat_tables([self.before, self.fresh]))
+
+
+def keep(joins: Sequence[Join], rows: pa.Table, pieces: Sequence[pa.Table], clock: Clock, batch: int) -> Kept:
+    """What a batch's rows meet, and what of all is kept for the next."""
+    schema = _schema(rows.schema)
+    was, will = _floor(joins, clock.old), _floor(joins, clock.new)
+    source = rows.column("source").to_numpy()
+    time = times_of(rows)
+    in_time = (time >= clock.old[source]) & (time >= was[source])
+    came = rows.filter(pa.array(in_time))
+    fresh = came.append_column("batch", pa.array(np.full(came.num_rows, batch, np.int64))).select(
+        schema.names
+    )
+    before = pa.concat_tables([schema.empty_table(), *(_fitted(one, schema) for one in pieces)])
+    before = before.filter(pa.array(_alive(before, was)))
+    old, new = _alive(before, will), _alive(fresh, will)
+    stored = sum(one.num_rows for one in pieces)
+    rewritten = len(pieces) > 0 and (len(pieces) >= MOST_PIECES or 2 * int(old.sum()) <= stored)
+    written = fresh.filter(pa.array(new))
+    if rewritten:
+        written = pa.concat_tables([before.filter(pa.array(old)), written])
+    return Kept(fresh.cast(schema), before, written, rewritten)
+
+
+def crowded(joins: Sequence[Join], kept: Kept, clock: Clock, most: int) -> dict[int, str]:
+    """The computations that need more rows of one source than a join may keep, and why they are stopped."""
+    together = pa.concat_tables([kept.before, kept.fresh])
+    source, time = together.column("source").to_numpy(), times_of(together)
+    counts = np.bincount(source) if len(source) else np.zeros(1, np.int64)
+    faults = dict[int, str]()
+    for full in np.flatnonzero(counts > most).tolist():
+        times = np.sort(time[source == full])
+        for template, constants in joins:
+            reads = np.logical_or.reduce([column == full for column in _sources(template, constants)])
+            needs = len(times) - np.searchsorted(times, _reach(template, constants, clock.old))
+            for at in np.flatnonzero(reads & (needs > most)).tolist():
+                why = f"a join would keep {needs[at]} rows of one source, and {most} is the most: shorten its time bound"
+                faults[constants.column("id")[at].as_py()] = why
+    return faults
+
+
+def taken_over(
+    theirs: Sequence[pa.Table], ours: Sequence[pa.Table], sources: Sequence[int]
+) -> pa.Table | None:
+    """The rows of some sources that another server keeps and this one does not.
+
+    Of the rows that a source had in a batch each server keeps those from some time on: what is missing here is what is older than all
+    that is here.
+    """
+    if not theirs:
+        return None
+    whole = pa.concat_tables(theirs, promote_options="default")
+    wanted = np.isin(whole.column("source").to_numpy(), np.array(sources, np.int32))
+    if ours:
+        came, time = _came(whole), times_of(whole)
+        here = pa.concat_tables(ours, promote_options="default")
+        known, at = np.unique(_came(here), return_inverse=True)
+        oldest = np.full(len(known), np.iinfo(np.int64).max)
+        np.minimum.at(oldest, at, times_of(here))
+        place = np.minimum(np.searchsorted(known, came), len(known) - 1)
+        wanted &= (known[place] != came) | (time < oldest[place]) if len(known) else True
+    mine = whole.filter(pa.array(wanted))
+    return mine if mine.num_rows else None
+
+
+def _came(rows: pa.Table) -> NDArray[np.int64]:
+    """Source and batch as one number."""
+    source, batch = rows.column("source").to_numpy().astype(np.int64), rows.column("batch").to_numpy()
+    return np.asarray((batch << 24) | source)
+
+
+def _schema(rows: pa.Schema) -> pa.Schema:
+    """All slots that anyone reads, so that what one server keeps serves another."""
+    names = [f for f in rows if f.name not in ("source", "time")]
+    return pa.schema([rows.field("source"), rows.field("time"), pa.field("batch", pa.int64()), *names])
+
+
+def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A piece with the columns of now. One that nobody read when it was written is for nobody who can see its rows."""
+    columns = [
+        table.column(f.name) if f.name in table.column_names else pa.nulls(table.num_rows, f.type)
+        for f in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def _sources(template: Template, constants: pa.Table) -> list[NDArray[np.int32]]:
+    return [constants.column(f"s{i}").to_numpy() for i in range(template.sources)]
+
+
+def _reach(template: Template, constants: pa.Table, marks: Times) -> Times:
+    """By computation: rows before this time have met all that they can meet."""
+    slowest = np.minimum.reduce([marks[column] for column in _sources(template, constants)])
+    return np.asarray(slowest - template.horizon_us)
+
+
+def _floor(joins: Sequence[Join], marks: Times) -> Times:
+    """By source: the first time that somebody needs; never, of a source that nobody joins."""
+    floor = np.full(marks.shape, np.iinfo(np.int64).max)
+    for template, constants in joins:
+        reach = _reach(template, constants, marks)
+        for column in _sources(template, constants):
+            np.minimum.at(floor, column, reach)
+    return floor
+
+
+def _alive(rows: pa.Table, floor: Times) -> NDArray[np.bool_]:
+    return np.asarray(times_of(rows) >= floor[rows.column("source").to_numpy()])
