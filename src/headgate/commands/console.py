@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from headgate.errors import ConfigError
 
@@ -38,7 +39,7 @@ class Talk:
             sys.stdout.write(json.dumps(data, indent=1, allow_nan=False) + "\n")
             sys.stdout.flush()
         else:
-            self.words.print(shown)
+            self.words.print(shown, soft_wrap=isinstance(shown, Text) and bool(shown.no_wrap))
 
     @contextmanager
     def progress(self, title: str) -> Iterator[Tick]:
