@@ -441,3 +441,45 @@ def test_operations_are_pythons_own_where_numbers_are_small():
         if not isinstance(real, complex):
             wanted[row["id"]] = (whole, float(real), bool(truth))
     assert found == wanted
+
+
+MOST = 2**63 - 1
+edges = st.sampled_from(
+    [0, 1, -1, 2, -2, 4, 2**31, -(2**31), 2**32, 2**62, -(2**62), MOST - 1, MOST, -MOST, -MOST - 1]
+)
+wholes = st.one_of(edges, st.integers(-MOST - 1, MOST))
+
+
+@hg.kernel(state={"n": int}, output={"what": int, "value": int}, on_error="skip")
+def whole_numbers(state, row):
+    if row.op == 0:
+        return 0, row.a + row.b
+    if row.op == 1:
+        return 1, row.a - row.b
+    if row.op == 2:
+        return 2, row.a * row.b
+    if row.op == 3:
+        return 3, row.a * 9223372036854775807
+    if row.op == 4:
+        return 4, row.a + 9223372036854775807
+    return 5, -row.a - 2
+
+
+EXACT = [
+    lambda a, b: a + b,
+    lambda a, b: a - b,
+    lambda a, b: a * b,
+    lambda a, b: a * MOST,
+    lambda a, b: a + MOST,
+    lambda a, b: -a - 2 if a != -MOST - 1 else MOST + 1,
+]
+
+
+@given(st.lists(st.tuples(st.integers(0, len(EXACT) - 1), wholes, wholes), min_size=1, max_size=20))
+def test_whole_numbers_are_exact_or_a_failure_of_the_row(drawn):
+    rows = [{"k": 1, "op": op, "a": a, "b": b} for op, a, b in drawn]
+    ran = hg.testing.run(whole_numbers, rows)
+    exact = [(op, EXACT[op](a, b)) for op, a, b in drawn]
+    fits = [(op, value) for op, value in exact if -MOST - 1 <= value <= MOST]
+    assert [(row["what"], row["value"]) for row in ran.rows] == fits
+    assert len(ran.aside) == len(rows) - len(fits)

@@ -1,5 +1,9 @@
 """What windows, dedup, joins, lists and functions over tables refuse, by name; and a stray clock."""
 
+import re
+import runpy
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -168,3 +172,11 @@ def test_the_repr_of_an_operator_makes_it_again(delay):
     ):
         names = {**vars(hg), **vars(agg)}
         assert repr(eval(repr(operator), names)) == repr(operator)
+
+
+def test_the_examples_of_the_page_run(tmp_path):
+    page = Path(__file__).parents[2] / "docs" / "operators.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
+    assert len(blocks) == 6
+    (tmp_path / "page.py").write_text("\n".join(blocks))
+    runpy.run_path(str(tmp_path / "page.py"))

@@ -217,6 +217,58 @@ def test_what_cannot_be_compiled_is_refused_with_file_line_and_remedy(function, 
     assert f"kernel {function.__name__}: " in str(refused.value)
 
 
+def columns_of_unlike_sorts(state, row):
+    if row.s == "a" and row.ts > state.t + timedelta(minutes=1):
+        state.t = row.ts
+        state.s = row.s
+    return row.x * row.v
+
+
+@pytest.mark.parametrize(
+    ("function", "at_once"),
+    [
+        (a_function_of_ones_own, True),
+        (an_unknown_name, True),
+        (a_field_that_is_not_there, True),
+        (a_ring_that_is_assigned, True),
+        (a_number_of_65_bits, True),
+        (two_values_for_one_column, True),
+        (a_try, True),
+        (a_float_in_a_whole_number, False),
+        (a_text_compared_with_a_number, False),
+        (a_column_that_is_not_there, False),
+        (a_column_of_decimals, False),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else "",
+)
+def test_what_no_columns_could_mend_is_refused_when_the_kernel_is_made(function, at_once):
+    make = hg.kernel(state=STATE, output={"z": float})
+    if at_once:
+        with pytest.raises(errors.KernelRefused, match=f"kernel {function.__name__}: "):
+            make(function)
+    else:
+        kernel = make(function)
+        with pytest.raises(errors.KernelRefused):
+            kernel.bind(KEY, SCHEMA)
+
+
+def test_a_kernel_whose_columns_differ_in_sort_is_not_refused():
+    assert made(columns_of_unlike_sorts).inputs == ("v", "x", "s", "ts")
+
+
+def test_a_timer_that_cannot_be_compiled_is_refused_when_it_is_given():
+    kernel = hg.kernel(state={"n": int}, output={"z": float}, on="ts")(the_nth)
+    with pytest.raises(errors.KernelRefused, match="helper cannot be called in a compiled kernel"):
+
+        @kernel.on_timer
+        def late(state, now):
+            return helper(now)
+
+
+def the_nth(state, row):
+    state.n += 1
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

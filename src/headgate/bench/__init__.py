@@ -22,7 +22,7 @@ BENCHES = {
     "join": "a stream probing a built table with one of three channels perturbed: response time under mpc beside static routing",
     "service": "standing queries: registration, a batch for everyone, memory, traffic; one Spark query each, the engine without sharing",
     "faucet": "a step that explodes behind a gate and without: time, memory, stragglers; cliques beside a Spark SQL self-join",
-    "operators": "session windows, dedup and a join of two streams by event time against native Spark's own",
+    "operators": "windows, dedup, lists of the largest and a join of two streams against native Spark's own",
     "nexmark": "queries of the Nexmark suite, each against native Spark's own; every answer compared",
     "placement": "placing queries on servers: online rules, churn, offline algorithms, growth of the cost; no Spark",
     "control": "static, Flux's load policy, LQR, MPC and an oracle under four loads on 3 to 128 modelled channels; no Spark",

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from headgate.bench.job import Job
-from headgate.bench.ours import DELAY, GAP, WITHIN
+from headgate.bench.ours import DELAY, GAP, HOP, LISTED, SIZE, WITHIN
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 PROVIDERS = "org.apache.spark.sql.execution.streaming.state"
 STORES = {
@@ -29,7 +29,7 @@ def start(rows: DataFrame, job: Job, other: DataFrame | None = None) -> Any:
         answers = _join(rows, other)
     else:
         answers = TWINS[job.operator](rows)
-    return started(answers, job, "append" if job.timed else "update")
+    return started(answers, job, "append" if job.closes else "update")
 
 
 def started(answers: DataFrame, job: Job, mode: str) -> Any:
@@ -46,21 +46,46 @@ def started(answers: DataFrame, job: Job, mode: str) -> Any:
     return writer.trigger(availableNow=True).start()
 
 
-def _aggregate(rows: DataFrame) -> DataFrame:
+def _sums() -> tuple[Column, ...]:
     from pyspark.sql import functions as F
 
-    return rows.groupBy("user").agg(
-        F.count(F.lit(1)).alias("n"), F.sum("amount").alias("total"), F.max("amount").alias("top")
-    )
+    return F.count(F.lit(1)).alias("n"), F.sum("amount").alias("total"), F.max("amount").alias("top")
+
+
+def _aggregate(rows: DataFrame) -> DataFrame:
+    return rows.groupBy("user").agg(*_sums())
+
+
+def _windows(rows: DataFrame, window: Column) -> DataFrame:
+    answers = rows.withWatermark("time", DELAY).groupBy("user", window.alias("w")).agg(*_sums())
+    return answers.select("user", "w.start", "w.end", "n", "total", "top")
+
+
+def _tumbling(rows: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return _windows(rows, F.window("time", SIZE))
+
+
+def _hopping(rows: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return _windows(rows, F.window("time", SIZE, HOP))
 
 
 def _sessions(rows: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
-    window = F.session_window("time", GAP).alias("w")
-    sums = (F.count(F.lit(1)).alias("n"), F.sum("amount").alias("total"), F.max("amount").alias("top"))
-    answers = rows.withWatermark("time", DELAY).groupBy("user", window).agg(*sums)
-    return answers.select("user", "w.start", "w.end", "n", "total", "top")
+    return _windows(rows, F.session_window("time", GAP))
+
+
+def _topk(rows: DataFrame) -> DataFrame:
+    """The largest of each key as an array, which is spread over rows as the stage emits them."""
+    from pyspark.sql import functions as F
+
+    listed = F.max_by(F.struct("amount", "time"), "amount", LISTED).alias("listed")
+    spread = rows.groupBy("user").agg(listed).select("user", F.posexplode("listed").alias("rank", "of"))
+    return spread.select("user", "rank", "of.amount", "of.time")
 
 
 def _dedup(rows: DataFrame) -> DataFrame:
@@ -154,7 +179,10 @@ def _zscore(rows: DataFrame) -> DataFrame:
 TWINS: dict[str, Callable[[DataFrame], DataFrame]] = {
     "aggregate": _aggregate,
     "history": _history,
+    "tumbling": _tumbling,
+    "hopping": _hopping,
     "sessions": _sessions,
     "dedup": _dedup,
+    "topk": _topk,
     "zscore": _zscore,
 }

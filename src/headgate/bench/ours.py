@@ -13,8 +13,9 @@ from headgate.operators.base import Operator
 from headgate.operators.dedup import Dedup
 from headgate.operators.history import HistoryWindow
 from headgate.operators.stream_join import Join
+from headgate.operators.topk import TopK
 from headgate.operators.user_kernel.kernel import kernel
-from headgate.operators.windows import Windows, session
+from headgate.operators.windows import Session, Tumbling, Windows, hopping, session, tumbling
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,13 +33,24 @@ def zscore(state: Any, row: Any) -> Any:
 
 GAP, DELAY, WITHIN = "5 seconds", "20 seconds", "100 milliseconds"
 """Of sessions, of all that go by event time, and of the join."""
+SIZE, HOP, LISTED = "10 seconds", "5 seconds", 3
+"""Of tumbling and hopping windows, and of lists of the largest."""
+
+
+def _windows(window: Tumbling | Session) -> Windows:
+    return Windows(
+        window, on="time", delay=DELAY, n=agg.count(), total=agg.sum("amount"), top=agg.max("amount")
+    )
+
+
 OPERATORS: dict[str, Operator] = {
     "aggregate": Aggregate(n=agg.count(), total=agg.sum("amount"), top=agg.max("amount")),
     "history": HistoryWindow(100, ["mean", "std"], of="amount"),
-    "sessions": Windows(
-        session(GAP), on="time", delay=DELAY, n=agg.count(), total=agg.sum("amount"), top=agg.max("amount")
-    ),
+    "tumbling": _windows(tumbling(SIZE)),
+    "hopping": _windows(hopping(SIZE, every=HOP)),
+    "sessions": _windows(session(GAP)),
     "dedup": Dedup(on="time", delay=DELAY),
+    "topk": TopK(LISTED, by="amount"),
     "join": Join(after=WITHIN, delay=DELAY),
     "zscore": zscore,
 }

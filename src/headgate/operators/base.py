@@ -74,6 +74,11 @@ class BoundOperator(ABC):
     keys have parts must.
     """
 
+    gathers: bool = False
+    """Whether a channel's rows of a batch come in one chunk, though their order does not matter: where rows of a key are treated together,
+    one large group costs less than several small ones.
+    """
+
     answers_by_key: bool = False
     """Whether `key_output` has something to say."""
 

@@ -25,11 +25,14 @@ def by_key(
 
 
 def state_rows(
-    table: BinTable, keys: KeyColumn, some: NDArray[np.int64]
+    table: BinTable, keys: KeyColumn, some: NDArray[np.int64], *, by: str | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(state rows, starts): all rows that the table has of the i-th of some keys."""
+    """(state rows, starts): all rows that the table has of the i-th of some keys, in the order of a column if that is named."""
     first = table.first(keys, some)
     rows, starts = _listed(first, table.arrays["next"])
+    if by is not None and len(rows) > 1:
+        of_key = np.repeat(np.arange(len(some)), np.diff(starts))
+        rows = rows[np.lexsort((table.arrays[by][rows], of_key))]
     return rows, starts
 
 

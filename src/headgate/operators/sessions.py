@@ -26,6 +26,7 @@ class BoundSessions(BoundWindows):
     """Session windows that know their types."""
 
     whole = "Windows cannot split a key, since a row may join two of its sessions"
+    gathers = True
 
     def __init__(self, config: Windows, key: KeySpec, schema: pa.Schema) -> None:
         super().__init__(config, key, schema)
@@ -56,7 +57,7 @@ class BoundSessions(BoundWindows):
         times = chunk.lanes[TIME].data
         order = order[np.argsort(times[order], kind="stable")]
         order, keys = by_key(chunk.keys, order, fixed_key=self.layout.fixed_key)
-        open_rows, open_starts = state_rows(table, chunk.keys, order[keys[:-1]])
+        open_rows, open_starts = state_rows(table, chunk.keys, order[keys[:-1]], by=START)
         of_row, survivor, start, end, example, dead, heir = _together(
             order, keys, times, chunk.closed, self._gap,
             open_rows, open_starts, table.arrays[START], table.arrays[END],
@@ -78,7 +79,7 @@ class BoundSessions(BoundWindows):
 
 @compiled
 def _together(order, keys, times, closed, gap, open_rows, open_starts, open_start, open_end):
-    """The sessions that a chunk's rows (by key, then by time) make with those that are open.
+    """The sessions that a chunk's rows (by key, then by time) make with those that are open (by key, then by start).
 
     Returns for each row its session; for each session the state row that it goes on with (-1: a new one), start, end and one
     of its rows; and each state row that is swallowed, with the session that swallows it.
@@ -95,7 +96,6 @@ def _together(order, keys, times, closed, gap, open_rows, open_starts, open_star
     died = 0
     for k in range(len(keys) - 1):
         mine = open_rows[open_starts[k] : open_starts[k + 1]]
-        mine = mine[np.argsort(open_start[mine])]
         at = 0
         current = -1
         for i in range(keys[k], keys[k + 1]):

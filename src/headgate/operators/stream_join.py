@@ -2,7 +2,7 @@
 """Two streams joined by key within a bound of time. `headgate.spark.two_streams` puts them into one stream, each row with its side.
 
 A row stays in the state until no row of the other side that is in time can match it: a state row for each, whose part is its
-number. A chunk's rows are joined with each other and with the state of their keys, key by key: sorted by time, so a row costs a search
+number. A chunk's rows are joined with each other and with the state of their keys, key by key: sorted by time, so a row costs two searches
 and its matches. As in SQL a null key matches nothing.
 """
 
@@ -84,6 +84,7 @@ class BoundJoin(BoundOperator):
 
     ordered = False
     probes = False
+    gathers = True
     whole = "Join cannot split a key, since its rows must meet in one bin"
     resources = "LQQ"  # all rows within the bound are kept, and each meets those of the other side
 
@@ -124,8 +125,9 @@ class BoundJoin(BoundOperator):
         sides, times = chunk.lanes[SIDE].data, chunk.lanes[TIME].data
         null = chunk.results["null"]
         known = order[~null[order]] if null.any() else order
+        known = known[np.argsort(times[known], kind="stable")]
         rows, keys = by_key(chunk.keys, known, fixed_key=self.layout.fixed_key)
-        kept, starts = state_rows(table, chunk.keys, rows[keys[:-1]])
+        kept, starts = state_rows(table, chunk.keys, rows[keys[:-1]], by=TIME)
         pairs = _pairs(
             rows, keys, sides, times, self.config.before_us, self.config.after_us,
             kept, starts, table.arrays[SIDE], table.arrays[TIME],
@@ -216,12 +218,11 @@ class BoundJoin(BoundOperator):
 
 
 @inlined
-def _search(times, ids, t, right):
-    """The first of `ids` whose time is not before `t`, or (`right`) after it."""
-    lo, hi = 0, len(ids)
+def _search(times, ids, lo, hi, t, right):
+    """The first of `ids[lo:hi]`, which are in the order of their times, whose time is not before `t`, or (`right`) after it."""
     while lo < hi:
         mid = (lo + hi) // 2
-        if times[mid] < t or (right and times[mid] == t):
+        if times[ids[mid]] < t or (right and times[ids[mid]] == t):
             lo = mid + 1
         else:
             hi = mid
@@ -229,56 +230,55 @@ def _search(times, ids, t, right):
 
 
 @compiled
+def _by_side(ids, starts, sides):
+    """The ids of each group, left ones first, in the order that they have; and where the right ones begin."""
+    out, middle = np.empty(len(ids), np.int64), np.empty(len(starts) - 1, np.int64)
+    for g in range(len(starts) - 1):
+        at = starts[g]
+        for side in range(2):
+            middle[g] = at
+            for i in range(starts[g], starts[g + 1]):
+                if sides[ids[i]] == side:
+                    out[at] = ids[i]
+                    at += 1
+    return out, middle
+
+
+@compiled
 def _pairs(rows, keys, sides, times, before, after, kept, starts, kept_side, kept_time):
-    """(left, right, new row) of every match in which a new row takes part. A row of state is its number, a new one -1 - its number."""
+    """(left, right, new row) of every match in which a new row takes part. A row of state is its number, a new one -1 - its number.
+
+    New rows and rows of state come by key, and in the order of their times.
+    """
     room = 64
     left, right, of = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
     n = 0
+    rows, middle = _by_side(rows, keys, sides)
+    kept, waiting = _by_side(kept, starts, kept_side)
     for g in range(len(keys) - 1):
-        new, old = keys[g + 1] - keys[g], starts[g + 1] - starts[g]
-        fresh, waiting = 0, 0  # rows of the right
-        for i in range(keys[g], keys[g + 1]):
-            fresh += sides[rows[i]]
-        for i in range(starts[g], starts[g + 1]):
-            waiting += kept_side[kept[i]]
-        if (new - fresh) * (fresh + waiting) + fresh * (old - waiting) == 0:
-            continue
-        ids, when = np.empty(new + old, np.int64), np.empty(new + old, np.int64)  # right rows, new and old
-        olds, then = np.empty(old, np.int64), np.empty(old, np.int64)  # left rows of the state
-        a, b = 0, 0
-        for i in range(starts[g], starts[g + 1]):
-            if kept_side[kept[i]]:
-                ids[a], when[a] = kept[i], kept_time[kept[i]]
-                a += 1
-            else:
-                olds[b], then[b] = kept[i], kept_time[kept[i]]
-                b += 1
-        for i in range(keys[g], keys[g + 1]):
-            if sides[rows[i]]:
-                ids[a], when[a] = -1 - rows[i], times[rows[i]]
-                a += 1
-        by = np.argsort(when[:a])
-        ids, when = ids[:a][by], when[:a][by]
-        by = np.argsort(then[:b])
-        olds, then = olds[:b][by], then[:b][by]
         for i in range(keys[g], keys[g + 1]):
             r = rows[i]
+            t = times[r]
             if sides[r]:
-                lo, hi = (
-                    _search(then, olds, times[r] - after, False),
-                    _search(then, olds, times[r] + before, True),
-                )
+                first, last = t - after, t + before
+                lo, end = starts[g], waiting[g]
             else:
-                lo, hi = (
-                    _search(when, ids, times[r] - before, False),
-                    _search(when, ids, times[r] + after, True),
-                )
-            if n + hi - lo > room:
-                room = max(2 * room, n + hi - lo)
+                first, last = t - before, t + after
+                lo, end = waiting[g], starts[g + 1]
+            lo = _search(kept_time, kept, lo, end, first, False)
+            hi = _search(kept_time, kept, lo, end, last, True)
+            a, b = 0, 0  # a new left row meets new right ones too
+            if not sides[r]:
+                a = _search(times, rows, middle[g], keys[g + 1], first, False)
+                b = _search(times, rows, a, keys[g + 1], last, True)
+            more = hi - lo + b - a
+            if n + more > room:
+                room = max(2 * room, n + more)
                 left, right, of = _wider(left, room), _wider(right, room), _wider(of, room)
-            for j in range(lo, hi):
-                left[n] = olds[j] if sides[r] else -1 - r
-                right[n] = -1 - r if sides[r] else ids[j]
+            for j in range(more):
+                other = kept[lo + j] if j < hi - lo else -1 - rows[a + j - (hi - lo)]
+                left[n] = other if sides[r] else -1 - r
+                right[n] = -1 - r if sides[r] else other
                 of[n] = r
                 n += 1
     return left[:n].copy(), right[:n].copy(), of[:n].copy()

@@ -92,11 +92,9 @@ class BoundTopK(BoundOperator):
         self, table: BinTable, slots: NDArray[np.int64], order: NDArray[np.int64], chunk: Chunk
     ) -> None:
         rows, keys = by_key(chunk.keys, order, fixed_key=self.layout.fixed_key)
-        listed, starts = state_rows(table, chunk.keys, rows[keys[:-1]])
+        listed, starts = state_rows(table, chunk.keys, rows[keys[:-1]], by="part")
         values, packed = chunk.results[BY], (chunk.results["offsets"], chunk.results["data"])
-        taken, gone = _largest(
-            self.config.k, rows, keys, values, listed, starts, table.arrays[BY], table.arrays["part"]
-        )
+        taken, gone = _largest(self.config.k, rows, keys, values, listed, starts, table.arrays[BY])
         table.remove(gone)
         slots = table.probe(chunk.keys, taken, chunk.serial + taken)
         table.arrays[BY][slots] = values[taken]
@@ -133,8 +131,8 @@ def in_order(lane: LaneColumn) -> NDArray[np.int64]:
 
 
 @compiled
-def _largest(k, rows, keys, values, listed, starts, kept, number):
-    """(new rows that are listed, state rows that are no more) of each key."""
+def _largest(k, rows, keys, values, listed, starts, kept):
+    """(new rows that are listed, state rows that are no more) of each key, whose rows come in the order of their numbers."""
     taken = np.empty(len(rows), np.int64)
     gone = np.empty(len(listed), np.int64)
     t = 0
@@ -143,7 +141,6 @@ def _largest(k, rows, keys, values, listed, starts, kept, number):
     best = np.empty(k, np.int64)
     for g in range(len(keys) - 1):
         mine = listed[starts[g] : starts[g + 1]]
-        mine = mine[np.argsort(number[mine])]
         n = 0
         for i in range(len(mine) + keys[g + 1] - keys[g]):
             old = i < len(mine)

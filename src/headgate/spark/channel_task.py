@@ -171,7 +171,8 @@ class _Attempt:
         )
 
     def _chunks(self, batches: Iterator[pa.RecordBatch], *, whole: bool) -> Iterator[pa.RecordBatch]:
-        """Rows as they come; or, where order matters, all of them in the order of the source; in slices, if not `whole`."""
+        """Rows as they come; or all of them at once, where order matters in that of the source; in slices, if not `whole`."""
+        operator = self.task.operator
         waiting: list[pa.RecordBatch] = []
         while True:
             before = time.perf_counter()
@@ -180,15 +181,16 @@ class _Attempt:
             if rows is None:
                 break
             rows = conform(rows, self.task.rows)
-            if self.task.operator.ordered:
+            if operator.ordered or operator.gathers:
                 waiting.append(rows)
             else:
                 yield from _slices(rows, whole)
         if waiting:
             rows = pa.concat_batches(waiting)
-            order = rows.column(ORDER).to_numpy()
-            if np.any(np.diff(order) < 0):
-                rows = rows.take(pa.array(np.argsort(order, kind="stable")))
+            if operator.ordered:
+                order = rows.column(ORDER).to_numpy()
+                if np.any(np.diff(order) < 0):
+                    rows = rows.take(pa.array(np.argsort(order, kind="stable")))
             yield from _slices(rows, whole)
 
     def _open(self, b: int) -> BinTable:

@@ -56,6 +56,7 @@ from headgate.spark.output import write_parquet
 from headgate.spark.status import Status
 from headgate.spark.store import Store
 from headgate.spark.types import arrow_schema
+from headgate.spark.warm_up import warm_up
 from headgate.spark.waves import Waves
 from headgate.state.compaction import bins_to_snapshot
 from headgate.state.keys import KeySpec
@@ -119,9 +120,10 @@ class Stage:
         if not self.key or len(set(self.key)) < len(self.key):
             raise ConfigError(f"key={key!r}: name one column, or several different ones")
         if not isinstance(operator, Operator):
-            raise ConfigError(
-                f"operator={operator!r} is not an operator; use hg.Aggregate(...) or hg.HistoryWindow(...)"
-            )
+            remedy = "use hg.Aggregate(...), hg.Windows(...), hg.Join(...) or another of hg's"
+            if callable(operator):
+                remedy = "make it one with @hg.kernel(state=..., output=...)"
+            raise ConfigError(f"operator={operator!r} is not an operator; {remedy}")
         self._adopt = frozenset(["bins"]) if bins is None else frozenset[str]()
         bins = bins if bins is not None else max(FEWEST_BINS, BINS_PER_CHANNEL * channels)
         if not 1 <= channels <= bins:
@@ -152,6 +154,7 @@ class Stage:
         self._asked: int | None = None
         self._last: tuple[BatchReport, Decision] | None = None
         self._clock: Clock | None = None
+        warm_up()
 
     def __repr__(self) -> str:
         return f"Stage(key={list(self.key)}, operator={self.operator!r})"

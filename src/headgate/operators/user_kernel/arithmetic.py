@@ -134,15 +134,15 @@ def _whole(body: Body, node: ast.AST, symbol: str, a: Value, b: Value) -> Value:
         body.check(f"{x} != 0 and ({y} > 63 or (({x} << {y}) >> {y}) != {x})", node, OVERFLOW)
         return body.temp(INT, f"{x} << min({y}, 63)")
     if symbol == "+":
-        found = body.temp(INT, f"{x} + {y}")
+        found = body.temp(INT, f"wrapped_sum({x}, {y})")
         body.check(f"(({x} ^ {found.code}) & ({y} ^ {found.code})) < 0", node, OVERFLOW)
         return found
     if symbol == "-":
-        found = body.temp(INT, f"{x} - {y}")
+        found = body.temp(INT, f"wrapped_difference({x}, {y})")
         body.check(f"(({x} ^ {y}) & ({x} ^ {found.code})) < 0", node, OVERFLOW)
         return found
     if symbol == "*":
-        found = body.temp(INT, f"{x} * {y}")
+        found = body.temp(INT, f"wrapped_product({x}, {y})")
         body.check(f"mul_overflows({x}, {y}, {found.code})", node, OVERFLOW)
         return found
     if not b.literal:

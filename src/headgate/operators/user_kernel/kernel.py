@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from headgate.operators.user_kernel.bound import BoundKernel, Options
 from headgate.operators.user_kernel.fields import output_fields, row_sort, state_fields
 from headgate.operators.user_kernel.module import Shape
 from headgate.operators.user_kernel.source import read_source
-from headgate.operators.user_kernel.syntax import check_syntax
+from headgate.operators.user_kernel.syntax import check
 from headgate.state.keys import KeySpec
 
 OnError = Literal["fail", "skip"]
@@ -36,8 +37,6 @@ class Kernel:
         self.output = output_fields(options["output"])
         self.timer: Callable[..., Any] | None = None
         source = read_source(function, "row")
-        if options["compiled"]:
-            check_syntax(source)
         if options["on_error"] not in ("fail", "skip"):
             raise ConfigError(f"on_error={options['on_error']!r}: it is 'fail' or 'skip'")
         steps = options["max_steps"]
@@ -48,9 +47,19 @@ class Kernel:
                 f"kernel {self.name} has a ttl or delay but no event time; name its column, as in on='ts'"
             )
         self._ttl = None if options["ttl"] is None else parse_duration(options["ttl"], "ttl", least=1)
+        if options["compiled"]:
+            check(source, self._shape())
 
     def __repr__(self) -> str:
         return f"kernel({self.name})"
+
+    def _shape(self) -> Shape:
+        """What is known before the stream's columns are, and the function for timers."""
+        options = self.options
+        time = options["on"]
+        return Shape(
+            self.state, {}, self.output, options["max_steps"], time, self._ttl, timed=time is not None
+        )
 
     def on_timer(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Use as a decorator: the function of (state, now) that is called when a key's timer is met.
@@ -63,7 +72,7 @@ class Kernel:
             )
         source = read_source(function, "now")
         if self.options["compiled"]:
-            check_syntax(source)
+            check(source, self._shape(), timed=True)
         self.timer = function
         return function
 
@@ -94,15 +103,7 @@ class Kernel:
                 skip=options["on_error"] == "skip",
                 compiled=options["compiled"],
             ),
-            Shape(
-                state=self.state,
-                row=row,
-                output=self.output,
-                max_steps=options["max_steps"],
-                time=options["on"],
-                ttl=self._ttl,
-                timed=self.timer is not None,
-            ),
+            replace(self._shape(), row=row, timed=self.timer is not None),
             key,
             schema,
             event_time,

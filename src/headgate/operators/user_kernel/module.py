@@ -83,8 +83,8 @@ def program(shape: Shape, source: Source, timer: Source | None = None) -> Progra
             spare += 2 * kind.most
     sites: list[Site] = []
     texts = bytearray()
-    row = _lowered(shape, source, sites, texts, timed=False)
-    bodies = [row] if timer is None else [row, _lowered(shape, timer, sites, texts, timed=True)]
+    row = lowered(shape, source, sites, texts, timed=False)
+    bodies = [row] if timer is None else [row, lowered(shape, timer, sites, texts, timed=True)]
     lists = [_parameters(shape, body) for body in bodies]
     text = [HEAD, *places, ""]
     for body, parameters in zip(bodies, lists, strict=True):
@@ -103,8 +103,8 @@ def program(shape: Shape, source: Source, timer: Source | None = None) -> Progra
     )
 
 
-def _lowered(shape: Shape, source: Source, sites: list[Site], texts: bytearray, *, timed: bool) -> Body:
-    """Lower until the sorts of all locals are settled."""
+def lowered(shape: Shape, source: Source, sites: list[Site], texts: bytearray, *, timed: bool) -> Body:
+    """Lower one function, until the sorts of all its locals are settled."""
     names = frozenset(
         n.id for n in ast.walk(source.tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
     )

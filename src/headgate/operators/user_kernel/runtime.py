@@ -15,6 +15,28 @@ MOST, LEAST = np.int64(2**63 - 1), np.int64(-(2**63))
 SMALL = np.int64(2**31)
 
 
+# numba tells LLVM that signed sums, differences and products never leave 64 bits, so LLVM may leave out a check of one that has. Unsigned
+# ones are taken modulo 2**64.
+
+
+@bare
+def wrapped_sum(a, b):
+    """The 64 bits of a + b."""
+    return np.int64(np.uint64(a) + np.uint64(b))
+
+
+@bare
+def wrapped_difference(a, b):
+    """The 64 bits of a - b."""
+    return np.int64(np.uint64(a) - np.uint64(b))
+
+
+@bare
+def wrapped_product(a, b):
+    """The 64 bits of a * b."""
+    return np.int64(np.uint64(a) * np.uint64(b))
+
+
 @bare
 def mul_overflows(a, b, product):
     """Whether `product`, the 64 bits of a * b, is not a * b."""
@@ -247,7 +269,7 @@ def sum_overflows(x, lo, hi):
     """Whether a sum of whole numbers leaves 64 bits on the way."""
     total = np.int64(0)
     for j in range(lo, hi):
-        new = total + x[j]
+        new = wrapped_sum(total, x[j])
         if ((total ^ new) & (x[j] ^ new)) < 0:
             return True
         total = new

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
+from headgate.errors import KernelRefused
+from headgate.operators.user_kernel.fields import Sort
+from headgate.operators.user_kernel.module import Shape, lowered
 from headgate.operators.user_kernel.source import Source
 
 _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
@@ -32,8 +36,32 @@ _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
 }
 
 
-def check_syntax(source: Source) -> None:
-    """Refuse what no types could make sense of."""
+def check(source: Source, shape: Shape, *, timed: bool = False) -> None:
+    """Refuse what no columns could make sense of. `shape` has none, and `timed` says that this is the function for timers."""
+    _check_syntax(source)
+    said: set[str] = set()
+    for sort in Sort:
+        row = dict.fromkeys(_columns(source), sort)
+        row |= {shape.time: Sort.INSTANT} if shape.time is not None else {}
+        try:
+            lowered(replace(shape, row=row), source, [], bytearray(), timed=timed)
+        except KernelRefused as refused:
+            said.add(str(refused))
+        else:
+            return
+    if len(said) == 1:  # the same whatever the columns hold
+        raise KernelRefused(said.pop())
+
+
+def _columns(source: Source) -> list[str]:
+    """The columns of the row that a function reads."""
+    members = [n for n in ast.walk(source.tree) if isinstance(n, ast.Attribute | ast.Subscript)]
+    of_row = [n for n in members if isinstance(n.value, ast.Name) and n.value.id == source.parameters[1]]
+    named = [n.attr if isinstance(n, ast.Attribute) else getattr(n.slice, "value", None) for n in of_row]
+    return [name for name in named if isinstance(name, str)]
+
+
+def _check_syntax(source: Source) -> None:
     for top in source.tree.body:
         for node in ast.walk(top):
             if type(node) in _REFUSED:

@@ -1,0 +1,52 @@
+"""A small job in the background when an application makes its first stage.
+
+The first batch would otherwise wait for the daemon of Python workers (imports and compiled code, seconds of a core), and for the JVM to
+load and compile what a batch takes: shuffle, Arrow, sockets. Meanwhile Spark starts and plans the stream, on one core, and kernels are
+compiled in the driver. Nothing depends on the job: if it fails, the first batch is as slow as it would have been.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from headgate.routing.key_hash import hash_ints
+from headgate.spark.anchor import executors
+
+ROWS = 200_000
+log = logging.getLogger("headgate.stage")
+_warm: set[str] = set()
+
+
+def warm_up() -> threading.Thread | None:
+    """Start it, once for an application; None where there is no session yet, or it was started before."""
+    spark = SparkSession.getActiveSession()
+    if spark is None or spark.sparkContext.applicationId in _warm:
+        return None
+    _warm.add(spark.sparkContext.applicationId)
+    thread = threading.Thread(target=_run, args=(spark,), name="headgate-warm-up", daemon=True)
+    thread.start()
+    return thread
+
+
+def _run(spark: SparkSession) -> None:
+    try:
+        hash_ints(np.zeros(1, np.int64))  # numba reads its own tables when it is first used
+        own = spark.newSession()  # its settings are not those of the stages, which set theirs for each batch
+        own.conf.set("spark.sql.adaptive.enabled", "false")
+        rows = own.range(0, ROWS, 1, 1).select(F.col("id").alias("c0"), F.rand(1).alias("c1"))
+        tasks = executors(spark)  # each waits for a daemon, and leaves the other cores to the first batch
+        channel = F.pmod(F.xxhash64("c0"), F.lit(tasks)).cast("int")
+        rows.repartitionById(tasks, channel).mapInArrow(_counted, "rows long").collect()
+    except Exception as error:
+        log.info("warming up failed: %s", error)
+
+
+def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_pydict({"rows": [sum(batch.num_rows for batch in batches)]})
