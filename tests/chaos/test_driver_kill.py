@@ -27,7 +27,7 @@ STEPS = [
     "all files moved",
     "published",
 ]
-FEW = ["computed", "committed", "one file moved"]
+FEW = ["computed", "one file moved"]
 
 
 def run(command: list[str], log: Path) -> tuple[int, str]:

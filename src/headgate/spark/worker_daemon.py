@@ -9,7 +9,6 @@ several when nothing is compiled yet. A forked worker inherits all of it.
 from __future__ import annotations
 
 import gc
-from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +22,6 @@ from headgate.routing.key_hash import hash_ints
 from headgate.state.keys import KeySpec
 from headgate.state.section import apply, extract
 from headgate.state.table import BinTable
-
-with suppress(ModuleNotFoundError):  # the service is an extra
-    pass
 
 _OPERATORS: tuple[Operator, ...] = (
     HistoryWindow(4, ["mean", "std"], of="x"),
