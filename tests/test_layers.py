@@ -8,7 +8,7 @@ import pytest
 import headgate
 
 ROOT = Path(headgate.__file__).parent
-LEAVES = {"errors", "ids", "compiled", "sizes"}
+LEAVES = {"errors", "ids", "compiled", "sizes", "astray"}
 DECIDING = [{"routing"}, {"reports"}, {"plans"}, {"policies", "flow"}, {"control"}]
 WORKING = [{"state"}, {"operators", "agg"}]
 ASKING = [{"sql"}]

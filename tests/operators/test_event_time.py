@@ -7,8 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from headgate.astray import NEVER, believed, merged, spans_of
 from headgate.errors import ConfigError
-from headgate.operators.event_time import NEVER, Clock, EventTime, believed, merged, parse_duration, spans_of
+from headgate.operators.event_time import Clock, EventTime, parse_duration
 
 AHEAD = 10
 

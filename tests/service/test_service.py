@@ -273,3 +273,23 @@ def test_results_that_are_let_go_while_they_are_read_are_gone_by_name(tmp_path):
         local.service.read(local.ann, number)
     assert local.service.read(local.ann, number)[0][0]["batch"] == 2
     local.service.close()
+
+
+def test_a_row_from_far_ahead_is_counted_once_and_closes_nothing(tmp_path):
+    local = Local(tmp_path, servers=3)
+    text = "SELECT count(*) FROM alpha WHERE n > {} GROUP BY TUMBLE(time, INTERVAL '10 seconds')"
+    local.add(*(text.format(n) for n in range(6)))
+    (all_rows,) = local.add("SELECT count(*), sum(x) FROM alpha GROUP BY TUMBLE(time, INTERVAL '10 seconds')")
+    rows = rows_of(np.random.default_rng(5), 200)
+    local.feed(rows.slice(0, 100))
+    stray = rows.slice(0, 1).set_column(1, "time", pa.array([10**15], pa.timestamp("us")))
+    stray = stray.set_column(0, "source", pa.array([0], pa.int32()))
+    local.feed(pa.concat_tables([rows.slice(100, 50), stray]))
+    assert local.service.facts[-1]["astray"] == 1
+    local.feed(rows.slice(150, 50))
+    mark = local.service.serving.last.latest[0] - 5_000_000
+    window = ("TUMBLE(time, INTERVAL '10 seconds')", 10, 10)
+    asked_for = "SELECT count(*), sum(x) FROM alpha GROUP BY TUMBLE(time, INTERVAL '10 seconds')"
+    assert local.answers(all_rows) == oracle(asked_for, window, rows, 0, mark)
+    assert mark < 10**9
+    local.service.close()

@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headgate.astray import merged, spans_of
 from headgate.operators.base import BoundOperator
-from headgate.operators.event_time import Clock, merged, spans_of
+from headgate.operators.event_time import Clock
 
 CLOSED, REASON = "__headgate_closed", "reason"
 

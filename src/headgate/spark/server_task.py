@@ -23,7 +23,7 @@ from headgate.spark.bin_cache import executor_identity
 from headgate.spark.piece_file import CONSTANTS, RESULTS, STATE, placed, read_table, table_bytes
 from headgate.spark.serving_manifest import KEPT, Stored
 from headgate.spark.store import Store
-from headgate.sql.clock import Clock, after
+from headgate.sql.clock import Clock, after, strays
 from headgate.sql.engine import Engine, Function
 from headgate.sql.kept import Join, crowded, keep, taken_over
 from headgate.sql.limits import Limits
@@ -127,12 +127,13 @@ class _Attempt:
         for share in shares:
             self._template(share, rows, clock)
         latest = after(task.latest, rows)
-        moved_on = np.flatnonzero(latest > task.latest)
+        moved_on, lost = np.flatnonzero(latest > task.latest), strays(latest, rows)
         sources, counts = np.unique(rows.column("source").to_numpy(), return_counts=True)
         return {
             "server": self.server,
             "executor": "/".join(map(str, executor_identity())),
             "rows": rows.num_rows,
+            "astray": [list(lost), list(lost.values())],
             "latest": [moved_on.tolist(), latest[moved_on].tolist()],
             "counts": [sources.tolist(), counts.tolist()],
             STATE: self._write(STATE),

@@ -10,8 +10,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table as Grid
 
+from headgate.astray import NEVER
 from headgate.control.loop import Decision
-from headgate.operators.event_time import NEVER, Clock
+from headgate.operators.event_time import Clock
 from headgate.reports.batch_report import BatchReport
 from headgate.routing.table import Table
 

@@ -1,4 +1,4 @@
-"""Event time: how far each source has come, and what that closes."""
+"""Event time: how far each source has come, and what that closes. A stray clock closes nothing: see `astray`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headgate.astray import believed, spans_of
 from headgate.sql.template import Mode, Template
 
 Times = NDArray[np.int64]
 NEVER = -(1 << 60)
 """The latest time of a source that has had no row."""
+AHEAD_US = 86_400 * 1_000_000
+"""A gap in a source's times that is wider, with few rows beyond it, is a clock that is wrong."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +37,22 @@ def times_of(rows: pa.Table) -> Times:
 
 
 def after(latest: Times, rows: pa.Table) -> Times:
-    """How far the sources have come with these rows."""
+    """How far the sources have come with these rows, as far as that is believed."""
+    source, time = rows.column("source").to_numpy(), times_of(rows)
+    near = time <= latest[source] + AHEAD_US
     found = latest.copy()
-    np.maximum.at(found, rows.column("source").to_numpy(), times_of(rows))
+    np.maximum.at(found, source[near], time[near])
+    for one in np.unique(source[~near]).tolist():
+        spans = spans_of(time[source == one], int(latest[one]), AHEAD_US)
+        found[one] = believed(int(latest[one]), spans, AHEAD_US)[0]
     return found
+
+
+def strays(latest: Times, rows: pa.Table) -> dict[int, int]:
+    """By source: how many rows are beyond what is believed, given how far the sources have come with them."""
+    source = rows.column("source").to_numpy()
+    sources, counts = np.unique(source[times_of(rows) > latest[source]], return_counts=True)
+    return dict(zip(sources.tolist(), counts.tolist(), strict=True))
 
 
 def timed(template: Template, constants: pa.Table, clock: Clock) -> pa.Table:
