@@ -1,5 +1,6 @@
 """A world for tests of shared execution: sources, rows, computations; the service's way and the plain way of answering."""
 
+import atexit
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -21,6 +22,7 @@ SECOND = 1_000_000
 DELAY = 5 * SECOND
 PREPARER, ENGINE = Preparer(), Engine()
 PLAIN = duckdb.connect()
+atexit.register(PLAIN.close)
 
 
 def rows_of(rng, count, seconds=60):
