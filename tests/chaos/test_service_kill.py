@@ -63,7 +63,8 @@ class Process:
         self.process.wait()
 
     def end(self):
-        self.kill()
+        if self.process.poll() is None:
+            self.kill()
         self.log.close()
 
 
@@ -125,6 +126,9 @@ def test_killing_an_executor_and_the_driver_changes_no_answer(master, tmp_path):
                 expected[text] = oracle(text, window, rows, source, marks[source])
             assert answers(service.client, number) == shown(expected[text]), text
         assert answers(service.client, join) == asked(joined, alpha=named(rows, 0), beta=named(rows, 1))
+        service.client.close()
+        service.process.terminate()
+        assert service.process.wait(timeout=60) == 130, "asked to stop, it closes everything and ends"
     finally:
         service.end()
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import socket
+import sys
 import tomllib
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -106,6 +108,18 @@ def _functions(path: Path, told: Mapping[str, Mapping[str, Any]]) -> dict[str, A
 def serve(wish: Wish, talk: Talk) -> None:
     """Start everything, say where it is, and serve until stopped."""
     try:
+        _serve(wish, talk)
+    except KeyboardInterrupt:
+        talk.say("stopped", style="dim")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(
+            130
+        )  # all is closed; threads of Spark's that still run would hold the interpreter's own end up
+
+
+def _serve(wish: Wish, talk: Talk) -> None:
+    try:
         import uvicorn
 
         from headgate.service.app import create_app
@@ -120,7 +134,6 @@ def serve(wish: Wish, talk: Talk) -> None:
         stack.callback(listening.close)
         talk.say(f"starting Spark ({wish.master}); what it says goes to {log}", style="dim")
         spark = stack.enter_context(local_spark(2, log, wish.spark, master=wish.master))
-        stack.callback(spark.sparkContext._gateway.shutdown_callback_server)
         from headgate.service.runner import OPERATOR, Runner
         from headgate.service.streams import configured
         from headgate.spark.serving_job import SparkJob
@@ -152,8 +165,14 @@ def serve(wish: Wish, talk: Talk) -> None:
         welcome = Text(WELCOME.format(url=url, token=token), no_wrap=True, overflow="ignore")
         talk.result(welcome, {"url": url, "token": token})
         config = uvicorn.Config(create_app(service), log_level="warning", timeout_graceful_shutdown=2)
-        uvicorn.Server(config).run(sockets=[listening])
-        talk.say("stopping", style="dim")
+        stack.callback(talk.say, "stopping", style="dim")
+        signal.signal(signal.SIGTERM, _ended)
+        uvicorn.Server(config).run(sockets=[listening])  # ends by raising again the signal that stopped it
+
+
+def _ended(number: int, frame: Any) -> None:
+    """SIGTERM ends as Ctrl-C does: everything is closed in order."""
+    raise KeyboardInterrupt
 
 
 def listen(host: str, port: int) -> socket.socket:
