@@ -22,15 +22,18 @@ from headgate.sql.prepare import Prepared, Preparer
 from headgate.sql.shared import Piece, Work, step
 from headgate.sql.template import Template
 
+START_S = 300.0
+"""Time to start in, which is not counted."""
 
-def spark_queries(spark: Any, world: World, *, most_s: float, most: int) -> list[tuple[int, float]]:
-    """(queries, seconds until each has answered a batch), doubling until a batch takes too long.
+
+def spark_queries(spark: Any, world: World, *, most_s: float, most: int) -> list[tuple[int, float | None]]:
+    """(queries, seconds until each has answered a batch, None if that takes more than `most_s`), doubling until then.
 
     The plainest that Spark offers: each query reads the folder of its source's rows and filters them. Only the first of the families,
     so that no state store is in its way.
     """
     folder = Path(tempfile.mkdtemp(prefix="headgate-rival-"))
-    found = list[tuple[int, float]]()
+    found = list[tuple[int, float | None]]()
     try:
         schema = spark.createDataFrame(world.batch(0).slice(0, 1).to_pandas()).schema
         number, batch = 4, 0
@@ -48,14 +51,14 @@ def spark_queries(spark: Any, world: World, *, most_s: float, most: int) -> list
                     rows.where(f"source = {i % world.sources}").where(condition).writeStream.format("noop")
                 )
                 running.append(stream.option("checkpointLocation", str(folder / f"c-{number}-{i}")).start())
-            _wait(running, 0, most_s)
+            _wait(running, 0, START_S)
             pq.write_table(world.batch(batch), inbox / "rows.parquet", coerce_timestamps="us")
             began = time.perf_counter()
             done = _wait(running, 1, most_s)
             seconds = time.perf_counter() - began
             for one in running:
                 one.stop()
-            found.append((number, seconds))
+            found.append((number, seconds if done else None))
             if not done:
                 break
             number, batch = 2 * number, batch + 1
