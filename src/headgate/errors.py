@@ -15,6 +15,8 @@
     ├── CheckpointError                 the checkpoint cannot be read or written
     │   ├── CorruptState                bytes that fail their checksum or their shape
     │   ├── NewerFormat                 written by a later headgate
+    │   ├── OlderFormat                 written by an earlier headgate, and not readable by this one
+    │   ├── Superseded                  another driver has taken the query over; this one changes nothing more
     │   └── StorageFull                 no room for the batch's delta
     ├── BatchOrder                      a batch id that leaves a gap or was superseded
     ├── SinkFailed                      the output could not be published; the batch may be retried
@@ -93,6 +95,14 @@ class CorruptState(CheckpointError):
 
 class NewerFormat(CheckpointError):
     """The stored format was written by a later headgate."""
+
+
+class OlderFormat(CheckpointError):
+    """The stored format was written by an earlier headgate, and this one cannot read it."""
+
+
+class Superseded(CheckpointError):
+    """Another driver has taken the query over: this one commits nothing more and removes nothing."""
 
 
 class StorageFull(CheckpointError):

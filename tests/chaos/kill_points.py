@@ -31,20 +31,29 @@ def main(folder: Path, step: str, batch: int, memory: int | None = None) -> None
                 die()
 
     class DoomedSink(sinks.Parquet):
-        def publish(self, staged, files, number, schema, spark):  # type: ignore[no-untyped-def]
-            if step in ("one file moved", "all files moved") and number == batch:
-                moves = 0
-                original = self._store.fs.mv
+        """Dies when some of a batch's files are gathered, all of them, or when they are shown without the batch's record."""
 
-                def mv(*args, **options):  # type: ignore[no-untyped-def]
-                    nonlocal moves
-                    if moves == (1 if step == "one file moved" else len(files)):
-                        die()
-                    moves += 1
-                    return original(*args, **options)
+        def publish(self, staged, files, number, schema, spark, *, again=False):  # type: ignore[no-untyped-def]
+            if number == batch and not again:
+                moves = {"one file moved": 1, "all files moved": len(files)}.get(step, -1)
+                self._folder._move = self._counted(self._folder._move, moves)  # type: ignore[method-assign]
+                if step == "all files moved":
+                    self._folder._move_folder = lambda *paths: die()  # type: ignore[method-assign]
+                elif step == "batch shown":
+                    self._folder._move_folder = self._counted(self._folder._move_folder, 1)  # type: ignore[method-assign]
+            super().publish(staged, files, number, schema, spark, again=again)
 
-                self._store.fs.mv = mv
-            super().publish(staged, files, number, schema, spark)
+        def _counted(self, move, most):  # type: ignore[no-untyped-def]
+            calls = 0
+
+            def counted(*names):  # type: ignore[no-untyped-def]
+                nonlocal calls
+                move(*names)
+                calls += 1
+                if calls == most and step != "all files moved":
+                    die()
+
+            return counted
 
     spark = (
         hg.configure(SparkSession.builder.master("local[2]"))

@@ -25,6 +25,7 @@ STEPS = [
     "retired",
     "one file moved",
     "all files moved",
+    "batch shown",
     "published",
 ]
 FEW = ["computed", "one file moved"]
@@ -100,7 +101,7 @@ def test_a_killed_driver_loses_and_repeats_nothing(java_home: str, tmp_path: Pat
         for x in f.read_text().splitlines()
     ]
     assert [line["report"]["batch"] for line in lines] == list(range(len(batches)))
-    newest = sorted((tmp_path / "ckpt/commits").glob("*.json"))[-1].read_text()
+    newest = sorted((tmp_path / "ckpt/log").glob("*.json"))[-1].read_text()
     assert all(name in newest for name in os.listdir(tmp_path / "ckpt/state")), (
         "files that nobody needs were left behind"
     )

@@ -4,9 +4,16 @@ import json
 
 import pytest
 
-from headgate.errors import CheckpointError, CheckpointMismatch, CorruptState, NewerFormat
+from headgate.errors import (
+    BatchOrder,
+    CheckpointMismatch,
+    CorruptState,
+    NewerFormat,
+    OlderFormat,
+    Superseded,
+)
 from headgate.spark import checkpoint as module
-from headgate.spark.checkpoint import Checkpoint, starts_journal
+from headgate.spark.checkpoint import Checkpoint, check_order, check_origin, journal_lines
 from headgate.spark.manifest import Manifest, StateFile, live_files
 from headgate.spark.store import Store
 
@@ -25,10 +32,18 @@ def store(tmp_path):
 
 
 def line_of(batch):
-    return json.dumps({"batch": batch})
+    return json.dumps({"report": {"batch": batch}})
 
 
-def manifest_of(batch, *, run="run-a", before=None, bins=(0,), snapshots=()):
+def opened(store, **options):
+    """A checkpoint that this driver has."""
+    checkpoint = Checkpoint(store, IDENTITY, staged=[store.child("output")], **options)
+    checkpoint.identify()
+    checkpoint.take()
+    return checkpoint
+
+
+def manifest_of(batch, *, run, before=None, bins=(0,), snapshots=()):
     """The commit of a batch that touches `bins`, all in one file."""
     bases = dict(before.bases) if before else {}
     for b in bins:
@@ -42,10 +57,10 @@ def manifest_of(batch, *, run="run-a", before=None, bins=(0,), snapshots=()):
 def run_batch(checkpoint, batch, **kwargs):
     """What the stage does in one batch, in its order."""
     before = checkpoint.last
-    manifest = manifest_of(batch, before=before, **kwargs)
+    manifest = manifest_of(batch, before=before, run=checkpoint.run, **kwargs)
     checkpoint.store.write(f"state/{manifest.files[-1].name}", [b"state"])
-    checkpoint.store.make(f"output/{batch:012d}")
-    checkpoint.store.write(f"output/{batch:012d}/part", [b"output"])
+    checkpoint.store.make(f"output/{manifest.folder}")
+    checkpoint.store.write(f"output/{manifest.folder}/part", [b"output"])
     checkpoint.commit(manifest)
     checkpoint.write_journal(manifest.journal, batch)
     checkpoint.retire(before, manifest)
@@ -55,12 +70,20 @@ def run_batch(checkpoint, batch, **kwargs):
 # -- whose it is ----------------------------------------------------------------------------------------------------
 
 
-def test_a_new_checkpoint_is_claimed_and_found_again(store):
-    first = Checkpoint(store, IDENTITY)
+def test_a_new_checkpoint_is_made_and_found_again(store):
+    first = opened(store)
     assert first.last is None
-    again = Checkpoint(store, IDENTITY)
-    assert again.stage == first.stage
-    assert Checkpoint(store.child("other"), IDENTITY).stage != first.stage
+    assert Checkpoint(store, IDENTITY).stage == first.stage
+    assert opened(store.child("other")).stage != first.stage
+
+
+def test_opening_a_checkpoint_changes_nothing(store, tmp_path):
+    Checkpoint(store, IDENTITY)
+    assert not (tmp_path / "checkpoint").exists()
+    run_batch(opened(store), 0)
+    before = sorted(path for path in tmp_path.rglob("*"))
+    assert Checkpoint(store, IDENTITY).last.batch == 0
+    assert sorted(path for path in tmp_path.rglob("*")) == before
 
 
 @pytest.mark.parametrize(
@@ -83,7 +106,7 @@ def test_a_new_checkpoint_is_claimed_and_found_again(store):
     ],
 )
 def test_a_changed_stage_is_refused_with_both_values(store, name, value, text):
-    Checkpoint(store, IDENTITY)
+    opened(store)
     with pytest.raises(CheckpointMismatch, match=text) as caught:
         Checkpoint(store, IDENTITY | {name: value})
     assert store.path() in str(caught.value)
@@ -92,13 +115,13 @@ def test_a_changed_stage_is_refused_with_both_values(store, name, value, text):
 
 
 def test_any_byte_of_the_identity_changed_is_an_error_by_name(store):
-    Checkpoint(store, IDENTITY)
+    opened(store)
     good = store.read("headgate.json")
     for at in range(len(good)):
         damaged = bytearray(good)
         damaged[at] ^= 1
         store.replace("headgate.json", bytes(damaged))
-        with pytest.raises((CorruptState, NewerFormat), match=r"headgate\.json"):
+        with pytest.raises((CorruptState, NewerFormat, OlderFormat), match=r"headgate\.json"):
             Checkpoint(store, IDENTITY)
 
 
@@ -112,25 +135,33 @@ def test_an_identity_that_is_none_is_an_error_by_name(store, data):
         Checkpoint(store, IDENTITY)
 
 
-def test_a_newer_identity_is_named(store):
-    Checkpoint(store, IDENTITY)
-    found = json.loads(store.read("headgate.json")) | {"format": 2}
+@pytest.mark.parametrize(
+    ("version", "kind", "text"),
+    [
+        (3, NewerFormat, "has format 3, and this headgate reads format 2; upgrade"),
+        (1, OlderFormat, "has format 1, which this headgate cannot read"),
+    ],
+)
+def test_an_identity_of_another_format_is_named(store, version, kind, text):
+    opened(store)
+    found = json.loads(store.read("headgate.json")) | {"format": version}
     store.replace("headgate.json", json.dumps(found).encode())
-    with pytest.raises(NewerFormat, match="has format 2, and this headgate reads up to 1; upgrade"):
+    with pytest.raises(kind, match=text):
         Checkpoint(store, IDENTITY)
 
 
 def test_a_lost_identity_beside_commits_is_not_made_anew(store):
-    run_batch(Checkpoint(store, IDENTITY), 0)
+    run_batch(opened(store), 0)
     store.remove("headgate.json")
     with pytest.raises(CorruptState, match=r"headgate\.json is missing beside committed batches"):
         Checkpoint(store, IDENTITY)
 
 
-def test_two_runs_that_claim_at_once_get_one_stage(store, monkeypatch):
-    first = Checkpoint(store, IDENTITY)
-    monkeypatch.setattr(store, "exists", lambda name: False)  # looked before the first had written
-    assert Checkpoint(store, IDENTITY).stage == first.stage
+def test_two_drivers_that_begin_at_once_get_one_stage(store):
+    first, second = Checkpoint(store, IDENTITY), Checkpoint(store, IDENTITY)
+    first.identify()
+    second.identify()
+    assert second.stage == first.stage
     with pytest.raises(CheckpointMismatch):
         Checkpoint(store, IDENTITY | {"bins": 8})
 
@@ -139,99 +170,161 @@ def test_two_runs_that_claim_at_once_get_one_stage(store, monkeypatch):
 
 
 def test_the_last_commit_is_the_truth(store):
-    checkpoint = Checkpoint(store, IDENTITY)
+    checkpoint = opened(store)
     for batch in range(12):
         last = run_batch(checkpoint, batch)
     assert Checkpoint(store, IDENTITY).last == last
-    assert store.names("commits") == ["000000000010.json", "000000000011.json"]
+    assert store.names("log") == ["000000000011.json", "000000000012.json"]
 
 
 def test_a_damaged_last_commit_is_an_error_and_not_passed_over(store):
-    checkpoint = Checkpoint(store, IDENTITY)
+    checkpoint = opened(store)
     for batch in range(2):
         run_batch(checkpoint, batch)
-    name = "commits/000000000001.json"
+    name = "log/000000000002.json"
     store.replace(name, store.read(name)[:-3])
-    with pytest.raises(CorruptState, match=r"000000000001\.json is damaged"):
+    with pytest.raises(CorruptState, match=r"000000000002\.json is damaged"):
         Checkpoint(store, IDENTITY)
 
 
-def test_a_second_run_cannot_commit_the_same_batch(store):
-    first, second = Checkpoint(store, IDENTITY), Checkpoint(store, IDENTITY)
-    run_batch(first, 0, run="run-a")
+def test_a_log_that_was_deleted_is_not_begun_anew(store):
+    """Else the state would start empty, and the sweep would remove what is there."""
+    run_batch(opened(store), 0)
+    store.remove("log")
+    with pytest.raises(CorruptState, match=r"log holds no commit, but .*journal has batches.*restore it"):
+        Checkpoint(store, IDENTITY)
+
+
+def test_only_the_newest_driver_commits(store):
+    first = opened(store)
+    run_batch(first, 0)
+    second = opened(store)
     with pytest.raises(
-        CheckpointError, match=r"000000000000\.json exists: another run .* stop one of the two"
+        Superseded, match=r"another driver has taken over .*process \d+ on .*, since .*stop the other"
     ):
-        run_batch(second, 0, run="run-b")
-    assert second.last is None
-    assert Checkpoint(store, IDENTITY).last.run == "run-a"
-    run_batch(first, 1, run="run-a")
+        run_batch(first, 1)
+    assert first.last.batch == 0
+    run_batch(second, 1)
+    assert Checkpoint(store, IDENTITY).last.run == second.run
 
 
-def test_a_commit_whose_answer_was_lost_is_recognised_as_ours(store):
-    checkpoint, manifest = Checkpoint(store, IDENTITY), manifest_of(0)
-    store.create("commits/000000000000.json", manifest.encode())
-    checkpoint.commit(manifest)
-    assert checkpoint.last == manifest
-
-
-@pytest.mark.parametrize("slow_commits", [True, False])
-def test_a_run_thought_dead_that_still_commits_finds_its_files(store, slow_commits):
-    """A second run opens the checkpoint while the first has written its files and not yet committed.
-
-    Only one of them may commit, and that one must find every file that its commit names.
-    """
-    slow = Checkpoint(store, IDENTITY)
-    before = run_batch(slow, 0, run="slow")
-    manifest = manifest_of(1, before=before, run="slow")
+def test_a_driver_that_slept_while_its_successor_committed_much_neither_commits_nor_removes(store):
+    sleeper = opened(store)
+    before = run_batch(sleeper, 0)
+    manifest = manifest_of(1, before=before, run=sleeper.run)
     store.write(f"state/{manifest.files[-1].name}", [b"state"])
-    fast = Checkpoint(store, IDENTITY)
-    if slow_commits:
-        slow.commit(manifest)
-        with pytest.raises(CheckpointError, match="another run"):
-            run_batch(fast, 1, run="fast")
-    else:
-        run_batch(fast, 1, run="fast")
-        with pytest.raises(CheckpointError, match="another run"):
-            slow.commit(manifest)
-    last = Checkpoint(store, IDENTITY).last
-    assert last.run == ("slow" if slow_commits else "fast")
+    successor = opened(store)
+    for batch in range(1, 9):
+        run_batch(successor, batch, bins=(batch % 3,))
+    names = {folder: store.names(folder) for folder in ("state", "output", "journal")}
+    assert "000000000001.json" not in store.names("log"), "the entry that the sleeper wants is gone"
+    with pytest.raises(Superseded):
+        sleeper.commit(manifest)
+    assert {folder: store.names(folder) for folder in names} == names
+    last = opened(store).last
+    assert (last.batch, last.run) == (8, successor.run)
     assert {f.name for f in last.files} <= set(store.names("state"))
+
+
+def test_a_driver_that_slept_after_its_commit_removes_nothing_of_its_successor(store):
+    sleeper = opened(store)
+    before = run_batch(sleeper, 0)
+    manifest = manifest_of(1, before=before, run=sleeper.run)
+    store.write(f"state/{manifest.files[-1].name}", [b"state"])
+    sleeper.commit(manifest)
+    successor = opened(store)
+    for batch in range(2, 6):
+        last = run_batch(successor, batch, bins=(batch % 3,))
+    sleeper._swept = False
+    sleeper.write_journal(manifest.journal, 1)
+    sleeper.retire(before, manifest)
+    assert {f.name for f in last.files} <= set(store.names("state"))
+    assert last.folder in store.names("output")
+    assert journal_lines(store) == [line_of(batch) for batch in range(6)]
+
+
+# -- who delivers ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("batch", "last", "options", "text"),
+    [
+        (0, None, {}, None),
+        (4, None, {}, r"nothing is committed in here: .*Stage\(first_batch=4\)"),
+        (4, None, {"first": 4}, None),
+        (0, None, {"first": 4}, "first_batch=4 says that its state begins with batch 4"),
+        (9, None, {"first": 4}, "first_batch=4 says"),
+        (5, 4, {}, None),
+        (5, 4, {"part": True}, "only up to a part of batch 4"),
+        (4, 4, {}, "has committed up to batch 4"),
+        (0, 4, {}, "has committed up to batch 4"),
+        (6, 4, {}, "only up to batch 4: the rows in between would be missing"),
+        (6, 4, {"first": 6}, "only up to batch 4"),
+    ],
+)
+def test_the_order_of_batches(batch, last, options, text):
+    if text is None:
+        check_order(batch, last, "here", **options)
+        return
+    with pytest.raises(BatchOrder, match=text):
+        check_order(batch, last, "here", **options)
+
+
+def test_the_origin_of_batches():
+    check_origin("a", "a", "here")
+    check_origin(None, None, "here")
+    check_origin("b", "a", "here", continues="a")
+    for origin, last, options in (
+        ("b", "a", {}),
+        (None, "a", {}),
+        ("a", None, {}),
+        ("c", "b", {"continues": "a"}),
+    ):
+        with pytest.raises(
+            CheckpointMismatch, match=r"here holds the state of .* and these batches come from "
+        ):
+            check_origin(origin, last, "here", **options)
+    with pytest.raises(CheckpointMismatch, match=r"the stage x.* the streaming query b.*continues='stage:x'"):
+        check_origin("b", "stage:x", "here")
 
 
 # -- what is removed ------------------------------------------------------------------------------------------------
 
 
 def test_files_go_when_no_bin_needs_them_and_not_before(store):
-    checkpoint = Checkpoint(store, IDENTITY)
+    checkpoint = opened(store)
     run_batch(checkpoint, 0, bins=(0, 1))
     run_batch(checkpoint, 1, bins=(0,))
-    names = [f"{batch:012d}-run-a.hgs" for batch in range(4)]
+    names = [f"{batch:012d}-{checkpoint.run}.hgs" for batch in range(4)]
     assert store.names("state") == names[:2]
     run_batch(checkpoint, 2, bins=(1,), snapshots=(0,))  # bin 1 still needs batch 0; nobody needs batch 1
     assert store.names("state") == [names[0], names[2]]
-    run_batch(checkpoint, 3, snapshots=(1,))
+    last = run_batch(checkpoint, 3, snapshots=(1,))
     assert store.names("state") == names[2:]
-    assert store.names("output") == ["000000000003"]
+    assert store.names("output") == [last.folder]
 
 
 def test_rubbish_is_swept_after_the_first_commit(store):
-    checkpoint = Checkpoint(store, IDENTITY)
-    run_batch(checkpoint, 0)
-    for name in ("state/000000000001-dead.hgs", "commits/000000000001.json.0f.tmp"):
+    dead = opened(store)
+    first = run_batch(dead, 0)
+    rubbish = f"000000000001-00003-{dead.run}-7"
+    for name in (f"state/{rubbish}.hgs", f"backlog/{rubbish}.hgb", "log/000000000000.json.0f.tmp"):
         store.write(name, [b"rubbish"])
-    store.make("output/000000000001")
-    store.write("output/000000000001/part-dead", [b"rubbish"])
-    again = Checkpoint(store, IDENTITY)
+    store.make(f"output/000000000001-{dead.run}")
+    store.write(f"output/000000000001-{dead.run}/part-dead", [b"rubbish"])
+    store.write("state/a file of the user", [b""])
+    again = opened(store)
     assert again.last.batch == 0
-    run_batch(again, 1, run="run-b")
-    assert store.names("state") == ["000000000000-run-a.hgs", "000000000001-run-b.hgs"]
-    assert store.names("commits") == ["000000000000.json", "000000000001.json"]
-    assert store.names("output") == ["000000000001"]
+    last = run_batch(again, 1)
+    assert store.names("state") == sorted(["a file of the user", first.files[0].name, last.files[-1].name])
+    assert store.names("backlog") == []
+    assert store.names("output") == [last.folder]
+    run_batch(again, 2)
+    assert not [name for name in store.names("log") if name.endswith("tmp")]
 
 
 def test_sweeping_happens_once(store, monkeypatch):
-    checkpoint = Checkpoint(store, IDENTITY)
+    checkpoint = opened(store)
     run_batch(checkpoint, 0)
     monkeypatch.setattr(checkpoint, "_sweep", lambda last: pytest.fail("swept again"))
     run_batch(checkpoint, 1)
@@ -242,60 +335,60 @@ def test_sweeping_happens_once(store, monkeypatch):
 
 @pytest.fixture
 def journaled(store):
-    """A checkpoint with three batches."""
-    checkpoint = Checkpoint(store, IDENTITY)
+    """A checkpoint with three batches, and the journal's only file."""
+    checkpoint = opened(store)
     for batch in range(3):
         run_batch(checkpoint, batch)
-    return store
+    (name,) = store.names("journal")
+    return store, f"journal/{name}"
 
 
-JOURNAL = "journal/000000.jsonl"
 WHOLE = "".join(f"{line_of(batch)}\n" for batch in range(3))
+LINES = WHOLE.splitlines()
 
 
-def test_a_whole_journal_is_left_alone(journaled, monkeypatch):
-    monkeypatch.setattr(Store, "replace", lambda *args: pytest.fail("written again"))
-    assert Checkpoint(journaled, IDENTITY).journal_lines() == [line_of(batch) for batch in range(3)]
+def test_a_whole_journal_is_left_alone(journaled):
+    store, name = journaled
+    opened(store)
+    assert store.names("journal") == [name.removeprefix("journal/")]
+    assert store.read(name).decode() == WHOLE
 
 
-def test_a_journal_torn_anywhere_in_its_last_line_is_mended(journaled):
+def test_a_journal_torn_anywhere_in_its_last_line_is_completed_by_the_next_driver(journaled):
+    store, name = journaled
     start = len(WHOLE) - len(line_of(2)) - 1
     for size in range(start, len(WHOLE)):
-        journaled.replace(JOURNAL, WHOLE.encode()[:size])
-        Checkpoint(journaled, IDENTITY)
-        assert journaled.read(JOURNAL).decode() == WHOLE
+        store.remove(*(f"journal/{n}" for n in store.names("journal")))
+        store.replace(name, WHOLE.encode()[:size])
+        opened(store)
+        assert journal_lines(store) == LINES
+        assert store.read(name) == WHOLE.encode()[:size], "nobody writes in another driver's file"
 
 
-def test_a_line_torn_by_bytes_that_are_no_text_is_mended(journaled):
-    journaled.replace(JOURNAL, WHOLE.encode()[:-4] + b"\xff\xfe")
-    Checkpoint(journaled, IDENTITY)
-    assert journaled.read(JOURNAL).decode() == WHOLE
+def test_a_line_torn_by_bytes_that_are_no_text_is_passed_over(journaled):
+    store, name = journaled
+    store.replace(name, WHOLE.encode()[:-4] + b"\xff\xfe")
+    opened(store)
+    assert journal_lines(store) == LINES
 
 
-def test_a_journal_that_is_gone_begins_with_the_last_line(journaled):
-    journaled.remove(JOURNAL)
-    assert Checkpoint(journaled, IDENTITY).journal_lines() == [line_of(2)]
-
-
-def test_mending_leaves_the_journal_whole_if_it_fails(journaled, monkeypatch):
-    torn = WHOLE.encode()[:-4]
-    journaled.replace(JOURNAL, torn)
-
-    def full(*args):
-        raise OSError("full")
-
-    monkeypatch.setattr("os.replace", full)
-    with pytest.raises(CheckpointError):
-        Checkpoint(journaled, IDENTITY)
-    assert journaled.read(JOURNAL) == torn
+def test_a_driver_that_appends_late_changes_nothing(journaled):
+    store, name = journaled
+    successor = opened(store)
+    run_batch(successor, 3)
+    store.append(name, line_of(2))
+    store.append(name, line_of(3))
+    assert journal_lines(store) == [*LINES, line_of(3)]
 
 
 def test_a_long_journal_is_in_several_files(store, monkeypatch):
     monkeypatch.setattr(module, "LINES_PER_JOURNAL", 2)
-    checkpoint = Checkpoint(store, IDENTITY)
+    checkpoint = opened(store)
+    starts = []
     for batch in range(5):
+        starts.append(checkpoint.starts_journal(batch))
         run_batch(checkpoint, batch)
-    assert store.names("journal") == ["000000.jsonl", "000001.jsonl", "000002.jsonl"]
-    assert checkpoint.journal_lines() == [line_of(batch) for batch in range(5)]
-    assert [starts_journal(batch) for batch in range(4)] == [True, False, True, False]
-    assert Checkpoint(store, IDENTITY).journal_lines() == checkpoint.journal_lines()
+    assert store.names("journal") == [f"{n:06d}-{checkpoint.run}.jsonl" for n in range(3)]
+    assert journal_lines(store) == [line_of(batch) for batch in range(5)]
+    assert starts == [True, False, True, False, True]
+    assert opened(store).starts_journal(5), "a driver's first line says where it starts"

@@ -7,7 +7,7 @@ import pytest
 
 from headgate.errors import CorruptState, NewerFormat
 from headgate.spark import state_file
-from headgate.spark.section_file import FORMAT
+from headgate.spark.commit_log import FORMAT
 from headgate.spark.state_file import Piece
 from headgate.spark.store import Store
 from headgate.state.keys import KeyColumn
@@ -122,7 +122,7 @@ def test_a_newer_format_is_named_whatever_comes_after(store, good, rest):
     start = struct.pack("<8sII", b"HEADGATE", FORMAT + 1, 5)
     store.replace("file", start + (good[16:] if rest == "the same" else b"?" * 40))
     with pytest.raises(
-        NewerFormat, match=f"has format {FORMAT + 1}, and this headgate reads up to {FORMAT}; upgrade"
+        NewerFormat, match=f"has format {FORMAT + 1}, and this headgate reads format {FORMAT}; upgrade"
     ):
         read(store)
 

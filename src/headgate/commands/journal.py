@@ -8,23 +8,17 @@ from rich.table import Table as Grid
 
 from headgate.control import journal
 from headgate.errors import ConfigError, CorruptState
+from headgate.spark.checkpoint import journal_lines
 from headgate.spark.store import Store
 
 
 def read(checkpoint: str) -> tuple[list[journal.Entry], str]:
     """The entries, oldest first, and a word on a torn last line (empty if there is none)."""
-    store = Store(checkpoint)
-    names = [name for name in store.names("journal") if name.endswith(".jsonl")]
-    if not names:
+    lines = journal_lines(Store(checkpoint))
+    if not lines:
         raise ConfigError(
             f"{checkpoint} holds no journal: give the folder that the stage has as its checkpoint, after its first batch"
         )
-    lines = [
-        line
-        for name in names
-        for line in store.read(f"journal/{name}").decode("utf-8", errors="replace").splitlines()
-        if line
-    ]
     return decoded(lines, f"{checkpoint}, journal")
 
 

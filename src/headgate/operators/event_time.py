@@ -23,6 +23,8 @@ from headgate.astray import NEVER, believed, merged
 from headgate.errors import ConfigError, UnsupportedType
 
 SECOND = 1_000_000
+COMPLETE = (1 << 62) - 1
+"""The watermark when the input is said to be complete: later than any event, and just before `FOREVER`."""
 _UNITS = {
     "us": 1,
     "microsecond": 1,
@@ -111,6 +113,10 @@ class Clock:
         pairs = zip(newest, event_time.delays, strict=True)
         reached = min(new - delay if new > NEVER else NEVER for new, delay in pairs)
         return Clock(tuple(newest), max(self.watermark, reached), self.watermark, dict(counts))
+
+    def complete(self) -> Clock:
+        """The clock of an input that is complete: whatever is open is due."""
+        return replace(self, watermark=COMPLETE)
 
     def to_json(self) -> dict[str, Any]:
         """JSON-native values."""

@@ -16,18 +16,30 @@ from headgate.spark.exchange import Exchange
 
 @dataclass(frozen=True)
 class Part:
-    """Rows of the source's batch `source`, after which `rest` is left of it."""
+    """Rows of the batch `source` of what is called `origin`, after which `rest` is left of it."""
 
     source: int
+    origin: str | None
     rest: tuple[Range, ...] = ()
+    rest_in: str = ""
+    """The folder of what is left."""
+    extra: bool = False
+    """Whether there are no rows at all: the stage adds a batch of its own."""
+    complete: bool = False
+    """Whether the input is complete."""
 
 
 class Bound:
     """A stage that has met its stream: what is fixed from the first batch on."""
 
-    def __init__(self, operator: BoundOperator, rows: pa.Schema, checkpoint: Checkpoint, loop: Loop) -> None:
+    def __init__(
+        self, operator: BoundOperator, rows: pa.Schema, checkpoint: Checkpoint, loop: Loop, columns: str
+    ) -> None:
         self.operator, self.rows, self.checkpoint, self.loop = operator, rows, checkpoint, loop
+        self.columns = columns
         self.exchange = Exchange(operator)
+        self.fresh = True
+        """Whether no batch has been delivered since it was opened."""
 
     def check(self, source: pa.Schema) -> None:
         """Refuse a stream whose types have changed."""

@@ -37,6 +37,8 @@ from headgate.flow.waves import Range, Waiting
 from headgate.spark import sinks
 from headgate.spark.engine_error import gist
 from headgate.spark.lazy import Drawing, Lazily, Start
+from headgate.spark.manifest import Written
+from headgate.spark.parquet_folder import Owner
 from headgate.spark.staged import FanOut, Staged
 from headgate.spark.store import Store
 from headgate.spark.wave_run import Cancelled, Flowed, WaveRun
@@ -154,6 +156,7 @@ class Bounded:
         target = sinks.as_sink(sinks.Parquet(sink) if isinstance(sink, str) else sink)
         if isinstance(target, sinks.Parquet) and target.occupied():
             raise ConfigError(f"{target.path} has batches already; name a new folder, or remove it")
+        target.own(Owner("hg.bounded", "none"), pa.schema([]))
         with self._folder("output") as folder:
             staged = target.staging(folder)
             number = count()
@@ -164,7 +167,8 @@ class Bounded:
 
             def publish(written: tuple[str, T.StructType]) -> None:
                 wave, schema = written
-                files = tuple(f"{wave}/{n}" for n in staged.names(wave) if n.endswith(".parquet"))
+                names = [f"{wave}/{n}" for n in staged.names(wave) if n.endswith(".parquet")]
+                files = tuple(Written(name, staged.size(name) or 0, "") for name in names)
                 which = next(number)
                 try:
                     target.publish(staged, files, which, to_arrow_schema(schema), self.df.sparkSession)

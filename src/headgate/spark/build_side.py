@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from headgate.errors import CheckpointMismatch, ConfigError
 from headgate.operators.hash_join import MODES, HashJoin, Mode
 from headgate.spark.exchange import quoted
+from headgate.spark.paths import literal
 from headgate.spark.store import Store
 from headgate.spark.types import arrow_schema
 
@@ -43,7 +44,9 @@ def save(store: Store, join: HashJoin, rows: DataFrame, mode: str, key: tuple[st
         )
     store.make(FOLDER)
     number = 1 + max([taken, *(int(name.split("-")[0]) for name in store.names(FOLDER))])
-    rows.select(*(quoted(n) for n in wanted.names)).write.parquet(_address(store, f"{number:09d}-{mode}"))
+    rows.select(*(quoted(n) for n in wanted.names)).write.parquet(
+        store.fs.unstrip_protocol(store.path(f"{FOLDER}/{number:09d}-{mode}"))
+    )
 
 
 def waiting(
@@ -56,7 +59,7 @@ def waiting(
     for name in sorted(store.names(FOLDER)):
         number, mode = int(name.split("-")[0]), name.split("-")[1]
         if number > (taken or 0) and store.exists(f"{FOLDER}/{name}/_SUCCESS"):
-            rows = spark.read.parquet(_address(store, name))
+            rows = spark.read.parquet(literal(store, f"{FOLDER}/{name}"))
             found.append((number, cast(Mode, mode), as_build(join, rows, key)))
     return found
 
@@ -65,7 +68,3 @@ def retire(store: Store, taken: int) -> None:
     """Remove what a commit has taken up."""
     old = [name for name in store.names(FOLDER) if int(name.split("-")[0]) <= taken]
     store.remove(*(f"{FOLDER}/{name}" for name in old))
-
-
-def _address(store: Store, name: str) -> str:
-    return str(store.fs.unstrip_protocol(store.path(f"{FOLDER}/{name}")))

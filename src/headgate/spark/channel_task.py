@@ -34,7 +34,7 @@ from headgate.spark import backlog_file, split_keys, state_file
 from headgate.spark.bin_cache import BinCache, executor_identity
 from headgate.spark.exchange import ORDER, hashes_of
 from headgate.spark.flow_control import Flow
-from headgate.spark.manifest import Manifest
+from headgate.spark.manifest import Manifest, staging_folder
 from headgate.spark.output import write_parquet
 from headgate.spark.store import Store
 from headgate.spark.types import conform
@@ -276,7 +276,7 @@ class _Attempt:
             name = f"{self.name}.hgs"
             written = state_file.write(task.state, name, layout, pieces)
         waiting = backlog_file.write(task.backlog, f"{self.name}.hgb", left) if left else []
-        output, aside = self._put(task.output, run.output), ""
+        output, aside = self._put(task.output, run.output), None
         if task.aside is not None:
             aside = self._put(task.aside, arrival.aside + run.aside)
         changed = {p.bin for p in pieces}
@@ -308,13 +308,12 @@ class _Attempt:
             },
         }
 
-    def _put(self, store: Store, rows: list[pa.RecordBatch]) -> str:
-        """Write rows to a file for a sink; its name, or nothing if there are none."""
+    def _put(self, store: Store, rows: list[pa.RecordBatch]) -> list[Any] | None:
+        """Write rows to a file for a sink; what the commit is to say of it, or nothing if there are none."""
         if not any(part.num_rows for part in rows):
-            return ""
-        name = f"{self.task.batch:012d}/part-{self.name}.parquet"
-        write_parquet(store, name, pa.Table.from_batches(rows))
-        return name
+            return None
+        name = f"{staging_folder(self.task.batch, self.task.run)}/part-{self.name}.parquet"
+        return write_parquet(store, name, pa.Table.from_batches(rows)).to_json()
 
 
 def _slices(rows: pa.RecordBatch, whole: bool) -> Iterator[pa.RecordBatch]:

@@ -1,80 +1,117 @@
 """A stage's checkpoint: who it belongs to, what is committed, and the housekeeping.
 
     headgate.json          identity: key, operator, bins; written once
-    commits/<batch>.json   one `Manifest` per batch; the last is the truth, creating it is the commit
+    log/<number>.json      claims of drivers and commits of batches (`commit_log`); creating one is the commit
     state/<batch>-...      state files, named by the attempt that wrote them
     backlog/<batch>-...    rows that wait, likewise
-    output/<batch>/        output waiting to be published (function and memory sinks)
-    aside/output/<batch>/  likewise rows that could not be used
-    journal/<n>.jsonl      reports and decisions, one line a batch
+    output/<batch>-...     output waiting to be published (function and memory sinks)
+    aside/output/<batch>-  likewise rows that could not be used
+    journal/<n>-....jsonl  reports and decisions, one line a batch, a file for each driver and thousand batches
 
 Only the driver writes here, except that tasks add files to `state`, `backlog` and `output` under names of their own.
-Whatever no manifest names is rubbish; it is swept after this run's first commit and not before. Until then a
-run that was thought dead may still commit the batch under way, and would find its files gone; afterwards its
-commit fails, because the batch is there already.
+The name of each file says which driver it is of. Whatever the newest commit does not name is rubbish, and a driver removes it
+only if it is of a driver not newer than itself: so one that woke up late finds nothing of its successor to remove.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Any
 
-import xxhash
-
-from headgate.errors import BatchOrder, CheckpointError, CheckpointMismatch, CorruptState, NewerFormat
+from headgate.errors import BatchOrder, CheckpointMismatch, CorruptState
+from headgate.spark.commit_log import FORMAT, CommitLog, Driver, Link, check_format, checksum
 from headgate.spark.manifest import Manifest
 from headgate.spark.store import Store
 
-FORMAT = 1
-KEPT_COMMITS = 2
 LINES_PER_JOURNAL = 1000
 IDENTITY = "headgate.json"
-OUTPUTS = ("output", "aside/output")
 _REMEDY = "restore it from a backup of the checkpoint"
 
 
 class Checkpoint:
-    """The driver's view of a stage's checkpoint."""
+    """The driver's view of a stage's checkpoint. Opening it changes nothing; `identify` and `take` make it this driver's."""
 
     def __init__(
-        self, store: Store, identity: dict[str, Any], *, adopt: frozenset[str] = frozenset()
+        self,
+        store: Store,
+        identity: dict[str, Any],
+        *,
+        adopt: frozenset[str] = frozenset(),
+        staged: Iterable[Store] = (),
+        me: Driver | None = None,
     ) -> None:
-        """Open or make a checkpoint; what is in `adopt` is taken from an old one as it is, not compared."""
-        self.store = store
-        self.identity = self._claim(identity, adopt)
-        self.stage = str(self.identity["stage"])
-        store.make("commits", "state", "backlog", "output", "journal")
-        self.last = latest(store)
-        self._swept = False
-        if self.last is not None:
-            self._mend_journal(self.last)
+        """What is in `adopt` is taken from an old checkpoint as it is, not compared. `staged` is where sinks have output put."""
+        self.store, self._staged = store, tuple(staged)
+        self.log = CommitLog(store, me)
+        self._adopt, self._wanted = adopt, identity
+        self._swept = self._journaled = False
+        self._commit: Link | None = None
+        self.last: Manifest | None = None
+        self.identity = self._identity()
+        if self.identity is not None:
+            self._read(self.log.last())
+        elif store.names("log") or store.names("journal"):
+            raise CorruptState(f"{store.path(IDENTITY)} is missing beside committed batches; {_REMEDY}")
 
-    def _claim(self, identity: dict[str, Any], adopt: frozenset[str]) -> dict[str, Any]:
-        where = self.store.path(IDENTITY)
-        if not self.store.exists(IDENTITY):
-            if self.store.names("commits"):
-                raise CorruptState(f"{where} is missing beside committed batches; {_REMEDY}")
-            self.store.make("")
-            new = {"format": FORMAT, "stage": uuid.uuid4().hex[:12], **identity}
-            with suppress(FileExistsError):  # another run was faster: then this must be the same stage
-                self.store.create(
-                    IDENTITY, json.dumps({**new, "checksum": _checksum(new)}, indent=1).encode()
+    @property
+    def stage(self) -> str:
+        """The stage's own name, which no other has: it was drawn when the checkpoint was made."""
+        assert self.identity is not None, "a new checkpoint is identified before it is used"
+        return str(self.identity["stage"])
+
+    @property
+    def run(self) -> str:
+        """What this driver puts into the names of its files."""
+        return self.log.run
+
+    def identify(self) -> None:
+        """Make a new checkpoint; an old one was compared when it was opened."""
+        if self.identity is not None:
+            return
+        self.store.check()
+        self.store.make("")
+        new = {"format": FORMAT, "stage": uuid.uuid4().hex[:12], **self._wanted}
+        with suppress(FileExistsError):  # another run was faster: then this must be the same stage
+            self.store.create(IDENTITY, json.dumps({**new, "checksum": _seal(new)}, indent=1).encode())
+        self.identity = self._identity()
+
+    def take(self) -> None:
+        """Claim the query for this driver: those before it can commit no more."""
+        self.store.check()
+        self.store.make("state", "backlog", "journal")
+        self._read(self.log.take())
+        if self.last is not None and self.last.journal not in journal_lines(self.store, self.last.batch):
+            self.write_journal(self.last.journal, self.last.batch)
+
+    def _read(self, entry: Any) -> None:
+        if entry is None:
+            if self.store.names("journal"):
+                raise CorruptState(
+                    f"{self.store.path('log')} holds no commit, but {self.store.path('journal')} has batches that were "
+                    f"committed: the log was deleted or lost; {_REMEDY}, or start anew with an empty folder"
                 )
+            return
+        self._commit, self.last = entry.link, Manifest.from_json(entry.body)
+
+    def _identity(self) -> dict[str, Any] | None:
+        where = self.store.path(IDENTITY)
         try:
-            found = json.loads(self.store.read(IDENTITY))
-            version, _, checksum = int(found["format"]), str(found["stage"]), found.pop("checksum", None)
+            data = self.store.read(IDENTITY)
+        except FileNotFoundError:
+            return None
+        try:
+            found = json.loads(data)
+            version, _, seal = int(found["format"]), str(found["stage"]), found.pop("checksum", None)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptState(f"{where} cannot be read ({error}); {_REMEDY}") from error
-        if version > FORMAT:
-            raise NewerFormat(
-                f"{where} has format {version}, and this headgate reads up to {FORMAT}; upgrade headgate"
-            )
-        if checksum != _checksum(found):
+        check_format(version, where)
+        if seal != _seal(found):
             raise CorruptState(f"{where} is damaged: its checksum does not match; {_REMEDY}")
-        for name, value in identity.items():
-            if name not in adopt and found.get(name) != value:
+        for name, value in self._wanted.items():
+            if name not in self._adopt and found.get(name) != value:
                 raise CheckpointMismatch(
                     f"checkpoint {self.store.path()} was made with {name} = {json.dumps(found.get(name))}, and the stage now has "
                     f"{json.dumps(value)}; put it back as it was, or give the changed stage a checkpoint of its own"
@@ -83,79 +120,94 @@ class Checkpoint:
 
     def commit(self, manifest: Manifest) -> None:
         """The atomic step. After it returns, the batch is done for ever."""
-        create_commit(self.store, manifest.batch, manifest.encode())
-        self.last = manifest
-        if not self._swept:
-            self._sweep(manifest)
-            self._swept = True
+        before = self._commit
+        self.log.commit(manifest.to_json())
+        self._commit, self.last = self.log.newest, manifest
+        self._forget = before
+
+    _forget: Link | None = None
 
     def write_journal(self, line: str, batch: int) -> None:
-        """Append a line to the journal."""
-        self.store.append(_journal_name(batch), line)
+        """Append a line to the journal, in a file of this driver's own."""
+        self._journaled = True
+        self.store.append(f"journal/{batch // LINES_PER_JOURNAL:06d}-{self.run}.jsonl", line)
+
+    def starts_journal(self, batch: int) -> bool:
+        """Whether the line of this batch is the first of a file."""
+        return not self._journaled or batch % LINES_PER_JOURNAL == 0
 
     def retire(self, before: Manifest | None, now: Manifest) -> None:
         """Remove what the commit of `now` made needless."""
-        if before is None:
-            return
-        self.discard(before, now)
-        self.store.remove(*(f"backlog/{name}" for name in before.backlog.files - now.backlog.files))
-        self.store.remove(*(f"{folder}/{before.batch:012d}" for folder in OUTPUTS))
-        old = [n for n in self.store.names("commits") if n.endswith(".json")][:-KEPT_COMMITS]
-        self.store.remove(*(f"commits/{n}" for n in old))
+        if before is not None:
+            self.discard(before, now)
+            self.store.remove(*(f"backlog/{name}" for name in before.backlog.files - now.backlog.files))
+            for staged in self._staged:
+                staged.remove(before.folder)
+        if self._forget is not None:
+            self.log.forget(self._forget)
+        if not self._swept:
+            self._sweep(now)
+            self._swept = True
 
     def discard(self, before: Manifest, now: Manifest) -> None:
         """Remove state files that `before` names and `now` does not."""
         kept = {f.name for f in now.files}
         self.store.remove(*(f"state/{f.name}" for f in before.files if f.name not in kept))
 
-    def _sweep(self, last: Manifest) -> None:
-        """Remove what attempts left behind that never were committed."""
-        kept = {f.name for f in last.files}
-        self.store.remove(*(f"state/{n}" for n in self.store.names("state") if n not in kept))
-        waiting = last.backlog.files
-        self.store.remove(*(f"backlog/{n}" for n in self.store.names("backlog") if n not in waiting))
-        current = f"{last.batch:012d}"
-        for folder in OUTPUTS:
-            self.store.remove(*(f"{folder}/{n}" for n in self.store.names(folder) if n != current))
-        self.store.remove(*(f"commits/{n}" for n in self.store.names("commits") if not n.endswith(".json")))
+    def _sweep(self, now: Manifest) -> None:
+        """Remove what attempts left behind that never were committed, of this driver and of those before it."""
+        self._sweep_folder(self.store, "state/", {f.name for f in now.files})
+        self._sweep_folder(self.store, "backlog/", now.backlog.files)
+        for staged in self._staged:
+            self._sweep_folder(staged, "", {now.folder})
 
-    def _mend_journal(self, last: Manifest) -> None:
-        """A crash can leave the last line torn or missing; the manifest has it."""
-        name = _journal_name(last.batch)
-        lines = (
-            self.store.read(name).decode("utf-8", errors="replace").split("\n")
-            if self.store.exists(name)
-            else []
+    def _sweep_folder(self, store: Store, folder: str, kept: Collection[str]) -> None:
+        old = [n for n in store.names(folder) if n not in kept and self.log.is_older(n)]
+        store.remove(*(f"{folder}{name}" for name in old))
+
+
+def last_manifest(store: Store) -> Manifest | None:
+    """What is committed last in a checkpoint, whoever has it."""
+    entry = CommitLog(store).last()
+    return Manifest.from_json(entry.body) if entry is not None and entry.body is not None else None
+
+
+def journal_lines(store: Store, batch: int | None = None) -> list[str]:
+    """The lines of the journal in the order of their batches, each batch once; or only those of the files that may hold a batch.
+
+    What a driver left torn when it died is passed over: its successor has written that line again.
+    """
+    prefix = "" if batch is None else f"{batch // LINES_PER_JOURNAL:06d}-"
+    names = [n for n in store.names("journal") if n.endswith(".jsonl") and n.startswith(prefix)]
+    found: dict[int, str] = {}
+    for name in names:
+        for line in store.read(f"journal/{name}").decode("utf-8", errors="replace").split("\n"):
+            number = _batch_of(line)
+            if number is not None:
+                found.setdefault(number, line)
+    return [found[number] for number in sorted(found)]
+
+
+def check_order(
+    batch: int, last: int | None, where: str, *, first: int | None = None, part: bool = False
+) -> None:
+    """Refuse a batch that is not the one after what is committed. `part` says that the last is committed in part; `first` is
+    the number that the user wants the first one to have, if it is not 0.
+    """
+    if last is None:
+        if batch == (first or 0):
+            return
+        if first is None:
+            raise BatchOrder(
+                f"Spark delivers batch {batch}, but nothing is committed in {where}: the rows of the batches before it would be "
+                "missing from its state. If the folder was moved, deleted or mistyped, put the right one back; to start anew, delete "
+                f"Spark's checkpoint too. A stage that is to begin in the midst of a query says so: Stage(first_batch={batch})"
+            )
+        raise BatchOrder(
+            f"Spark delivers batch {batch}, and nothing is committed in {where}: first_batch={first} says that its state begins with "
+            f"batch {first}. Correct the number, or leave it out"
         )
-        whole = [line for line in lines if _is_json(line)]
-        if not whole or whole[-1] != last.journal:
-            whole.append(last.journal)
-        wanted = "\n".join(whole) + "\n"
-        if wanted != "\n".join(lines):
-            self.store.replace(name, wanted.encode())
-
-    def journal_lines(self) -> list[str]:
-        """All lines of the journal, oldest first."""
-        names = [f"journal/{n}" for n in self.store.names("journal")]
-        return [line for n in names for line in self.store.read(n).decode().splitlines() if line]
-
-
-def create_commit(store: Store, batch: int, data: bytes) -> None:
-    """Bind a batch for ever; a second driver on the same checkpoint is refused by name."""
-    name = commit_name(batch)
-    try:
-        store.create(name, data)
-    except FileExistsError:
-        if store.read(name) != data:  # else it is ours: created by a request whose answer was lost
-            raise CheckpointError(
-                f"{store.path(name)} exists: another run of this stage has committed batch {batch}; "
-                "stop one of the two, they must not share a checkpoint"
-            ) from None
-
-
-def check_order(batch: int, last: int | None, where: str, *, part: bool = False) -> None:
-    """Whether Spark's next batch is the one after what is committed; `part` says that the last is so in part."""
-    if last is None or (batch == last + 1 and not part):
+    if batch == last + 1 and not part:
         return
     if batch <= last:
         raise BatchOrder(
@@ -169,35 +221,31 @@ def check_order(batch: int, last: int | None, where: str, *, part: bool = False)
     )
 
 
-def latest(store: Store) -> Manifest | None:
-    """What is committed last in a checkpoint, whoever it belongs to."""
-    names = [n for n in store.names("commits") if n.endswith(".json")]
-    if not names:
-        return None
-    name = f"commits/{names[-1]}"
-    return Manifest.decode(store.read(name), store.path(name))
+def check_origin(origin: str | None, last: str | None, where: str, *, continues: str | None = None) -> None:
+    """Refuse batches of another origin than those that are committed, unless the user has named the old one."""
+    if origin == last or (continues is not None and continues == last):
+        return
+    raise CheckpointMismatch(
+        f"{where} holds the state of {_said(last)}, and these batches come from {_said(origin)}: the two checkpoints do not belong "
+        "together. Use the checkpointLocation of that query (it was deleted, or another one is named), or give the stage an "
+        "empty folder. If this query is to go on from that state, though it reads its source from a start of its own, say so with "
+        f"continues={last or ''!r}"
+    )
 
 
-def _checksum(identity: dict[str, Any]) -> str:
-    return xxhash.xxh3_64_hexdigest(json.dumps(identity, sort_keys=True).encode())
+def _said(origin: str | None) -> str:
+    if not origin:
+        return "no streaming query (the stage was called by hand)"
+    kind, _, name = origin.partition(":")
+    return f"the streaming query {origin}" if not name else f"the {kind} {name}"
 
 
-def _is_json(line: str) -> bool:
+def _seal(identity: dict[str, Any]) -> str:
+    return checksum(json.dumps(identity, sort_keys=True).encode())
+
+
+def _batch_of(line: str) -> int | None:
     try:
-        return isinstance(json.loads(line), dict)
-    except ValueError:
-        return False
-
-
-def commit_name(batch: int) -> str:
-    """Where the record of a batch lies."""
-    return f"commits/{batch:012d}.json"
-
-
-def _journal_name(batch: int) -> str:
-    return f"journal/{batch // LINES_PER_JOURNAL:06d}.jsonl"
-
-
-def starts_journal(batch: int) -> bool:
-    """Whether the line of this batch is the first of a file."""
-    return batch % LINES_PER_JOURNAL == 0
+        return int(json.loads(line)["report"]["batch"])
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -8,19 +8,15 @@ change of reader.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import xxhash
-
-from headgate.errors import CorruptState, NewerFormat
 from headgate.flow.backlog import Backlog
 from headgate.flow.waves import Range
+from headgate.operators.event_time import COMPLETE
 
-FORMAT = 1
 NEVER = 1 << 62
 """The base of a bin that is no more (an unpinned one): no file is needed for it."""
 
@@ -44,6 +40,19 @@ class StateFile:
         return cls(data[0], data[1], frozenset(b for b in range(bits.bit_length()) if bits >> b & 1))
 
 
+@dataclass(frozen=True)
+class Written:
+    """One file of output, as it was when it was written: what is published must be the same bytes."""
+
+    name: str
+    size: int
+    checksum: str
+
+    def to_json(self) -> list[Any]:
+        """Plain data."""
+        return [self.name, self.size, self.checksum]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
     """Everything that batch `batch` committed."""
@@ -63,12 +72,20 @@ class Manifest:
     """Bin to a time before which nothing in it is due, for the bins that hold anything with a time."""
     clock: Mapping[str, Any] | None = None
     """Event time before the next batch, for an operator that goes by it."""
-    aside: tuple[str, ...] = ()
+    aside: tuple[Written, ...] = ()
     """Files of rows that could not be used, for the sink that is asked to keep them."""
+    origin: str | None = None
+    """What delivered the batch: the id of Spark's streaming query, or the stage before in a pipeline; None: a call by hand."""
     source: int | None = None
     """The batch of the source that these rows are from; None: the same number as this one's."""
     rest: tuple[Range, ...] = ()
     """What is left of the source's batch, where a gate cuts it into waves."""
+    rest_in: str = ""
+    """The folder where it waits."""
+    extra: bool = False
+    """Whether the batch was added by the stage itself, after all rows of the source's batch (`Stage.drain`)."""
+    columns: str = ""
+    """The schema of the source's rows, as Spark writes it."""
     held_clock: Mapping[str, Any] | None = None
     """Event time before the source's batch, while some of it is left."""
     refreshed: int | None = None
@@ -78,13 +95,28 @@ class Manifest:
     """Bytes of deltas that this batch wrote: what it added to the credit for snapshots."""
     table: Mapping[str, Any] = field(default_factory=dict)
     loop: Mapping[str, Any] = field(default_factory=dict)
-    output: tuple[str, ...] = ()
+    output: tuple[Written, ...] = ()
     journal: str = ""
+
+    @property
+    def folder(self) -> str:
+        """Where its output files are staged, below what the sink names for it."""
+        return staging_folder(self.batch, self.run)
 
     @property
     def of(self) -> int:
         """The number that Spark knows these rows by."""
         return self.batch if self.source is None else self.source
+
+    @property
+    def complete(self) -> bool:
+        """Whether the input was said to be complete."""
+        return self.clock is not None and self.clock["watermark"] == COMPLETE
+
+    def unsettled(self) -> tuple[int, int]:
+        """What a batch without rows would still have to do: rows that wait, and bins with work that is due by the watermark."""
+        reached = self.clock["watermark"] if self.clock else -NEVER
+        return sum(self.backlog.rows.values()), sum(time <= reached for time in self.due.values())
 
     @cached_property
     def heads(self) -> dict[int, str]:
@@ -96,9 +128,9 @@ class Manifest:
         base = self.bases.get(b)
         return [] if base is None else [f for f in self.files if f.batch >= base and b in f.bins]
 
-    def encode(self) -> bytes:
-        """Bytes with a format and a checksum in front."""
-        body = {
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
             "batch": self.batch,
             "run": self.run,
             "channels": self.channels,
@@ -110,24 +142,26 @@ class Manifest:
             "flow": self.flow,
             "due": _columns(self.due),
             "clock": self.clock,
-            "aside": list(self.aside),
+            "aside": [one.to_json() for one in self.aside],
+            "origin": self.origin,
             "source": self.source,
             "rest": [[some.file, some.start, some.stop] for some in self.rest],
+            "rest_in": self.rest_in,
+            "extra": self.extra,
+            "columns": self.columns,
             "held_clock": self.held_clock,
             "refreshed": self.refreshed,
             "credit": self.credit,
             "earned": self.earned,
             "table": self.table,
             "loop": self.loop,
-            "output": list(self.output),
+            "output": [one.to_json() for one in self.output],
             "journal": self.journal,
         }
-        return sealed(body)
 
     @classmethod
-    def decode(cls, data: bytes, where: str) -> Manifest:
-        """Read what `encode` wrote."""
-        body = unsealed(data, where)
+    def from_json(cls, body: Mapping[str, Any]) -> Manifest:
+        """Read what `to_json` gave."""
         return cls(
             **{
                 **body,
@@ -136,40 +170,21 @@ class Manifest:
                 "state_bytes": dict(zip(*body["state_bytes"], strict=True)),
                 "state_keys": dict(zip(*body["state_keys"], strict=True)),
                 "backlog": Backlog.from_json(body["backlog"]),
-                "output": tuple(body["output"]),
-                "due": dict(zip(*body.get("due", [[], []]), strict=True)),
-                "aside": tuple(body.get("aside", ())),
-                "rest": tuple(Range(*some) for some in body.get("rest", ())),
+                "output": tuple(Written(*one) for one in body["output"]),
+                "due": dict(zip(*body["due"], strict=True)),
+                "aside": tuple(Written(*one) for one in body["aside"]),
+                "rest": tuple(Range(*some) for some in body["rest"]),
             }
         )
 
 
-def sealed(body: Mapping[str, Any]) -> bytes:
-    """A commit record as bytes, with a format and a checksum in front."""
-    text = json.dumps(body, separators=(",", ":"))
-    return f"headgate {FORMAT} {xxhash.xxh3_64_hexdigest(text.encode())}\n{text}".encode()
-
-
-def unsealed(data: bytes, where: str) -> dict[str, Any]:
-    """Read what `sealed` wrote."""
-    first, _, text = data.decode("utf-8", errors="replace").partition("\n")
-    words = first.split()
-    if len(words) != 3 or words[0] != "headgate" or not words[1].isdecimal() or int(words[1]) < 1:
-        raise CorruptState(f"{where} is not a headgate commit; restore it from a backup of the checkpoint")
-    if int(words[1]) > FORMAT:
-        raise NewerFormat(
-            f"{where} has format {words[1]}, and this headgate reads up to {FORMAT}; upgrade headgate"
-        )
-    if xxhash.xxh3_64_hexdigest(text.encode()) != words[2]:
-        raise CorruptState(
-            f"{where} is damaged: its checksum does not match; restore it from a backup of the checkpoint"
-        )
-    body: dict[str, Any] = json.loads(text)
-    return body
-
-
 def _columns(mapping: Mapping[int, int]) -> list[list[int]]:
     return [list(mapping), list(mapping.values())]
+
+
+def staging_folder(batch: int, run: str) -> str:
+    """Where tasks put the output of a batch until it is published; the driver's name is in it, so no two share one."""
+    return f"{batch:012d}-{run}"
 
 
 def live_files(files: tuple[StateFile, ...], bases: Mapping[int, int]) -> tuple[StateFile, ...]:

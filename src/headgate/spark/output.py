@@ -5,12 +5,15 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headgate.spark.commit_log import checksum
+from headgate.spark.manifest import Written
 from headgate.spark.store import Store
 
 
-def write_parquet(store: Store, name: str, table: pa.Table) -> None:
+def write_parquet(store: Store, name: str, table: pa.Table) -> Written:
     """Write one file. Dictionaries help with text only, and cost elsewhere."""
     sink = pa.BufferOutputStream()
     text = [f.name for f in table.schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
     pq.write_table(table, sink, use_dictionary=text, compression="snappy")
-    store.write(name, [sink.getvalue()])
+    data = sink.getvalue()
+    return Written(name, store.write(name, [data]), checksum(data))

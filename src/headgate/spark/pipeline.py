@@ -44,6 +44,16 @@ class Pipeline:
         """Process one micro-batch."""
         self.stages[0](df, batch_id)
 
+    def drain(self) -> None:
+        """Emit what the watermarks allow, and process all rows that wait, stage by stage: see `Stage.drain`."""
+        for stage in self.stages:
+            stage.drain()
+
+    def finish(self) -> None:
+        """Say that the input is complete: close and emit all that is open, stage by stage: see `Stage.finish`."""
+        for stage in self.stages:
+            stage.finish()
+
     def status(self) -> list[Status]:
         """The status of each stage."""
         return [stage.status() for stage in self.stages]

@@ -3,7 +3,8 @@
     magic, format | section | section | ... | footer (JSON) | footer size, checksum, magic
 
 A section is contiguous, so that a reader fetches the bytes that it wants and no others. The footer says what the sections
-are and where. A file is never changed after it was written.
+are and where, and how the file is called: one that was put in another's place is recognised. A file is never changed after it
+was written, and its name (with its batch, channel, driver and attempt) is never used again.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from typing import Any
 
 import xxhash
 
-from headgate.errors import CorruptState, NewerFormat
+from headgate.errors import CorruptState
+from headgate.spark.commit_log import FORMAT, check_format
 from headgate.spark.store import Store
 
 MAGIC = b"HEADGATE"
-FORMAT = 1
 REMEDY = "restore the file from a backup of the checkpoint"
 _START = struct.Struct("<8sII")
 _END = struct.Struct("<QQ8s")
@@ -53,7 +54,7 @@ def write(
         index.append([*labels, at, size, digest.intdigest()])
         parts += buffers
         at += size
-    footer = json.dumps({**head, "sections": index}, separators=(",", ":")).encode()
+    footer = json.dumps({**head, "file": name, "sections": index}, separators=(",", ":")).encode()
     parts += [footer, _END.pack(len(footer), xxhash.xxh3_64_intdigest(footer), MAGIC)]
     return store.write(name, parts)
 
@@ -68,10 +69,7 @@ def contents(store: Store, name: str, kind: str) -> tuple[dict[str, Any], list[S
     first_magic, version, zero = _START.unpack(start[: _START.size])
     if first_magic != MAGIC or version < 1:
         raise CorruptState(f"{where} does not begin as a headgate {kind} does; {REMEDY}")
-    if version > FORMAT:  # before anything else is read: what comes after may be of another shape
-        raise NewerFormat(
-            f"{where} has format {version}, and this headgate reads up to {FORMAT}; upgrade headgate"
-        )
+    check_format(version, where)  # before anything else is read: what comes after may be of another shape
     if zero:
         raise CorruptState(f"{where} is damaged in its first {_START.size} bytes; {REMEDY}")
     size, checksum, magic = _END.unpack(tail[-_END.size :])
@@ -83,6 +81,9 @@ def contents(store: Store, name: str, kind: str) -> tuple[dict[str, Any], list[S
     if len(footer) != size or xxhash.xxh3_64_intdigest(footer) != checksum:
         raise CorruptState(f"the footer of {where} is damaged; {REMEDY}")
     head = json.loads(footer)
+    written_as = head.pop("file", None)
+    if written_as != name:
+        raise CorruptState(f"{where} was written as {written_as}: it was put in another's place; {REMEDY}")
     return head, [Section(tuple(one[:-3]), *one[-3:]) for one in head.pop("sections")]
 
 

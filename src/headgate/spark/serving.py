@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import logging
 import time
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,13 @@ import pyarrow as pa
 
 from headgate import errors
 from headgate.spark import section_file
-from headgate.spark.checkpoint import check_order, create_commit
+from headgate.spark.checkpoint import check_order, check_origin
+from headgate.spark.commit_log import CommitLog
 from headgate.spark.hosted import Hosted, Keyed
 from headgate.spark.piece_file import CONSTANTS, RESULTS, STATE, placed, table_bytes
 from headgate.spark.server_task import KeptRows, ServerTask, Share
 from headgate.spark.serving_manifest import KEPT, Place, ServingManifest, Stored
+from headgate.spark.session import origin_of
 from headgate.spark.store import Store
 from headgate.sql.clock import NEVER
 from headgate.sql.engine import Function
@@ -52,7 +54,8 @@ class Serving:
         memory: str = "512MB",
     ) -> None:
         self.store = Store(checkpoint)
-        self.store.make("commits", STATE, RESULTS, CONSTANTS)
+        self.store.check()
+        self.store.make(STATE, RESULTS, CONSTANTS)
         self._job, self._ask, self._tell = job, ask, tell
         self.limits, self.functions, self.kept, self.memory = (
             limits or Limits(),
@@ -60,10 +63,11 @@ class Serving:
             kept,
             memory,
         )
-        self.run = uuid.uuid4().hex[:8]
-        self.history = [
-            ServingManifest.decode(self.store.read(n), self.store.path(n)) for n in self._commits()
-        ]
+        self.log = CommitLog(self.store)
+        entries = self.log.history(self.log.take(), kept)
+        self._links = [entry.link for entry in entries]
+        self.history = [ServingManifest.from_json(entry.body) for entry in entries if entry.body is not None]
+        self.run = self.log.run
         self._written: dict[Keyed, tuple[int, Stored]] = {}
         self._row_bytes = 0.0
         self._swept = False
@@ -73,18 +77,24 @@ class Serving:
         """What was committed last."""
         return self.history[-1] if self.history else None
 
-    def _commits(self) -> list[str]:
-        return [f"commits/{n}" for n in self.store.names("commits") if n.endswith(".json")]
-
     def __call__(self, df: Any, batch: int) -> None:
         """Process one micro-batch."""
-        last = self.last
+        last, origin = self.last, origin_of(df)
+        if last is not None:
+            check_origin(origin, last.origin, self.store.path())
         if last is not None and batch == last.batch:
             self._tell(last)
             return
         check_order(batch, last.batch if last else None, self.store.path())
-        manifest = self._batch(df, batch, last)
-        create_commit(self.store, batch, manifest.encode())
+        try:
+            manifest = replace(self._batch(df, batch, last), origin=origin)
+        except Exception as error:
+            if not self.log.is_mine():
+                raise self.log.superseded() from error
+            raise
+        self.log.commit(manifest.to_json())
+        assert self.log.newest is not None
+        self._links.append(self.log.newest)
         self.history.append(manifest)
         self._retire(last, manifest)
         self._tell(manifest)
@@ -216,16 +226,20 @@ class Serving:
         if before is not None:
             self._remove(STATE, before.state_files - now.state_files)
         constants = {stored.file for _, stored in self._written.values()}
-        self._remove(CONSTANTS, set(self.store.names(CONSTANTS)) - constants)
+        self._sweep(CONSTANTS, constants)
         while len(self.history) > self.kept:
-            old = self.history.pop(0)
-            self.store.remove(f"commits/{old.batch:012d}.json")
-            self._remove(RESULTS, old.result_files)
+            self._remove(RESULTS, self.history.pop(0).result_files)
+            del self._links[0]
+        with suppress(errors.CheckpointError):
+            self.log.forget(self._links[0])
         if not self._swept:
-            self._remove(STATE, set(self.store.names(STATE)) - now.state_files)
-            results = {f for one in self.history for f in one.result_files}
-            self._remove(RESULTS, set(self.store.names(RESULTS)) - results)
+            self._sweep(STATE, now.state_files)
+            self._sweep(RESULTS, {f for one in self.history for f in one.result_files})
             self._swept = True
+
+    def _sweep(self, folder: str, kept: set[str]) -> None:
+        """Remove what is not needed, of this driver and of those before it."""
+        self._remove(folder, (n for n in self.store.names(folder) if n not in kept and self.log.is_older(n)))
 
     def _remove(self, folder: str, names: Iterable[str]) -> None:
         with suppress(errors.CheckpointError):  # rubbish is harmless

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headgate.spark.manifest import sealed, unsealed
 from headgate.spark.section_file import Section
 
 Place = tuple[int, int, int]
@@ -42,6 +41,8 @@ class ServingManifest:
 
     batch: int
     run: str
+    origin: str | None = None
+    """What delivered the batch: the id of Spark's streaming query; None: a call by hand."""
     pieces: Mapping[Place, tuple[Stored, ...]] = field(default_factory=dict)
     results: Mapping[int, tuple[Stored, ...]] = field(default_factory=dict)
     """By template."""
@@ -62,30 +63,29 @@ class ServingManifest:
         """Files that some result is in."""
         return {one.file for many in self.results.values() for one in many}
 
-    def encode(self) -> bytes:
-        """As bytes, with a checksum."""
-        return sealed(
-            {
-                "batch": self.batch,
-                "run": self.run,
-                "pieces": [[*place, [one.to_json() for one in many]] for place, many in self.pieces.items()],
-                "results": [
-                    [template, [one.to_json() for one in many]] for template, many in self.results.items()
-                ],
-                "latest": [list(self.latest), list(self.latest.values())],
-                "faults": [list(self.faults), list(self.faults.values())],
-                "cut": [list(self.cut), list(self.cut.values())],
-                "facts": self.facts,
-            }
-        )
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "batch": self.batch,
+            "run": self.run,
+            "origin": self.origin,
+            "pieces": [[*place, [one.to_json() for one in many]] for place, many in self.pieces.items()],
+            "results": [
+                [template, [one.to_json() for one in many]] for template, many in self.results.items()
+            ],
+            "latest": [list(self.latest), list(self.latest.values())],
+            "faults": [list(self.faults), list(self.faults.values())],
+            "cut": [list(self.cut), list(self.cut.values())],
+            "facts": self.facts,
+        }
 
     @classmethod
-    def decode(cls, data: bytes, where: str) -> ServingManifest:
-        """Read what `encode` wrote."""
-        body = unsealed(data, where)
+    def from_json(cls, body: Mapping[str, Any]) -> ServingManifest:
+        """Read what `to_json` gave."""
         return cls(
             batch=body["batch"],
             run=body["run"],
+            origin=body["origin"],
             pieces={(p[0], p[1], p[2]): _stored(p[3]) for p in body["pieces"]},
             results={template: _stored(many) for template, many in body["results"]},
             latest=dict(zip(*body["latest"], strict=True)),

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 Builder = TypeVar("Builder")
+QUERY_ID = "sql.streaming.queryId"
+"""The local property in which Spark tells a micro-batch's jobs whose they are."""
 
 SETTINGS: dict[str, str] = {
     # Waves in flight through a gate are jobs that share the cores; a job that is alone does not notice.
@@ -40,6 +42,13 @@ def configure(builder: Any) -> Any:
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     return builder
+
+
+def origin_of(df: Any) -> str | None:
+    """The id of the streaming query that delivers a micro-batch, which Spark's checkpoint keeps; None for a frame of another kind."""
+    session = getattr(df, "sparkSession", None)
+    context = getattr(session, "sparkContext", None)
+    return None if context is None else context.getLocalProperty(QUERY_ID)
 
 
 @contextmanager

@@ -1,21 +1,26 @@
-"""Where a stage's output goes. Tasks stage output files, the commit names them, and then the sink publishes
-them.
+"""Where a stage's output goes. Tasks stage output files, the commit names them, and then the sink publishes them.
 
-Publishing may happen again after a crash, with the same files: every sink here makes the second time
-harmless.
+Publishing may happen again after a crash, with the same files: every sink here makes the second time harmless. The commit has
+the size and the checksum of each file, so that what waited for its publishing through a restart is compared before it is shown.
 """
 
 from __future__ import annotations
 
+import io
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headgate.errors import ConfigError, HeadgateError, SinkFailed
-from headgate.spark.store import Store, translated
+from headgate.spark.manifest import Written
+from headgate.spark.parquet_folder import STAGING, Owner, ParquetFolder, verify
+from headgate.spark.paths import literal
+from headgate.spark.store import Store
+
+Files = tuple[Written, ...]
 
 
 class Sink(ABC):
@@ -29,58 +34,79 @@ class Sink(ABC):
         """Refuse a batch that could not be published; nothing is computed then."""
         return None
 
+    def own(self, owner: Owner, schema: pa.Schema) -> None:
+        """Before a stage's first batch: refuse a place that is another's, or columns that cannot be written."""
+        return None
+
     @abstractmethod
     def publish(
-        self, staged: Store, files: tuple[str, ...], batch: int, schema: pa.Schema, spark: Any
+        self, staged: Store, files: Files, batch: int, schema: pa.Schema, spark: Any, *, again: bool = False
     ) -> None:
-        """Show the committed `files` (names in `staged`) of a batch. Called again with the same after a
-        crash.
+        """Show the committed `files` (names in `staged`) of a batch. Called again with the same after a crash; `again` says so, or
+        that another driver wrote them.
         """
 
 
 class Parquet(Sink):
-    """A Parquet folder, exactly once: batch N appears as `batch=N/`, whole, in one rename, and never again.
+    """A Parquet folder that belongs to one stage, exactly once: batch N appears as `batch=N/`, whole, and never again.
 
-    Readers see the column `batch`; the newest row of a key is the one with the largest `batch`. On file
-    systems that cannot rename a folder in one step (object stores), a reader may see part of the newest batch
-    while it is being moved.
+    Readers see the column `batch` (or another, by `batch_column`); the newest row of a key is the one with the largest `batch`.
+    On a local disk a batch appears in one rename. Object stores cannot rename: there a batch is whole when its record
+    in `_batches` is there, and `files` gives the files of whole batches.
+
+    >>> import tempfile
+    >>> Parquet(tempfile.mkdtemp()).files()
+    []
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, batch_column: str = "batch") -> None:
+        if not batch_column or set(batch_column) & set("/=\\") or batch_column[0] in "_.":
+            raise ConfigError(f"batch_column={batch_column!r} must be a plain name: it is a part of paths")
         self.path = path
-        self._store = Store(path)
+        self._folder = ParquetFolder(path, batch_column)
 
     def __repr__(self) -> str:
         return f"sinks.Parquet({self.path!r})"
 
     def staging(self, checkpoint: Store) -> Store:
-        return self._store.child("_staging")
+        return self._folder.store.child(STAGING)
+
+    def own(self, owner: Owner, schema: pa.Schema) -> None:
+        self._check_columns(schema)
+        self._folder.own(owner)
+
+    def _check_columns(self, schema: pa.Schema) -> None:
+        column = self._folder.column
+        clash = [name for name in schema.names if name.lower() == column.lower()]
+        if clash:
+            raise ConfigError(
+                f"the output has a column {clash[0]!r}, and {self!r} adds a column {column!r} for the number of the batch: rename "
+                "that column, or the sink's with sinks.Parquet(path, batch_column=...)"
+            )
 
     def occupied(self) -> bool:
         """Whether something has been published here."""
-        return any(name.startswith("batch=") for name in self._store.names(""))
+        return self._folder.occupied()
+
+    def batches(self) -> list[int]:
+        """The numbers of the batches that are there whole. A batch without output counts, too."""
+        return self._folder.batches()
+
+    def files(self, batch: int | None = None) -> list[str]:
+        """The files of a batch, or of all batches that are there whole: `spark.read.parquet(*sink.files())`."""
+        return self._folder.files(batch)
 
     def publish(
-        self, staged: Store, files: tuple[str, ...], batch: int, schema: pa.Schema, spark: Any
+        self, staged: Store, files: Files, batch: int, schema: pa.Schema, spark: Any, *, again: bool = False
     ) -> None:
-        final = self._store.path(f"batch={batch}")
-        fs = self._store.fs
-        with translated(final, "publishing"):
-            if files and not fs.exists(final):
-                ready = staged.path(f"ready-{batch:012d}")
-                fs.makedirs(ready, exist_ok=True)
-                for name in files:
-                    target = f"{ready}/{name.rsplit('/', 1)[-1]}"
-                    if not fs.exists(target):
-                        fs.mv(staged.path(name), target)
-                fs.mv(ready, final, recursive=True)
-        staged.remove(f"{batch:012d}")
+        self._check_columns(schema)
+        self._folder.show(staged, files, batch, again=again)
+        if files:
+            staged.remove(files[0].name.rpartition("/")[0])
 
 
 class Function(Sink):
-    """Calls `function(DataFrame, batch_id)`, as `foreachBatch` would: at least once, always with the same
-    rows for an id.
-    """
+    """Calls `function(DataFrame, batch_id)`, as `foreachBatch` would: at least once, always with the same rows for an id."""
 
     def __init__(self, function: Callable[[Any, int], None]) -> None:
         self.function = function
@@ -89,18 +115,32 @@ class Function(Sink):
         return f"sinks.Function({getattr(self.function, '__name__', self.function)!s})"
 
     def publish(
-        self, staged: Store, files: tuple[str, ...], batch: int, schema: pa.Schema, spark: Any
+        self, staged: Store, files: Files, batch: int, schema: pa.Schema, spark: Any, *, again: bool = False
     ) -> None:
-        from pyspark.sql.pandas.types import from_arrow_schema
+        if again:
+            for one in files:
+                verify(staged, one.name, one)
+        self.function(_frame(staged, files, schema, spark), batch)
 
-        declared = from_arrow_schema(schema)
-        if files:
-            rows = spark.read.schema(declared).parquet(
-                *(staged.fs.unstrip_protocol(staged.path(f)) for f in files)
-            )
-        else:
-            rows = spark.createDataFrame([], declared)
-        self.function(rows, batch)
+
+def _frame(staged: Store, files: Files, schema: pa.Schema, spark: Any) -> Any:
+    """The rows of some files. Spark itself reads a local disk; other stores may need jars there, so tasks read them as we do."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    from headgate.spark.types import conform
+
+    declared = from_arrow_schema(schema)
+    if not files:
+        return spark.createDataFrame([], declared)
+    if staged.local:
+        return spark.read.schema(declared).parquet(*(literal(staged, one.name) for one in files))
+
+    def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in (number for batch in numbers for number in batch.column(0).to_pylist()):
+            for rows in pq.ParquetFile(io.BytesIO(staged.read(files[number].name))).iter_batches():
+                yield conform(rows, schema)
+
+    return spark.range(0, len(files), 1, len(files)).mapInArrow(read, declared)
 
 
 class Nowhere(Sink):
@@ -112,7 +152,7 @@ class Nowhere(Sink):
         )
 
     def publish(
-        self, staged: Store, files: tuple[str, ...], batch: int, schema: pa.Schema, spark: Any
+        self, staged: Store, files: Files, batch: int, schema: pa.Schema, spark: Any, *, again: bool = False
     ) -> None:
         self.check()
 
@@ -129,12 +169,13 @@ class Memory(Sink):
         return f"sinks.Memory({len(self.batches)} batches)"
 
     def publish(
-        self, staged: Store, files: tuple[str, ...], batch: int, schema: pa.Schema, spark: Any
+        self, staged: Store, files: Files, batch: int, schema: pa.Schema, spark: Any, *, again: bool = False
     ) -> None:
         tables = []
-        for name in files:
-            with staged.fs.open(staged.path(name), "rb") as file:
-                tables.append(pq.ParquetFile(file).read())
+        for one in files:
+            if again:
+                verify(staged, one.name, one)
+            tables.append(pq.ParquetFile(io.BytesIO(staged.read(one.name))).read())
         self.batches[batch] = pa.concat_tables(tables).cast(schema) if tables else schema.empty_table()
 
     def table(self) -> pa.Table:
@@ -163,15 +204,22 @@ def as_sink(sink: Sink | Callable[[Any, int], None]) -> Sink:
 
 
 def publish(
-    sink: Sink, staged: Store, files: tuple[str, ...], batch: int, schema: pa.Schema, spark: Any
+    sink: Sink,
+    staged: Store,
+    files: Files,
+    batch: int,
+    schema: pa.Schema,
+    spark: Any,
+    *,
+    again: bool = False,
 ) -> None:
     """Publish, and say what to do if that fails."""
     try:
-        sink.publish(staged, files, batch, schema, spark)
+        sink.publish(staged, files, batch, schema, spark, again=again)
     except HeadgateError:
         raise
     except Exception as error:
         raise SinkFailed(
             f"batch {batch} is committed, but {sink!r} could not publish it: {type(error).__name__}: {error}. "
-            "Mend the sink and start the query again: the same rows are published then, and nothing is computed twice"
+            "Repair the sink and start the query again: the same rows are published then, and nothing is computed twice"
         ) from error

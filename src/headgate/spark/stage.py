@@ -15,25 +15,27 @@ A batch id that is committed already is published again and computed no more.
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from headgate.control import journal
 from headgate.control.explain import explained
 from headgate.control.loop import Decision, Loop
 from headgate.control.modes import Mode
-from headgate.errors import ConfigError
+from headgate.errors import BatchOrder, CheckpointError, ConfigError, Superseded
 from headgate.flow.gate import BY_ITSELF, Gate
 from headgate.operators.arrival import aside_schema
-from headgate.operators.base import BoundOperator, Operator
+from headgate.operators.base import Operator
 from headgate.operators.event_time import Clock
 from headgate.operators.hash_join import BoundHashJoin, HashJoin
 from headgate.policies import Guard, Policy, Rebuild
@@ -46,13 +48,21 @@ from headgate.spark import build_side, sinks, split_keys
 from headgate.spark.bound import Bound, Part
 from headgate.spark.channel_job import ChannelJob
 from headgate.spark.channel_task import ChannelTask
-from headgate.spark.checkpoint import Checkpoint, check_order, latest, starts_journal
+from headgate.spark.checkpoint import (
+    Checkpoint,
+    check_order,
+    check_origin,
+    journal_lines,
+    last_manifest,
+)
 from headgate.spark.exchange import Exchange, routed_schema
 from headgate.spark.flow_control import Flow, FlowControl
-from headgate.spark.manifest import Manifest
+from headgate.spark.manifest import Manifest, Written, staging_folder
 from headgate.spark.measured import batch_report
 from headgate.spark.outcome import absorbed, backlog_after
 from headgate.spark.output import write_parquet
+from headgate.spark.parquet_folder import Owner
+from headgate.spark.session import origin_of
 from headgate.spark.status import Status
 from headgate.spark.store import Store
 from headgate.spark.types import arrow_schema
@@ -89,6 +99,9 @@ class Stage:
     `aside` is a sink for rows that could not be used (late ones, those without an event time): the columns that the operator reads,
     and the reason. Without it they are only counted.
 
+    A checkpoint belongs to one streaming query, and begins with its batch 0. `first_batch` says that it begins with a later one, without
+    the rows before it. `continues` names the query whose state another query is to go on from (an error message gives the name).
+
     `pace_us` models a service time per row (of all channels, or by channel), slept and not burnt, for demonstrations.
     `durable=False` leaves flushing to the operating system.
     """
@@ -113,6 +126,8 @@ class Stage:
         gate: Gate | None = None,
         expand: Callable[[DataFrame], DataFrame] | None = None,
         aside: sinks.Sink | Callable[[DataFrame, int], None] | None = None,
+        first_batch: int | None = None,
+        continues: str | None = None,
         pace_us: float | Mapping[int, float] = 0.0,
         durable: bool = True,
     ) -> None:
@@ -145,11 +160,13 @@ class Stage:
             raise ConfigError(f"expand={expand!r} must be a function from a DataFrame to a DataFrame")
         if gate is not None and not isinstance(gate, Gate):
             raise ConfigError(f"gate={gate!r} is not a gate; use hg.Gate(in_flight=2, batch=...)")
+        if first_batch is not None and first_batch < 0:
+            raise ConfigError(f"first_batch={first_batch} is the number of a batch, 0 or more")
+        self._first, self._continues = first_batch, continues
         self._expand = expand
         self._waves = Waves(gate, self.store.child("waves"), expand) if gate is not None else None
         self._lock = threading.Lock()
         self._job = ChannelJob()
-        self._run = uuid.uuid4().hex[:8]
         self._bound: Bound | None = None
         self._asked: int | None = None
         self._last: tuple[BatchReport, Decision] | None = None
@@ -161,39 +178,121 @@ class Stage:
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         """Process one micro-batch."""
+        self.process(df, batch_id, origin_of(df))
+
+    def process(self, df: DataFrame, batch_id: int, origin: str | None) -> None:
+        """Process one micro-batch from `origin`: a streaming query, or the stage before in a pipeline."""
         self.sink.check()
         with self._lock:
-            bound = self._open(self._expanded(df))
+            bound = self._open(df, batch_id, origin)
             last = bound.checkpoint.last
-            if last is not None and batch_id == last.of:
-                log.info("batch %d was committed before; publishing it again", last.batch)
-                self._publish(df, last, bound)
-                if not last.rest:
-                    return
-            else:
-                check_order(
-                    batch_id, last.of if last else None, self.store.path(), part=bool(last and last.rest)
+            if last is not None and last.complete and (last.origin, last.of) != (origin, batch_id):
+                raise BatchOrder(
+                    f"the input of {self.store.path()} was said to be complete (finish), and Spark delivers batch {batch_id}: its rows "
+                    "would all be late. Give a stage that goes on a new checkpoint, and call drain() instead of finish()"
                 )
-            try:
-                self._all_of(df, batch_id, bound, last)
-            except BaseException:
-                # What is in memory may be ahead of what is committed: the next call starts from the
-                # checkpoint.
-                self._bound, self._asked = None, bound.loop.snapshot()["asked"]
-                raise
+            with self._guarded(bound):
+                self._deliver(df, batch_id, origin, bound)
 
-    def _all_of(self, df: DataFrame, source: int, bound: Bound, last: Manifest | None) -> None:
+    def _deliver(self, df: DataFrame, batch_id: int, origin: str | None, bound: Bound) -> None:
+        """The batch, after what is not finished of an earlier one."""
+        last, fresh = bound.checkpoint.last, bound.fresh
+        bound.fresh = False
+        again = last is not None and last.origin == origin and batch_id == last.of
+        # A batch that the stage added itself is not delivered again: a new driver cannot know that it was published.
+        if last is not None and (again or last.origin != origin or (fresh and last.extra)):
+            log.info("batch %d was committed before; publishing it again", last.batch)
+            self._publish(df, last, bound, again=True)
+            if last.rest:
+                self._all_of(df, last.of, last.origin, bound, last)
+        if not again:
+            self._all_of(df, batch_id, origin, bound, bound.checkpoint.last)
+
+    def drain(self) -> None:
+        """Emit what the watermark allows, and process all rows that wait. Call it when a query has ended, as after `availableNow`.
+
+        A stage closes windows at the end of the batch *after* the one whose rows moved the watermark, and rows may wait in the backlog: at
+        the end of the input both wait for a batch that does not come. Native Spark adds a batch without rows then; so does this.
+        """
+        self._end(complete=False)
+
+    def finish(self) -> None:
+        """Say that the input is complete: close and emit all that is open (windows, sessions, rows that wait for a match; each timer
+        is met once). The checkpoint takes no batch after that.
+        """
+        self._end(complete=True)
+
+    def _end(self, *, complete: bool) -> None:
+        last = self._bound.checkpoint.last if self._bound else last_manifest(self.store)
+        if last is None:
+            return  # there was no batch
+        spark = SparkSession.active()
+        nothing = spark.createDataFrame([], StructType.fromJson(json.loads(last.columns)))
+        with self._lock:
+            bound = self._open(nothing, last.of, last.origin)
+            with self._guarded(bound):
+                if bound.fresh:
+                    self._deliver(nothing, last.of, last.origin, bound)
+                self._settle(nothing, bound)
+                last = bound.checkpoint.last
+                if complete and last is not None and not last.complete:
+                    self._batch(
+                        self._expanded(nothing),
+                        Part(last.of, last.origin, extra=True, complete=True),
+                        bound,
+                        last,
+                    )
+                    self._settle(nothing, bound)
+
+    def _settle(self, nothing: DataFrame, bound: Bound) -> None:
+        """Batches without rows, until nothing waits and nothing is due."""
+        idle, before = 0, (-1, -1)
+        while (last := bound.checkpoint.last) is not None and any(now := last.unsettled()):
+            idle, before = (idle + 1 if now == before else 0), now
+            if idle > 2 * len(bound.loop.table.bins):
+                raise CheckpointError(
+                    f"{now[0]} rows wait and {now[1]} bins are due in {self.store.path()}, and nothing of it was processed in {idle} "
+                    "batches: give the stage more memory"
+                )
+            self._batch(self._expanded(nothing), Part(last.of, last.origin, extra=True), bound, last)
+
+    @contextmanager
+    def _guarded(self, bound: Bound) -> Iterator[None]:
+        """What is in memory may be ahead of what is committed when something fails: the next call starts from the checkpoint."""
+        try:
+            yield
+        except BaseException as error:
+            self._bound, self._asked = None, bound.loop.snapshot()["asked"]
+            mine = isinstance(error, Superseded) or not isinstance(error, Exception)
+            if not mine and not bound.checkpoint.log.is_mine():
+                raise bound.checkpoint.log.superseded() from error
+            raise
+
+    def _check(self, last: Manifest | None, batch: int, origin: str | None) -> None:
+        """Refuse a batch that does not belong to what is committed."""
+        where = self.store.path()
+        if last is not None:
+            check_origin(origin, last.origin, where, continues=self._continues)
+        if last is None or last.origin != origin:
+            check_order(batch, None, where, first=self._first)
+        elif batch != last.of:
+            check_order(batch, last.of, where, part=bool(last.rest))
+
+    def _all_of(
+        self, df: DataFrame, source: int, origin: str | None, bound: Bound, last: Manifest | None
+    ) -> None:
         """The whole of a micro-batch, or what is left of it; in waves, if there is a gate."""
         rest = last.rest if last is not None and last.rest else None
         if self._waves is None and rest is None:
-            self._batch(self._expanded(df), Part(source), bound, last)
+            self._batch(self._expanded(df), Part(source, origin), bound, last)
             return
         waves = self._waves or Waves(BY_ITSELF, self.store.child("waves"), self._expand)
-        for wave in waves.of(df, source, rest, ordered=bound.operator.ordered):
-            self._batch(wave.rows, Part(source, wave.rest), bound, bound.checkpoint.last)
-        waves.forget(source)
+        aside = last.rest_in if last is not None and rest else staging_folder(source, bound.checkpoint.run)
+        for wave in waves.of(df, aside, rest, ordered=bound.operator.ordered):
+            self._batch(wave.rows, Part(source, origin, wave.rest, aside), bound, bound.checkpoint.last)
+        waves.forget(aside, bound.checkpoint.log.is_older)
         if bound.checkpoint.last is last:  # not one row
-            self._batch(self._expanded(df), Part(source), bound, last)
+            self._batch(self._expanded(df), Part(source, origin), bound, last)
 
     def _expanded(self, df: DataFrame) -> DataFrame:
         return df if self._expand is None else self._expand(df)
@@ -206,13 +305,18 @@ class Stage:
         speed = self._waves.rows_per_second if self._waves is not None else None
         return None if speed is None else max(1, int(speed * seconds))
 
-    def feed(self, following: Callable[[DataFrame, int], None]) -> None:
-        """Give each batch's committed output to what follows in a pipeline; on redelivery the very same rows."""
+    def feed(self, following: Stage) -> None:
+        """Give each batch's committed output to the stage that follows in a pipeline; on redelivery the very same rows."""
         if not isinstance(self.sink, sinks.Nowhere):
             raise ConfigError(
                 f"{self.operator!r} has the sink {self.sink!r}; in a pipeline only the last stage has one"
             )
-        self.sink = sinks.Function(following)
+
+        def next_stage(rows: DataFrame, batch: int) -> None:
+            assert self._bound is not None, "a stage that publishes is open"
+            following.process(rows, batch, f"stage:{self._bound.checkpoint.stage}")
+
+        self.sink = sinks.Function(next_stage)
 
     def rescale(self, channels: int) -> None:
         """Change the number of channels, online: the next batch to finish decides it, the one after runs on
@@ -247,7 +351,7 @@ class Stage:
         if not isinstance(self.operator, HashJoin):
             raise ConfigError(f"{self.operator!r} has no build side to refresh")
         with self._lock:
-            last = latest(self.store)
+            last = last_manifest(self.store)
             taken = 0 if last is None or last.refreshed is None else last.refreshed
             build_side.save(self.store, self.operator, rows, mode, self.key, taken)
 
@@ -274,9 +378,7 @@ class Stage:
 
     def journal(self) -> list[journal.Entry]:
         """Reports and decisions so far, oldest first."""
-        return (
-            [journal.decode(line) for line in self._bound.checkpoint.journal_lines()] if self._bound else []
-        )
+        return [journal.decode(line) for line in journal_lines(self.store)] if self._bound else []
 
     # -- one batch
     # ----------------------------------------------------------------------------------------------------
@@ -284,10 +386,11 @@ class Stage:
     def _reached(self, step: str) -> None:
         """A step of the batch is done. Does nothing; a place for tests to stop the process."""
 
-    def _open(self, df: DataFrame) -> Bound:
-        source = arrow_schema(df.schema, key=self.key)
+    def _open(self, df: DataFrame, batch: int, origin: str | None) -> Bound:
+        source = arrow_schema(self._expanded(df).schema, key=self.key)
         if self._bound is not None:
             self._bound.check(source)
+            self._check(self._bound.checkpoint.last, batch, origin)
             return self._bound
         spec = KeySpec(self.key, tuple(source.field(n).type for n in self.key))
         config = self.operator
@@ -301,7 +404,19 @@ class Stage:
             "bins": self.bins,
             **operator.fingerprint(),
         }
-        checkpoint = Checkpoint(self.store, identity, adopt=self._adopt)
+        staged = [one for one in (self._staged, self._staged_aside) if one is not None]
+        checkpoint = Checkpoint(self.store, identity, adopt=self._adopt, staged=staged)
+        self._check(
+            checkpoint.last, batch, origin
+        )  # before anything is changed, or taken from a driver that is at work
+        checkpoint.identify()
+        rows = routed_schema(operator, source)
+        self.sink.own(Owner(checkpoint.stage, self.store.url), operator.output)
+        if self.aside is not None:
+            self.aside.own(Owner(checkpoint.stage, self.store.url, "aside"), aside_schema(operator, rows))
+        checkpoint.take()
+        self._check(checkpoint.last, batch, origin)
+        assert checkpoint.identity is not None
         self.bins = int(checkpoint.identity["bins"])
         last = checkpoint.last
         if last is None:
@@ -314,7 +429,7 @@ class Stage:
                 loop.request_channels(self.channels)
         if self._asked is not None:
             loop.request_channels(self._asked)
-        self._bound = Bound(operator, routed_schema(operator, source), checkpoint, loop)
+        self._bound = Bound(operator, rows, checkpoint, loop, df.schema.json())
         self._reached("opened")
         return self._bound
 
@@ -334,12 +449,14 @@ class Stage:
         changed = reshaped(Table.from_json(last.table), table) if last else {}
         pace = self.pace_us
         clock = Clock.from_json(last.clock) if last and last.clock else Clock.start(operator.event_time)
+        if part.complete:
+            clock = clock.complete()
         # All waves of a micro-batch see the event time that was before it, as they would in one piece.
         held = last.held_clock if last else None
         task = ChannelTask(
             batch=batch,
             stage=bound.checkpoint.stage,
-            run=self._run,
+            run=bound.checkpoint.run,
             table=table,
             operator=operator,
             rows=bound.rows,
@@ -356,9 +473,9 @@ class Stage:
         )
         for staged in (self._staged, self._staged_aside):
             if staged is not None:
-                staged.make(f"{batch:012d}")
+                staged.make(staging_folder(batch, bound.checkpoint.run))
         answers = self._job.run(df, bound.exchange, table, task)
-        output = self._output(batch, answers, operator)
+        output = self._output(batch, answers, bound)
         self._reached("computed")
         backlog = backlog_after(flow, changed, answers)
         wall_ms = 1e3 * (time.perf_counter() - started)
@@ -373,15 +490,21 @@ class Stage:
                 decision.refusal.detail,
             )
         self._reached("decided")
-        manifest = self._manifest(batch, table, answers, last, credit, report, decision, before, loop, output)
+        manifest = self._manifest(
+            batch, table, answers, last, credit, report, decision, before, bound, output
+        )
         before_clock, clock = clock.to_json(), clock.after(operator.event_time, [a["seen"] for a in answers])
         manifest = replace(
             manifest,
+            origin=part.origin,
             source=part.source,
             rest=part.rest,
+            rest_in=part.rest_in,
+            extra=part.extra,
+            columns=bound.columns,
             held_clock=(held or before_clock) if part.rest else None,
             clock=clock.to_json(),
-            aside=tuple(a["aside"] for a in answers if a["aside"]),
+            aside=tuple(Written(*a["aside"]) for a in answers if a["aside"]),
             backlog=backlog,
             flow=flow.to_json(answers, wall_ms),
             refreshed=last.refreshed if last else None,
@@ -398,15 +521,15 @@ class Stage:
         self._reached("retired")
         self._publish(df, manifest, bound)
 
-    def _output(self, batch: int, answers: list[dict[str, Any]], operator: BoundOperator) -> tuple[str, ...]:
+    def _output(self, batch: int, answers: list[dict[str, Any]], bound: Bound) -> tuple[Written, ...]:
         """The output files of a batch: one of each channel, and one of the split keys."""
-        written = tuple(a["output"] for a in answers if a["output"])
-        merged = split_keys.merged_output(answers, operator)
+        written = tuple(Written(*a["output"]) for a in answers if a["output"])
+        merged = split_keys.merged_output(answers, bound.operator)
         if merged is None:
             return written
-        name = f"{batch:012d}/part-{batch:012d}-split-{self._run}.parquet"
-        write_parquet(self._staged, name, pa.Table.from_batches([merged]))
-        return (*written, name)
+        run = bound.checkpoint.run
+        name = f"{staging_folder(batch, run)}/part-{batch:012d}-split-{run}.parquet"
+        return (*written, write_parquet(self._staged, name, pa.Table.from_batches([merged])))
 
     def _with_build_rows(
         self, df: DataFrame, batch: int, bound: Bound, last: Manifest | None
@@ -421,7 +544,7 @@ class Stage:
             task = ChannelTask(
                 batch=batch,
                 stage=bound.checkpoint.stage,
-                run=self._run,
+                run=bound.checkpoint.run,
                 table=table,
                 operator=builder,
                 rows=routed_schema(builder, arrow_schema(rows.schema, key=self.key)),
@@ -436,7 +559,7 @@ class Stage:
             )
             answers = self._job.run(rows, Exchange(builder), table, task)
             last = replace(
-                last or Manifest(batch=batch, run=self._run, channels=self.channels),
+                last or Manifest(batch=batch, run=bound.checkpoint.run, channels=self.channels),
                 **absorbed(last, batch, table, answers, last.credit if last else 0),
                 table=table.to_json(),
                 refreshed=number,
@@ -453,27 +576,27 @@ class Stage:
         report: BatchReport,
         decision: Decision,
         before: dict[str, Any],
-        loop: Loop,
-        output: tuple[str, ...],
+        bound: Bound,
+        output: tuple[Written, ...],
     ) -> Manifest:
+        start = before if bound.checkpoint.starts_journal(batch) else None
         return Manifest(
             batch=batch,
-            run=self._run,
+            run=bound.checkpoint.run,
             channels=self.channels,
             **absorbed(last, batch, table, answers, credit),
             table=table.to_json(),
-            loop=loop.snapshot(),
+            loop=bound.loop.snapshot(),
             output=output,
-            journal=journal.encode(report, decision, start=before if starts_journal(batch) else None),
+            journal=journal.encode(report, decision, start=start),
         )
 
-    def _publish(self, df: DataFrame, manifest: Manifest, bound: Bound) -> None:
+    def _publish(self, df: DataFrame, manifest: Manifest, bound: Bound, *, again: bool = False) -> None:
+        spark, batch = df.sparkSession, manifest.batch
         sinks.publish(
-            self.sink, self._staged, manifest.output, manifest.batch, bound.operator.output, df.sparkSession
+            self.sink, self._staged, manifest.output, batch, bound.operator.output, spark, again=again
         )
         if self.aside is not None and self._staged_aside is not None:
             schema = aside_schema(bound.operator, bound.rows)
-            sinks.publish(
-                self.aside, self._staged_aside, manifest.aside, manifest.batch, schema, df.sparkSession
-            )
+            sinks.publish(self.aside, self._staged_aside, manifest.aside, batch, schema, spark, again=again)
         self._reached("published")

@@ -7,19 +7,22 @@ end of one is delivered to both waves, with the part of its outputs that each is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from headgate.errors import ConfigError, MissingColumn
+from headgate.errors import ConfigError, CorruptState, MissingColumn
 from headgate.flow.waves import Range
 from headgate.spark.exchange import quoted
+from headgate.spark.paths import literal
 from headgate.spark.store import Store
 
 AT, FILE = "__headgate_at", "__headgate_file"
@@ -43,59 +46,67 @@ class FanOut:
 
 
 @dataclass(frozen=True)
+class StagedFile:
+    """One file of staged rows: its name, how many positions and rows it has, its largest fan-out, and its checksum if it was asked for."""
+
+    name: str
+    length: int
+    rows: int
+    widest: int = 1
+    checksum: str = ""
+
+
+@dataclass(frozen=True)
 class Staged:
-    """A DataFrame's rows in files; `lengths` has the number of positions of each."""
+    """A DataFrame's rows in files."""
 
     spark: SparkSession
     schema: T.StructType
     fan_out: FanOut | None
-    files: tuple[str, ...]
-    lengths: tuple[int, ...]
-    rows: int
-    widest: int = 1
-    """The largest fan-out of a row."""
+    store: Store
+    files: tuple[StagedFile, ...]
 
     @classmethod
-    def write(cls, df: DataFrame, store: Store, fan_out: FanOut | None = None) -> Staged:
-        """Compute the rows and put them into a folder, which is this one's alone."""
+    def write(
+        cls, df: DataFrame, store: Store, fan_out: FanOut | None = None, *, sealed: bool = False
+    ) -> Staged:
+        """Compute the rows and put them into a folder, which is this one's alone; `sealed` if they are to outlive this process."""
         _check(df, fan_out)
-        placed = _placed(df, fan_out)
-        placed.write.option("compression", "lz4").mode("overwrite").parquet(store.url)
-        sizes = (
-            df.sparkSession.read.schema(placed.schema)
-            .parquet(store.url)
-            .groupBy(F.input_file_name().alias("file"))
-            .agg(
-                F.max(F.col(AT) + _width(fan_out)).alias("length"),
-                F.count(F.lit(1)).alias("rows"),
-                F.max(_width(fan_out)).alias("widest"),
-            )
-            .orderBy("file")
-            .collect()
-        )
-        return cls(
-            df.sparkSession,
-            df.schema,
-            fan_out,
-            files=tuple(row.file for row in sizes),
-            lengths=tuple(row.length for row in sizes),
-            rows=sum(row.rows for row in sizes),
-            widest=max((row.widest for row in sizes), default=1),
-        )
+        _placed(df, fan_out).write.option("compression", "lz4").mode("overwrite").parquet(store.url)
+        names = [name for name in store.names("") if name.endswith(".parquet")]
+        files = inspected(df.sparkSession, store, names, fan_out, sealed=sealed)
+        return cls(df.sparkSession, df.schema, fan_out, store, tuple(one for one in files if one.rows))
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """The number of positions of each file."""
+        return tuple(one.length for one in self.files)
+
+    def check(self, numbers: Iterable[int]) -> None:
+        """Refuse files that are not as they were written."""
+        wanted = [self.files[number] for number in sorted(set(numbers))]
+        now = inspected(self.spark, self.store, [one.name for one in wanted], self.fan_out, sealed=True)
+        for before, after in zip(wanted, now, strict=True):
+            if after.checksum != before.checksum:
+                what = "is damaged: its checksum does not match" if after.checksum else "is missing"
+                raise CorruptState(
+                    f"rows that wait at the gate, {self.store.path(before.name)}, {what}; restore the file from a backup of the "
+                    "checkpoint"
+                )
 
     def read(self, ranges: Sequence[Range]) -> DataFrame:
         """The rows of some ranges."""
-        whole = [r for r in ranges if len(r) == self.lengths[r.file]]
-        parts = [self._part(r) for r in ranges if len(r) < self.lengths[r.file]]
+        whole = [r for r in ranges if len(r) == self.files[r.file].length]
+        parts = [self._part(r) for r in ranges if len(r) < self.files[r.file].length]
         if whole:
-            rows = self._read(*(self.files[r.file] for r in whole))
+            rows = self._read(*(r.file for r in whole))
             parts.append(self._shown(rows, F.lit(0).cast("long"), _width(self.fan_out)))
         return reduce(DataFrame.unionAll, parts)
 
     def numbered(self, ranges: Sequence[Range]) -> DataFrame:
         """The rows of some ranges with file and position, in order, one partition for each range."""
         parts = [
-            self._read(self.files[r.file])
+            self._read(r.file)
             .where((F.col(AT) >= r.start) & (F.col(AT) < r.stop))
             .coalesce(1)
             .sortWithinPartitions(AT)
@@ -104,16 +115,18 @@ class Staged:
         ]
         return reduce(DataFrame.unionAll, parts)
 
-    def _read(self, *files: str) -> DataFrame:
-        return self.spark.read.schema(_with_place(self.schema)).parquet(*files)
+    def _read(self, *numbers: int) -> DataFrame:
+        paths = [literal(self.store, self.files[number].name) for number in numbers]
+        return self.spark.read.schema(_with_place(self.schema)).parquet(*paths)
 
     def _part(self, some: Range) -> DataFrame:
-        rows, at, width = self._read(self.files[some.file]), F.col(AT), _width(self.fan_out)
+        rows, at, width = self._read(some.file), F.col(AT), _width(self.fan_out)
         if self.fan_out is None or not self.fan_out.splits:
             chosen = rows.where((at >= some.start) & (at < some.stop))
             return self._shown(chosen, F.lit(0), width)
         # A row spans its fan-out. Limits on `at` alone let pages be skipped.
-        chosen = rows.where((at > some.start - self.widest) & (at < some.stop) & (at + width > some.start))
+        widest = max(one.widest for one in self.files)
+        chosen = rows.where((at > some.start - widest) & (at < some.stop) & (at + width > some.start))
         first = F.greatest(F.lit(0).cast("long"), F.lit(some.start) - at)
         return self._shown(chosen, first, F.least(width, F.lit(some.stop) - at))
 
@@ -122,6 +135,50 @@ class Staged:
         if self.fan_out is not None and self.fan_out.splits:
             columns += [first.alias(self.fan_out.first), last.alias(self.fan_out.last)]
         return rows.select(*columns)
+
+
+def inspected(
+    spark: SparkSession, store: Store, names: Sequence[str], fan_out: FanOut | None, *, sealed: bool
+) -> list[StagedFile]:
+    """What is in some files, by a job that looks into each; one that is not there has no checksum."""
+    if not names:
+        return []
+    column = fan_out.column if fan_out else None
+
+    def look(ids: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in (number for batch in ids for number in batch.column(0).to_pylist()):
+            yield pa.RecordBatch.from_pylist([{"id": number, **_facts(store, names[number], column, sealed)}])
+
+    tasks = min(len(names), spark.sparkContext.defaultParallelism)
+    rows = spark.range(0, len(names), 1, tasks).mapInArrow(look, _FACTS).collect()
+    return [
+        StagedFile(names[row.id], row.length, row.rows, row.widest, row.checksum)
+        for row in sorted(rows, key=lambda row: row.id)
+    ]
+
+
+_FACTS = "id long, length long, rows long, widest long, checksum string"
+
+
+def _facts(store: Store, name: str, column: str | None, sealed: bool) -> dict[str, Any]:
+    found = {"length": 0, "rows": 0, "widest": 1, "checksum": ""}
+    if sealed:
+        try:
+            found["checksum"] = store.digest(name)
+        except FileNotFoundError:
+            return found
+    try:
+        with store.fs.open(store.path(name), "rb") as file:
+            rows = pq.ParquetFile(file).read([AT] + ([column] if column else []))
+    except (pa.ArrowException, OSError):
+        if not sealed:
+            raise
+        return found  # damaged: its checksum tells
+    if rows.num_rows:
+        at = rows.column(AT).to_numpy()
+        widths = rows.column(column).to_numpy().astype(np.int64) if column else np.ones(len(at), np.int64)
+        found |= {"length": int((at + widths).max()), "rows": len(at), "widest": int(widths.max())}
+    return found
 
 
 def _width(fan_out: FanOut | None) -> Column:

@@ -12,7 +12,7 @@ from rich.table import Table as Grid
 
 from headgate.astray import NEVER
 from headgate.control.loop import Decision
-from headgate.operators.event_time import Clock
+from headgate.operators.event_time import COMPLETE, Clock
 from headgate.reports.batch_report import BatchReport
 from headgate.routing.table import Table
 
@@ -36,7 +36,9 @@ class Status:
         if self.clock is None:
             return ""
         said = [f"{count:,} rows {reason}" for reason, count in sorted(self.clock.counts.items())]
-        if self.clock.watermark > NEVER:
+        if self.clock.watermark == COMPLETE:
+            said.insert(0, "input complete")
+        elif self.clock.watermark > NEVER:
             said.insert(0, f"watermark {np.datetime64(self.clock.watermark, 'us')}")
         return ", ".join(said)
 

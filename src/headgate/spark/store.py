@@ -1,22 +1,29 @@
 """Files of a checkpoint, through fsspec: a folder and an object store look the same from here.
 
-The one promise that the commit rests on: `create` makes a file appear whole or not at all, and only once.
+The one promise that the commit rests on: `create` makes a file appear whole or not at all, and only once. Not every file system
+can do that, so `check` refuses those of which it is not known, and tries the others once.
 Errors of the file system leave here as headgate's own, naming the path.
 """
 
 from __future__ import annotations
 
 import errno
+import importlib.metadata
 import os
+import re
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import fsspec
+import xxhash
+from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
 
-from headgate.errors import CheckpointError, StorageFull
+from headgate.errors import CheckpointError, ConfigError, StorageFull
 
 
 @contextmanager
@@ -34,6 +41,42 @@ def translated(path: str, doing: str, *, passing: type[OSError] | None = None) -
         raise CheckpointError(f"{doing} {path} failed: {error}; mend the cause and start again") from error
 
 
+_tried: set[str] = set()
+"""Stores on which this process has tried an exclusive create."""
+_in_memory = threading.Lock()
+_CONFLICTS = 8
+"""How often a conditional write is tried again that collides with another one under way (S3's 409)."""
+EXCLUSIVE = {
+    "s3fs": {"s3fs": (2025, 3, 2), "botocore": (1, 35, 2)},
+    "gcsfs": {"gcsfs": (2025, 3, 2)},
+    "adlfs": {"adlfs": (2024, 12, 0), "fsspec": (2025, 3, 2)},
+}
+"""Packages whose file systems create a file exclusively, on the server, and from which versions on: earlier ones overwrite without a
+word, or hang in a worker that was forked.
+"""
+
+
+def lacking(fs: Any) -> str:
+    """Why a file can be created twice on a file system; empty if it cannot."""
+    if isinstance(fs, DirFileSystem):
+        return lacking(fs.fs)
+    if isinstance(fs, LocalFileSystem | MemoryFileSystem):
+        return (
+            ""  # a hard link to a name that is there fails; memory is this process's alone, and under a lock
+        )
+    package = type(fs).__module__.partition(".")[0]
+    if package not in EXCLUSIVE:
+        return f"{type(fs).__name__} of {package} has no exclusive create: it looks for the file, and then writes it"
+    for name, least in EXCLUSIVE[package].items():
+        try:
+            version = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            return f"{name} is not installed"
+        if tuple(int(part) for part in re.findall(r"\d+", version)[:3]) < least:
+            return f"{name} {version} has no exclusive create; install {name}>={'.'.join(map(str, least))}"
+    return ""
+
+
 class Store:
     """A folder on any fsspec file system. Picklable, so that tasks can carry it."""
 
@@ -42,7 +85,8 @@ class Store:
         self._open()
 
     def _open(self) -> None:
-        self.fs, self.root = fsspec.core.url_to_fs(self.url)
+        # What others create and remove must show: no listing may come from a cache.
+        self.fs, self.root = fsspec.core.url_to_fs(self.url, use_listings_cache=False)
         self.local = isinstance(self.fs, LocalFileSystem)
         self.root = self.root.rstrip("/")
         self.url = self.fs.unstrip_protocol(self.root)  # absolute: a task has another working folder
@@ -97,14 +141,78 @@ class Store:
                 raise
         return size
 
+    def check(self) -> None:
+        """Refuse a store whose `create` is not exclusive: two drivers could both commit there. Tried once for a process and store."""
+        if self.url in _tried:
+            return
+        if not self.exclusive:
+            raise ConfigError(
+                f"{self.url} cannot hold a checkpoint: {lacking(self.fs)}. Two drivers could both commit there. "
+                "Use a disk, or S3 (s3fs), Google Cloud Storage (gcsfs) or Azure (adlfs)"
+            )
+        name = f".headgate-{uuid.uuid4().hex}"
+        self.make("")
+        try:
+            self.create(name, b"1")
+            try:
+                self.create(name, b"2")
+            except FileExistsError:
+                pass
+            else:
+                raise ConfigError(
+                    f"{self.url} cannot hold a checkpoint: a file that was there could be created again, so two drivers could both "
+                    "commit. The server behind it does not honour conditional writes; use another store"
+                )
+            if name not in self.names(""):
+                raise ConfigError(
+                    f"{self.url} cannot hold a checkpoint: a file that was just created does not show in a listing, so a driver "
+                    "could miss its successor. Use another store"
+                )
+        finally:
+            self.remove(name)
+        _tried.add(self.url)
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether `create` is known to be exclusive here."""
+        return not lacking(self.fs)
+
     def create(self, name: str, data: bytes) -> None:
         """Make a file appear whole, once: FileExistsError when it is there already."""
         path = self.path(name)
         with translated(path, "creating", passing=FileExistsError):
             if self.local:
                 self._appear(path, data, os.link)
+            elif isinstance(self.fs, MemoryFileSystem):
+                with _in_memory:
+                    self.fs.pipe_file(path, data, mode="create")
             else:
+                self._create_there(path, data)
+
+    def _create_there(self, path: str, data: bytes) -> None:
+        """By a conditional write. Two at once may both be sent away (409), and not every server says why it refused (412)."""
+        for attempt in range(_CONFLICTS):
+            try:
                 self.fs.pipe_file(path, data, mode="create")
+                return
+            except FileExistsError:
+                raise
+            except OSError as error:
+                answer = getattr(error.__cause__, "response", None) or {}
+                code = str(answer.get("Error", {}).get("Code", ""))
+                if code in ("PreconditionFailed", "412"):
+                    raise FileExistsError(path) from error
+                if code not in ("ConditionalRequestConflict", "409") or attempt == _CONFLICTS - 1:
+                    raise
+
+    def write_once(self, name: str, data: bytes) -> None:
+        """Make a file appear whole, if it is not there; where that cannot be one step, a second writer may replace it."""
+        if not self.exclusive:
+            if not self.exists(name):
+                self.replace(name, data)
+            return
+        with suppress(FileExistsError):
+            self.create(name, data)
 
     def replace(self, name: str, data: bytes) -> None:
         """Make a file appear whole in the place of one that may be there."""
@@ -120,15 +228,22 @@ class Store:
         try:
             self._write_local(temporary, [data])
             step(temporary, path)
-            if self.durable:
-                folder = os.open(os.path.dirname(path), os.O_RDONLY)
-                try:
-                    os.fsync(folder)
-                finally:
-                    os.close(folder)
+            self._flush(os.path.dirname(path))
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(temporary)
+
+    def flush(self, folder: str) -> None:
+        """Make the names in a local folder durable, if asked for."""
+        self._flush(self.path(folder))
+
+    def _flush(self, path: str) -> None:
+        if self.durable:
+            folder = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
 
     def append(self, name: str, line: str) -> None:
         """Add a line to a file (rewriting it where the file system cannot append)."""
@@ -147,6 +262,17 @@ class Store:
             data: bytes = self.fs.cat_file(self.path(name), start=start, end=end)
         return data
 
+    def digest(self, name: str) -> str:
+        """The checksum of a file of any size; FileNotFoundError when it is not there."""
+        found = xxhash.xxh3_64()
+        with (
+            translated(self.path(name), "reading", passing=FileNotFoundError),
+            self.fs.open(self.path(name), "rb") as file,
+        ):
+            while part := file.read(1 << 24):
+                found.update(part)
+        return str(found.hexdigest())
+
     def exists(self, name: str) -> bool:
         """Whether a file is there. A file system that cannot tell is an error: a checkpoint must not look
         empty because of it.
@@ -157,6 +283,25 @@ class Store:
         except FileNotFoundError:
             return False
         return True
+
+    def size(self, name: str) -> int | None:
+        """The size of a file in bytes; None if it is not there."""
+        self.fs.invalidate_cache()
+        try:
+            with translated(self.path(name), "looking for", passing=FileNotFoundError):
+                return int(self.fs.info(self.path(name))["size"])
+        except FileNotFoundError:
+            return None
+
+    def copy(self, name: str, to: Store, as_name: str) -> None:
+        """Copy a file to a store of the same kind, or of another."""
+        path = to.path(as_name)
+        with translated(path, "copying to"):
+            if type(self.fs) is type(to.fs):
+                to.fs.makedirs(to.path(as_name.rpartition("/")[0]), exist_ok=True)
+                self.fs.cp_file(self.path(name), path)
+            else:
+                to.replace(as_name, self.read(name))
 
     def names(self, folder: str) -> list[str]:
         """File names in a folder, sorted; none if the folder is not there."""

@@ -14,19 +14,22 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.util import inheritable_thread_target
 
+from headgate.errors import CorruptState, HeadgateError, TaskFailed
 from headgate.flow.gate import AUTO, Batch, Batcher, Gate
 from headgate.flow.plateau import Plateau
 from headgate.flow.waves import Range, Waiting
+from headgate.spark.commit_log import sealed, unsealed
+from headgate.spark.engine_error import gist
 from headgate.spark.exchange import ORDER
-from headgate.spark.staged import Staged
+from headgate.spark.paths import literal
+from headgate.spark.staged import Staged, StagedFile
 from headgate.spark.store import Store
 
 LEAST_ROWS, MOST_ROWS = 50_000, 4_000_000
@@ -56,11 +59,13 @@ class Waves:
         return rows / seconds if seconds else None
 
     def of(
-        self, df: DataFrame, source: int, rest: Sequence[Range] | None, *, ordered: bool
+        self, df: DataFrame, name: str, rest: Sequence[Range] | None, *, ordered: bool
     ) -> Iterator[StageWave]:
-        """The waves of a micro-batch, or what is left of them. When the next is asked for, the last has been committed."""
-        folder = self._store.child(f"{source:012d}")
-        staged = self._put_aside(df, folder, source) if rest is None else self._reopened(df, folder)
+        """The waves of a micro-batch, whose rows are put aside in the folder `name`; or what is left of them there. When the next is
+        asked for, the last has been committed.
+        """
+        folder = self._store.child(name)
+        staged = self._put_aside(df, folder) if rest is None else self._reopened(df, folder, rest)
         waiting = Waiting(
             staged.lengths if rest is None else (),
             1 if ordered else df.sparkSession.sparkContext.defaultParallelism,
@@ -68,14 +73,14 @@ class Waves:
         for some in reversed(rest or ()):
             waiting.give_back(some)
         batcher = Batcher(self._sized())
-        batcher.offer((source,), waiting)
+        batcher.offer((0,), waiting)
         ready: deque[tuple[Batch, Future[DataFrame] | DataFrame]] = deque()
         with ThreadPoolExecutor(self._gate.in_flight, "headgate-wave") as pool:
             while True:
                 for batch in batcher.admit():
                     rows = staged.read(batch.items)
-                    name = "expanded-" + "-".join(map(str, batch.stamp[1:]))
-                    ready.append((batch, self._ahead(rows, folder.child(name), pool)))
+                    expanded = "expanded-" + "-".join(map(str, batch.stamp[1:]))
+                    ready.append((batch, self._ahead(rows, folder.child(expanded), pool)))
                 if not ready:
                     break
                 batch, made = ready.popleft()
@@ -87,9 +92,9 @@ class Waves:
                 self._size = self._size.after(batch.rows, time.perf_counter() - started)
                 batcher.gate = self._sized()
 
-    def forget(self, source: int) -> None:
-        """A source's batch is committed whole: its rows are needed no more."""
-        self._store.remove(f"{source:012d}")
+    def forget(self, name: str, is_older: Callable[[str], bool]) -> None:
+        """A source's batch is committed whole: its rows are needed no more, nor are those that drivers before this one left."""
+        self._store.remove(name, *(other for other in self._store.names("") if is_older(other)))
 
     def _sized(self) -> Gate:
         return replace(self._gate, batch=self._fixed or self._size.batch)
@@ -106,30 +111,36 @@ class Waves:
 
         def work() -> DataFrame:
             expanded.write.mode("overwrite").parquet(store.url)
-            return rows.sparkSession.read.schema(expanded.schema).parquet(store.url)
+            return rows.sparkSession.read.schema(expanded.schema).parquet(literal(store))
 
         return pool.submit(inheritable_thread_target(rows.sparkSession)(work))
 
-    def _put_aside(self, df: DataFrame, folder: Store, source: int) -> Staged:
-        self._store.make("")
-        for name in self._store.names(""):  # of a run that ended before it could clean up
-            with suppress(ValueError):
-                if int(name) != source:
-                    self._store.remove(name)
+    def _put_aside(self, df: DataFrame, folder: Store) -> Staged:
         rows = df if self._expand is not None else df.withColumn(ORDER, F.monotonically_increasing_id())
-        staged = Staged.write(rows, folder.child("input"))
-        index = {
-            "files": staged.files,
-            "lengths": staged.lengths,
-            "rows": staged.rows,
-            "schema": staged.schema.json(),
-        }
-        folder.replace(_INDEX, json.dumps(index).encode())
+        try:
+            staged = Staged.write(rows, folder.child("input"), sealed=True)
+        except HeadgateError:
+            raise
+        except Exception as error:
+            raise TaskFailed(
+                f"the rows before the gate could not be put aside in {folder.path()}: {gist(error)}. Spark itself writes there, so on "
+                "an object store it needs its own connector"
+            ) from error
+        index = {"files": [astuple(one) for one in staged.files], "schema": staged.schema.json()}
+        folder.replace(_INDEX, sealed(index))
         return staged
 
-    def _reopened(self, df: DataFrame, folder: Store) -> Staged:
+    def _reopened(self, df: DataFrame, folder: Store, rest: Sequence[Range]) -> Staged:
         """What was put aside before; the files are the truth now, not what Spark delivers again."""
-        index = json.loads(folder.read(_INDEX))
+        where = folder.path(_INDEX)
+        try:
+            index = unsealed(folder.read(_INDEX), where)
+        except FileNotFoundError:
+            raise CorruptState(
+                f"{where} is missing, though rows wait at the gate; restore it from a backup of the checkpoint"
+            ) from None
         schema = T.StructType.fromJson(json.loads(index["schema"]))
-        files, lengths = tuple(index["files"]), tuple(index["lengths"])
-        return Staged(df.sparkSession, schema, None, files, lengths, index["rows"])
+        files = tuple(StagedFile(*one) for one in index["files"])
+        staged = Staged(df.sparkSession, schema, None, folder.child("input"), files)
+        staged.check(some.file for some in rest)
+        return staged

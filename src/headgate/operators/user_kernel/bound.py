@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from headgate.errors import KernelFailed
 from headgate.operators.base import BoundOperator, Chunk
-from headgate.operators.event_time import EventTime
+from headgate.operators.event_time import COMPLETE, EventTime
 from headgate.operators.user_kernel.body import Site
 from headgate.operators.user_kernel.compiled_loop import CompiledLoop, Work
 from headgate.operators.user_kernel.fields import ARROW, INSTANT
@@ -183,7 +183,10 @@ class BoundKernel(BoundOperator):
         return pa.RecordBatch.from_arrays([*keys, *kept, *outputs.columns()], schema=self.output)
 
     def _meet_until(self, table: BinTable, now: int, outputs: Outputs) -> None:
-        """Meet the timers that are due, and those that they set, up to `now`. A key that expires before its timer has none."""
+        """Meet the timers that are due, and those that they set, up to `now`. A key that expires before its timer has none.
+
+        When the input is complete each timer is met once: one that sets itself again would never end.
+        """
         rows, _ = _due(table, WAKE, now)
         unset = table.arrays[WAKE][rows] == 0  # no row of these keys has succeeded yet
         table.arrays[WAKE][rows[unset]] = FOREVER
@@ -196,6 +199,8 @@ class BoundKernel(BoundOperator):
                 return
             table.mark(rows)
             self._meet(table, rows, outputs)
+            if now == COMPLETE:
+                return
 
     def _meet(self, table: BinTable, rows: NDArray[np.int64], outputs: Outputs) -> None:
         def failed(slot: int, site: Site) -> None:
