@@ -3,8 +3,13 @@
     import headgate as hg
     from headgate import agg
 
-    stage = hg.Stage(key="user", operator=hg.Aggregate(n=agg.count()), checkpoint="...",
-    sink=hg.sinks.Parquet("...")) events.writeStream.foreachBatch(stage).start()
+    stage = hg.Stage(
+        key="user",
+        operator=hg.Aggregate(n=agg.count()),
+        checkpoint="state/users",
+        sink=hg.sinks.Parquet("out/users"),
+    )
+    events.writeStream.foreachBatch(stage).option("checkpointLocation", "state/spark").start()
 
 What needs Spark (`Stage`, `configure`, `sinks`) or the service's libraries (`Client`) is loaded when it is first named, so
 everything else works without them.
