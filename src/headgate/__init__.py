@@ -88,11 +88,10 @@ def __getattr__(name: str) -> Any:
     try:
         loaded = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        missing = (error.name or "").split(".")[0]
-        extra = {"pyspark": "spark", "httpx": "service"}.get(missing)
-        if extra:
-            raise ImportError(f"headgate.{name} needs {missing}: pip install 'headgate[{extra}]'") from error
-        raise
+        told = errors.not_installed(error, f"headgate.{name}")
+        if told is None:
+            raise
+        raise ImportError(str(told)) from error
     return getattr(loaded, attribute) if attribute else loaded
 
 
