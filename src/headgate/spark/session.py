@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from headgate.errors import ConfigError
+
 Builder = TypeVar("Builder")
 
 SETTINGS: dict[str, str] = {
@@ -40,6 +42,15 @@ def configure(builder: Any) -> Any:
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     return builder
+
+
+def check_classic(spark: Any) -> None:
+    """Refuse a session of Spark Connect: it has no SparkContext, and would run a stage's driver in the server, away from its memory."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise ConfigError(
+            "headgate needs a classic Spark session, and this one is of Spark Connect, which is not supported yet: run the driver "
+            "in the cluster and make the session with SparkSession.builder.master(...) instead of .remote(...)"
+        )
 
 
 @contextmanager

@@ -48,11 +48,13 @@ from headgate.spark.channel_job import ChannelJob
 from headgate.spark.channel_task import ChannelTask
 from headgate.spark.checkpoint import Checkpoint, check_order, latest, starts_journal
 from headgate.spark.exchange import Exchange, routed_schema
+from headgate.spark.expanding import expanding
 from headgate.spark.flow_control import Flow, FlowControl
 from headgate.spark.manifest import Manifest
 from headgate.spark.measured import batch_report
 from headgate.spark.outcome import absorbed, backlog_after
 from headgate.spark.output import write_parquet
+from headgate.spark.session import check_classic
 from headgate.spark.status import Status
 from headgate.spark.store import Store
 from headgate.spark.types import arrow_schema
@@ -141,12 +143,10 @@ class Stage:
         self._staged = self.sink.staging(self.store)
         self.aside = None if aside is None else sinks.as_sink(aside)
         self._staged_aside = None if self.aside is None else self.aside.staging(self.store.child("aside"))
-        if expand is not None and not callable(expand):
-            raise ConfigError(f"expand={expand!r} must be a function from a DataFrame to a DataFrame")
         if gate is not None and not isinstance(gate, Gate):
             raise ConfigError(f"gate={gate!r} is not a gate; use hg.Gate(in_flight=2, batch=...)")
-        self._expand = expand
-        self._waves = Waves(gate, self.store.child("waves"), expand) if gate is not None else None
+        self._expand = expanding(expand)
+        self._waves = Waves(gate, self.store.child("waves"), self._expand) if gate is not None else None
         self._lock = threading.Lock()
         self._job = ChannelJob()
         self._run = uuid.uuid4().hex[:8]
@@ -161,6 +161,7 @@ class Stage:
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         """Process one micro-batch."""
+        check_classic(df.sparkSession)
         self.sink.check()
         with self._lock:
             bound = self._open(self._expanded(df))
