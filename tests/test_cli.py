@@ -3,10 +3,12 @@
 import json
 
 import pytest
+from rich.table import Table as Grid
 from typer.testing import CliRunner
 
 import headgate
 from headgate.cli import app
+from headgate.commands.console import Talk
 from headgate.control import journal
 from headgate.control.loop import Loop
 from headgate.policies import FluxLoad, Guard
@@ -96,6 +98,28 @@ def test_an_unknown_command_is_a_usage_error(call):
 def test_version_as_json(call):
     told = call("version", "--json")
     assert json.loads(told.stdout)["headgate"] == headgate.__version__
+
+
+def test_version_says_what_to_install_brackets_included(call, monkeypatch):
+    monkeypatch.setattr("headgate.commands.versions.spark", lambda: "missing (pip install 'headgate[spark]')")
+    assert "spark missing (pip install 'headgate[spark]')" in call("version").stdout
+
+
+def test_the_version_as_an_option(call):
+    told = call("--version")
+    assert (told.exit_code, told.stdout) == (0, f"headgate {headgate.__version__}\n")
+
+
+def test_brackets_in_tables_titles_and_progress_are_shown_as_they_are(capsys):
+    grid = Grid("sql", title="state in [bold]/tmp[/]")
+    grid.add_row("SELECT tags[red] FROM events[0]")
+    talk = Talk(as_json=False)
+    with talk.progress("place [dim]queries[/dim].csv") as tick:
+        tick("reading [blue]a[/blue]", 0.5)
+    talk.result(grid, {})
+    told = capsys.readouterr().out
+    for text in ("tags[red]", "[bold]/tmp[/]", "[dim]queries[/dim].csv", "[blue]a[/blue]"):
+        assert text in told
 
 
 def test_bench_without_a_name_lists_the_benches(call):

@@ -3,8 +3,13 @@
     import headgate as hg
     from headgate import agg
 
-    stage = hg.Stage(key="user", operator=hg.Aggregate(n=agg.count()), checkpoint="...",
-    sink=hg.sinks.Parquet("...")) events.writeStream.foreachBatch(stage).start()
+    stage = hg.Stage(
+        key="user",
+        operator=hg.Aggregate(n=agg.count()),
+        checkpoint="state/users",
+        sink=hg.sinks.Parquet("out/users"),
+    )
+    events.writeStream.foreachBatch(stage).option("checkpointLocation", "state/spark").start()
 
 What needs Spark (`Stage`, `configure`, `sinks`) or the service's libraries (`Client`) is loaded when it is first named, so
 everything else works without them.
@@ -83,11 +88,10 @@ def __getattr__(name: str) -> Any:
     try:
         loaded = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        missing = (error.name or "").split(".")[0]
-        extra = {"pyspark": "spark", "httpx": "service"}.get(missing)
-        if extra:
-            raise ImportError(f"headgate.{name} needs {missing}: pip install 'headgate[{extra}]'") from error
-        raise
+        told = errors.not_installed(error, f"headgate.{name}")
+        if told is None:
+            raise
+        raise ImportError(str(told)) from error
     return getattr(loaded, attribute) if attribute else loaded
 
 

@@ -32,6 +32,22 @@ tasks raise on one machine and the driver reads on another.
 
 from __future__ import annotations
 
+EXTRAS = {
+    "pyspark": "spark",
+    "py4j": "spark",
+    "pandas": "spark",
+    "duckdb": "service",
+    "fastapi": "service",
+    "httpx": "service",
+    "prometheus_client": "service",
+    "sqlglot": "service",
+    "uvicorn": "service",
+    "psycopg": "postgres",
+    "highspy": "reference",
+    "mtkahypar": "reference",
+}
+"""Modules that headgate does without until they are needed, and the extra that brings each."""
+
 
 class HeadgateError(Exception):
     """The base of every error that headgate raises on purpose."""
@@ -135,3 +151,17 @@ class WaveFailed(HeadgateError):
 
 class StaleTable(HeadgateError):
     """A plan was made from a table that is no longer in force."""
+
+
+def not_installed(error: ImportError, what: str) -> ConfigError | None:
+    """What to install for ``what``, if a module of an extra is missing; None if it is another one.
+
+    >>> print(not_installed(ModuleNotFoundError("No module named 'httpx'", name="httpx"), "headgate query"))
+    headgate query needs httpx, which is not installed: pip install 'headgate[service]'
+    """
+    module = (error.name or "").partition(".")[0]
+    if module not in EXTRAS:
+        return None
+    return ConfigError(
+        f"{what} needs {module}, which is not installed: pip install 'headgate[{EXTRAS[module]}]'"
+    )

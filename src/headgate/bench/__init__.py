@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from headgate.commands.console import Tick, unknown
+from headgate.commands.local_spark import check_installed
 from headgate.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ BENCHES = {
     "partitioning": "building, lookup and hot-key tracking of partitioning functions; no Spark",
 }
 
+WITHOUT_SPARK = frozenset({"placement", "control", "partitioning"})
+
 
 def names() -> tuple[str, ...]:
     """The benchmarks that there are."""
@@ -51,6 +54,8 @@ def run(name: str, *, quick: bool = False, repeat: int = 1, progress: Tick | Non
         raise unknown("bench", name, names())
     if repeat < 1:
         raise ConfigError(f"repeat={repeat}: at least one round")
+    if name not in WITHOUT_SPARK:
+        check_installed()
     module: Any = importlib.import_module(f"headgate.bench.{name}")
     report: Report = module.run(quick=quick, repeat=repeat, progress=progress or (lambda what, part: None))
     return report

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 from rich.table import Table as Grid
+from rich.text import Text
 
 from headgate.bench.control_stage import Run, Setting, drive, oracle
 from headgate.bench.result import Goal, Report, Result, machine
@@ -161,8 +162,7 @@ def as_grid(rows: Sequence[Row]) -> Grid:
     for row in rows:
         least = min(row.seconds(name) for name in SHOWN if name != "oracle")
         cells = [
-            f"[bold]{row.seconds(n):.1f}[/]" if row.seconds(n) == least else f"{row.seconds(n):.1f}"
-            for n in SHOWN
+            Text(f"{row.seconds(n):.1f}", style="bold" if row.seconds(n) == least else "") for n in SHOWN
         ]
         compared = ("lqr", "mpc", "mpc forecast")
         took = (

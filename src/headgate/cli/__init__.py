@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+import headgate
 from headgate.cli.group import AsJson, Commands, Quick
 from headgate.cli.query import query_app
 
@@ -22,6 +23,22 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
+
+
+def _version(asked: bool) -> None:
+    """Print headgate's own version, for scripts; `headgate version` has that of everything."""
+    if asked:
+        typer.echo(f"headgate {headgate.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Keyed streams on Spark under routing that adapts."""
 
 
 @app.command()

@@ -27,11 +27,12 @@ class Talk:
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
-        self.words = Console(stderr=as_json, highlight=False)
+        # No markup anywhere, table cells and titles included: SQL, paths and "headgate[spark]" hold brackets.
+        self.words = Console(stderr=as_json, highlight=False, markup=False)
 
     def say(self, text: str, *, style: str = "") -> None:
-        """One line for people. Not markup: paths may hold brackets."""
-        self.words.print(text, style=style or None, markup=False, soft_wrap=True)
+        """One line for people."""
+        self.words.print(text, style=style or None, soft_wrap=True)
 
     def result(self, shown: RenderableType, data: Any) -> None:
         """The answer: a table for people, or the same as JSON."""
@@ -52,10 +53,10 @@ class Talk:
             return
         columns = (
             SpinnerColumn(),
-            TextColumn("{task.fields[title]}"),
+            TextColumn("{task.fields[title]}", markup=False),
             BarColumn(bar_width=28),
             TimeElapsedColumn(),
-            TextColumn("{task.description}", style="dim"),
+            TextColumn("{task.description}", style="dim", markup=False),
         )
         with Progress(*columns, console=self.words, transient=True) as bar:
             task = bar.add_task("", total=1.0, title=title)

@@ -5,6 +5,7 @@ Not for users' own jobs: they bring a session (`headgate.configure`).
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import sys
@@ -13,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headgate.errors import ConfigError, HeadgateError
+from headgate.errors import ConfigError, HeadgateError, not_installed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +29,15 @@ BASE = {
 }
 
 
+def check_installed() -> None:
+    """Refuse at once, before anything is prepared, where there is no pyspark, or no pandas, which it asks for before the first batch."""
+    for module in ("pyspark", "pandas"):
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            raise not_installed(error, "Spark on this machine") or error from error
+
+
 @contextmanager
 def local_spark(
     cores: int, log: Path, conf: Mapping[str, str] | None = None, *, ours: bool = True, master: str = ""
@@ -36,15 +46,12 @@ def local_spark(
 
     One at a time in a process, since Spark allows one. The end of the block stops it.
     """
-    try:
-        from pyspark import SparkConf, SparkContext
-        from pyspark.errors import PySparkRuntimeError
-        from pyspark.java_gateway import launch_gateway
-        from pyspark.sql import SparkSession
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"this needs pyspark ({error.name} is missing): pip install 'headgate[spark]'"
-        ) from error
+    check_installed()
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
     from headgate.spark.session import configure
 
     where = master or f"local[{cores}]"

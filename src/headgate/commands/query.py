@@ -57,7 +57,7 @@ def explain(one: Client, number: int, talk: Talk) -> None:
 
 def tail(one: Client, number: int, rows: int | None, *, as_json: bool) -> None:
     """Print results as they come, until stopped."""
-    words = Console(highlight=False)
+    words = Console(highlight=False, markup=False)
     if rows is not None and rows < 1:
         raise ConfigError(f"--rows {rows}: at least 1")
     state = one.query(number)["state"]
@@ -69,11 +69,12 @@ def tail(one: Client, number: int, rows: int | None, *, as_json: bool) -> None:
         else:
             when = row["window"]["start"] if "window" in row else row["time"]
             values = "  ".join(f"{name}={value}" for name, value in row["values"].items())
-            words.print(f"[dim]batch {row['batch']}  {when}[/]  ", end="")
-            words.print(values, markup=False, soft_wrap=True)
+            words.print(f"batch {row['batch']}  {when}  ", style="dim", end="")
+            words.print(values, soft_wrap=True)
             if "cut" in row:
                 words.print(
-                    f"[yellow]{row['cut']:,} more rows of batch {row['batch']} were cut off at the limit[/]"
+                    f"{row['cut']:,} more rows of batch {row['batch']} were cut off at the limit",
+                    style="yellow",
                 )
         if seen == rows:
             return

@@ -17,7 +17,7 @@ from typing import Any
 from rich.text import Text
 
 from headgate.commands.console import Talk
-from headgate.commands.local_spark import local_spark
+from headgate.commands.local_spark import check_installed, local_spark
 from headgate.errors import ConfigError
 from headgate.sql.limits import Limits
 
@@ -119,19 +119,18 @@ def serve(wish: Wish, talk: Talk) -> None:
 
 
 def _serve(wish: Wish, talk: Talk) -> None:
-    try:
-        import uvicorn
+    import uvicorn
 
-        from headgate.service.app import create_app
-        from headgate.service.demo import Weather
-        from headgate.service.service import Service, Settings
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"the service needs {error.name}: pip install 'headgate[service,spark]'") from error
+    from headgate.service.app import create_app
+    from headgate.service.demo import Weather
+    from headgate.service.service import Service, Settings
+
     listening = listen(wish.host, wish.port)
     url = f"http://{wish.host}:{listening.getsockname()[1]}"
     log = wish.folder / "spark.log"
     with ExitStack() as stack:
         stack.callback(listening.close)
+        check_installed()
         talk.say(f"starting Spark ({wish.master}); what it says goes to {log}", style="dim")
         spark = stack.enter_context(local_spark(2, log, wish.spark, master=wish.master))
         from headgate.service.runner import OPERATOR, Runner

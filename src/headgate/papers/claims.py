@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 Value = float | str | Mapping[str, float]
 
@@ -63,7 +64,7 @@ def as_table(paper: str, claims: Iterable[Claim]) -> Table:
             as_text(claim.paper),
             as_text(claim.measured),
             claim.tolerance,
-            f"[{colours[claim.verdict]}]{claim.verdict}[/]",
+            Text(claim.verdict, style=colours[claim.verdict]),
             claim.note,
         )
     return table

@@ -8,7 +8,13 @@
 The paper's misprints are read as: the mean is subtracted exactly (its W is wrong for P > 2), there are `control`
 changes and the first of them is now, and the prediction starts from what was measured, so that a bias is
 counted once. Subtracting the mean would make the problem dense; with the mean m_i of every step as a variable,
-sum_j (y_ij - m_i)^2 is least exactly where m_i is the mean, and the problem stays sparse: 2 ms for 128 channels.
+sum_j (y_ij - m_i)^2 is least exactly where m_i is the mean, and the problem stays sparse: 3 ms for 128 channels.
+
+Channels may differ a million times in speed, and a solver's tolerance is about its variables. So in the quadratic form times are
+in units of the time at which all channels would end together (their mean is the slowest channel's, beside which the others are
+nothing), and a variable is a share times the root of its curvature. Shares are then within 1e-6 of an exact answer (a law; mostly
+1e-10). The linear form, whose solver does not settle in such variables, counts in mean times: its plans are within 1e-4 of the
+soonest at a millionfold.
 
 Not here: where b, R and the cost of a move come from (`mpc`), and how shares become moves of bins (`shares`).
 """
@@ -29,8 +35,10 @@ TIDY = 0.05
 """The part of a move's time that counts even where it hides behind a slower channel: bytes are never free."""
 
 _FREE = np.inf
-_LEAST_WEIGHT = 1e-9  # over the squared mean time: below it the solver has nothing to hold on to
 _DEAREST = 1e3  # mean times for moving everything: nothing moves long before that
+_TOLERANCES = (1e-12, 1e-9, None)  # the solver's: the next where one is out of reach, at last its own
+_SLACK = 1e-6  # of shares: bounds that leave no more leave no choice
+_ROUNDING = 1e-9  # of bounds that are shares plus no room at all, and so may sum to a little less than 1
 
 
 @dataclass(frozen=True)
@@ -72,35 +80,38 @@ def least_imbalance(
     >>> [round(float(change), 4) for change in plan[0] - 1 / 3]
     [0.1274, 0.0045, -0.1319]
     """
-    b, offset, scale = _scaled(unit_s, offset_s, horizon)
-    r = np.maximum(np.broadcast_to(weight, shares.shape) / scale**2, _LEAST_WEIGHT)
+    together = float(1 / (1 / unit_s).sum(axis=-1).mean())
+    b, offset, scale = _scaled(unit_s, offset_s, horizon, together)
+    r = np.broadcast_to(weight, shares.shape) / scale**2
     steps, size = horizon.prediction, len(shares)
     stage = _stage(horizon)
     blocks = np.arange(horizon.control * size).reshape(horizon.control, size)
     means = horizon.control * size + np.arange(steps)
-    squares = np.zeros((horizon.control, size))
+    squares = np.zeros(blocks.shape)
     np.add.at(squares, stage, b**2)
     squares += r
     squares[:-1] += r
-    cross = np.broadcast_to(-r, (horizon.control - 1, size))
-    linear = np.zeros((horizon.control, size))
+    units, mean_unit = np.sqrt(squares), np.sqrt(size)
+    cross = -r / (units[1:] * units[:-1])
+    linear = np.zeros(blocks.shape)
     np.add.at(linear, stage, b * offset)
     linear[0] -= r * shares
     at = blocks[stage]
     mean_of = np.broadcast_to(means[:, None], at.shape)
+    from_mean = -b / (units[stage] * mean_unit)
     hessian = _matrix(
         [
-            (blocks, blocks, squares),
+            (blocks, blocks, np.ones(blocks.shape)),
             (blocks[1:], blocks[:-1], cross),
             (blocks[:-1], blocks[1:], cross),
-            (at, mean_of, -b),
-            (mean_of, at, -b),
-            (means, means, np.full(steps, float(size))),
+            (at, mean_of, from_mean),
+            (mean_of, at, from_mean),
+            (means, means, np.ones(steps)),
         ],
         (len(means) + blocks.size, len(means) + blocks.size),
     )
-    cost = np.concatenate([linear.ravel(), np.full(steps, -offset.sum())])
-    return _solved(hessian, cost, horizon, size, upper)
+    cost = np.concatenate([(linear / units).ravel(), np.full(steps, -offset.sum() / mean_unit)])
+    return _solved(hessian, cost, units, upper, tolerances=_TOLERANCES)
 
 
 def least_time(
@@ -118,7 +129,7 @@ def least_time(
     `move_s` is the time in which a channel gives or takes a share of 1. Nothing moves unless it pays within the horizon, and
     a part may follow later, when it hides behind a slower channel. None when no shares are within `upper`.
     """
-    b, offset, scale = _scaled(unit_s, offset_s, horizon)
+    b, offset, scale = _scaled(unit_s, offset_s, horizon, float(unit_s.mean()))
     move = np.minimum(np.broadcast_to(move_s, shares.shape) / scale, _DEAREST)
     steps, size, control = horizon.prediction, len(shares), horizon.control
     blocks = np.arange(control * size).reshape(control, size)
@@ -149,13 +160,14 @@ def least_time(
     bound[down[0]] = -shares
     cost = np.concatenate([np.zeros(blocks.size), tidy * each.ravel(), np.ones(steps)])
     hessian = _matrix([], (variables, variables))
-    return _solved(hessian, cost, horizon, size, upper, limits=limits, bound=bound)
+    return _solved(hessian, cost, ones, upper, limits=limits, bound=bound)
 
 
-def _scaled(unit_s: Floats, offset_s: Floats | float, horizon: Horizon) -> tuple[Floats, Floats, float]:
-    """Times over their mean, one row for each predicted step (a vector stands still, a matrix is a forecast), and that mean."""
+def _scaled(
+    unit_s: Floats, offset_s: Floats | float, horizon: Horizon, scale: float
+) -> tuple[Floats, Floats, float]:
+    """Times by predicted step (a vector stands still, a matrix is a forecast) and offsets, in units of `scale`."""
     size = unit_s.shape[-1]
-    scale = float(unit_s.mean())
     unit = np.broadcast_to(unit_s / scale, (horizon.prediction, size))
     return unit, np.broadcast_to(offset_s, (size,)) / scale, scale
 
@@ -178,39 +190,47 @@ def _matrix(parts: list[tuple[Any, Any, Any]], shape: tuple[int, int]) -> Any:
 def _solved(
     hessian: Any,
     cost: Floats,
-    horizon: Horizon,
-    size: int,
+    units: Floats,
     upper: Floats | float,
     *,
     limits: Any = None,
     bound: Floats | None = None,
+    tolerances: tuple[float | None, ...] = (None,),
 ) -> Floats | None:
-    """The shares of the solution: those variables come first, and every control step of them sums to 1."""
-    import piqp
-
+    """The shares of the solution: the first variables are shares times `units`, and every control step of shares sums to 1."""
+    control, size = units.shape
     most = np.minimum(np.broadcast_to(upper, (size,)), 1.0)
-    if not (most >= 0).all() or most.sum() < 1:
+    if not (most >= 0).all() or most.sum() < 1 - _ROUNDING:
         return None
-    number = horizon.control * size
-    blocks = np.arange(number).reshape(horizon.control, size)
+    if most.sum() <= 1 + _SLACK:  # one answer, and nothing around it in which a solver could look
+        return np.tile(most / most.sum(), (control, 1))
+    number = control * size
+    blocks = np.arange(number).reshape(control, size)
+    least = units.min(axis=1)
     total = _matrix(
-        [(np.repeat(np.arange(horizon.control), size), blocks, np.ones(number))],
-        (horizon.control, len(cost)),
+        [(np.repeat(np.arange(control), size), blocks, least[:, None] / units)],
+        (control, len(cost)),
     )
     low, high = np.full(len(cost), -_FREE), np.full(len(cost), _FREE)
-    low[:number], high[:number] = 0.0, np.tile(most, horizon.control)
+    low[:number], high[:number] = 0.0, (most * units).ravel()
+    problem = {"A": total, "b": least, "G": limits, "h_u": bound, "x_l": low, "x_u": high}
+    for tolerance in tolerances:
+        found = _minimum(hessian, cost, problem, tolerance)
+        if found is not None:
+            shares = np.clip(found[:number].reshape(control, size) / units, 0.0, most)
+            return np.asarray(shares / shares.sum(axis=1, keepdims=True), dtype=np.float64)
+    return None
+
+
+def _minimum(hessian: Any, cost: Floats, problem: dict[str, Any], tolerance: float | None) -> Floats | None:
+    """Where the cost is least within the limits; None if it was not found to this tolerance (None: the solver's own)."""
+    import piqp
+
     solver = piqp.SparseSolver()
-    solver.setup(
-        hessian,
-        cost,
-        A=total,
-        b=np.ones(horizon.control),
-        G=limits,
-        h_u=bound,
-        x_l=low,
-        x_u=high,
-    )
+    if tolerance is not None:
+        solver.settings.eps_abs = solver.settings.eps_rel = tolerance
+        solver.settings.eps_duality_gap_abs = solver.settings.eps_duality_gap_rel = tolerance
+    solver.setup(hessian, cost, **problem)
     if solver.solve() != piqp.PIQP_SOLVED:
         return None
-    found = np.clip(solver.result.x[:number].reshape(horizon.control, size), 0.0, most)
-    return np.asarray(found / found.sum(axis=1, keepdims=True), dtype=np.float64)
+    return np.asarray(solver.result.x, dtype=np.float64)

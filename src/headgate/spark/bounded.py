@@ -39,6 +39,7 @@ from headgate.spark.engine_error import gist
 from headgate.spark.lazy import Drawing, Lazily, Start
 from headgate.spark.manifest import Written
 from headgate.spark.parquet_folder import Owner
+from headgate.spark.session import check_classic
 from headgate.spark.staged import FanOut, Staged
 from headgate.spark.store import Store
 from headgate.spark.wave_run import Cancelled, Flowed, WaveRun
@@ -84,6 +85,7 @@ def bounded(
     `batch="auto"` finds a size at which the fixed cost of a wave no longer matters. `staging` is a folder that all executors see; on a
     local master a temporary one is made.
     """
+    check_classic(df.sparkSession)
     gate = Gate(in_flight=in_flight, batch=batch)
     lazily = Lazily.of(explode, schema) if explode is not None else None
     if lazily is not None and fan_out is not None:

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from headgate.errors import ConfigError
+
 Builder = TypeVar("Builder")
 QUERY_ID = "sql.streaming.queryId"
 """The local property in which Spark tells a micro-batch's jobs whose they are."""
@@ -49,6 +51,15 @@ def origin_of(df: Any) -> str | None:
     session = getattr(df, "sparkSession", None)
     context = getattr(session, "sparkContext", None)
     return None if context is None else context.getLocalProperty(QUERY_ID)
+
+
+def check_classic(spark: Any) -> None:
+    """Refuse a session of Spark Connect: it has no SparkContext, and would run a stage's driver in the server, away from its memory."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise ConfigError(
+            "headgate needs a classic Spark session, and this one is of Spark Connect, which is not supported yet: run the driver "
+            "in the cluster and make the session with SparkSession.builder.master(...) instead of .remote(...)"
+        )
 
 
 @contextmanager

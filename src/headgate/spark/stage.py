@@ -56,13 +56,14 @@ from headgate.spark.checkpoint import (
     last_manifest,
 )
 from headgate.spark.exchange import Exchange, routed_schema
+from headgate.spark.expanding import expanding
 from headgate.spark.flow_control import Flow, FlowControl
 from headgate.spark.manifest import Manifest, Written, staging_folder
 from headgate.spark.measured import batch_report
 from headgate.spark.outcome import absorbed, backlog_after
 from headgate.spark.output import write_parquet
 from headgate.spark.parquet_folder import Owner
-from headgate.spark.session import origin_of
+from headgate.spark.session import check_classic, origin_of
 from headgate.spark.status import Status
 from headgate.spark.store import Store
 from headgate.spark.types import arrow_schema
@@ -156,15 +157,13 @@ class Stage:
         self._staged = self.sink.staging(self.store)
         self.aside = None if aside is None else sinks.as_sink(aside)
         self._staged_aside = None if self.aside is None else self.aside.staging(self.store.child("aside"))
-        if expand is not None and not callable(expand):
-            raise ConfigError(f"expand={expand!r} must be a function from a DataFrame to a DataFrame")
         if gate is not None and not isinstance(gate, Gate):
             raise ConfigError(f"gate={gate!r} is not a gate; use hg.Gate(in_flight=2, batch=...)")
         if first_batch is not None and first_batch < 0:
             raise ConfigError(f"first_batch={first_batch} is the number of a batch, 0 or more")
         self._first, self._continues = first_batch, continues
-        self._expand = expand
-        self._waves = Waves(gate, self.store.child("waves"), expand) if gate is not None else None
+        self._expand = expanding(expand)
+        self._waves = Waves(gate, self.store.child("waves"), self._expand) if gate is not None else None
         self._lock = threading.Lock()
         self._job = ChannelJob()
         self._bound: Bound | None = None
@@ -178,6 +177,7 @@ class Stage:
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         """Process one micro-batch."""
+        check_classic(df.sparkSession)
         self.process(df, batch_id, origin_of(df))
 
     def process(self, df: DataFrame, batch_id: int, origin: str | None) -> None:

@@ -120,7 +120,7 @@ class Status:
         return [line for line in (self.event_time, self.last_decision) if line]
 
     def __str__(self) -> str:
-        console = Console(file=io.StringIO(), width=120)
+        console = Console(file=io.StringIO(), width=120, markup=False)
         console.print(self.headline, highlight=False, markup=False)
         if self._rows():
             grid = Grid(*self._heads)

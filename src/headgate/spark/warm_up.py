@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from headgate.routing.key_hash import hash_ints
 from headgate.spark.anchor import executors
+from headgate.spark.session import check_classic
 
 ROWS = 200_000
 log = logging.getLogger("headgate.stage")
@@ -27,6 +28,8 @@ _warm: set[str] = set()
 def warm_up() -> threading.Thread | None:
     """Start it, once for an application; None where there is no session yet, or it was started before."""
     spark = SparkSession.getActiveSession()
+    if spark is not None:
+        check_classic(spark)
     if spark is None or spark.sparkContext.applicationId in _warm:
         return None
     _warm.add(spark.sparkContext.applicationId)
