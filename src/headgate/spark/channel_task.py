@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -51,6 +51,28 @@ LOOKS, SMALLEST = 64, 8
 """Where rows may be left for later: looks at the clock while a chunk is processed, and rows between two of them at least."""
 
 
+class Watch(Protocol):
+    """What a channel measures its work by."""
+
+    def now(self) -> float:
+        """Seconds since some moment."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Let so much time pass."""
+        ...
+
+
+class RealTime:
+    """Time as it is. (`headgate.testing.ModelledTime` is the other one.)"""
+
+    def now(self) -> float:
+        return time.perf_counter()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
 @dataclass(frozen=True)
 class ChannelTask:
     """Everything that a channel needs to know about its batch."""
@@ -71,6 +93,7 @@ class ChannelTask:
     pace_us: Mapping[int, float]
     clock: Clock = field(default_factory=Clock)
     aside: Store | None = None
+    watch: Watch = field(default_factory=RealTime)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """`mapInArrow`'s function."""
@@ -89,7 +112,7 @@ class _Attempt:
     """One attempt at one channel's work."""
 
     def __init__(self, task: ChannelTask, channel: int, attempt: int) -> None:
-        self.task, self.channel = task, channel
+        self.task, self.channel, self.watch = task, channel, task.watch
         self.name = f"{task.batch:012d}-{channel:05d}-{task.run}-{attempt}"
         self.cache = BinCache.of(task.stage, task.operator.layout)
         self.mine = set(task.table.bins_of(channel))
@@ -99,7 +122,7 @@ class _Attempt:
         self.idle = 0.0
 
     def work(self, batches: Iterator[pa.RecordBatch]) -> dict[str, Any]:
-        self.started = time.perf_counter()
+        self.started = self.watch.now()
         task, flow = self.task, self.task.flow
         self.cache.evict(flow.evicted.get(self.channel, ()))
         run = ChannelRun(task.operator, self._open, task.table.bins[-1] + 1, self.pieces, batch=task.batch)
@@ -113,7 +136,7 @@ class _Attempt:
             run.feed(some, fresh[1] if some is fresh[0] else hashes_of(some, task.operator.key), bins)
             rows += some.num_rows
             if pace:
-                time.sleep(max(0.0, rows * pace - self._busy()))
+                self.watch.sleep(max(0.0, rows * pace - self._busy()))
 
         share = flow.shares[self.channel]
         admission = Admission[Entries](
@@ -149,7 +172,7 @@ class _Attempt:
 
     def _busy(self) -> float:
         """Seconds of work so far: all but waiting for input."""
-        return time.perf_counter() - self.started - self.idle
+        return self.watch.now() - self.started - self.idle
 
     def _resume(self, admission: Admission[Entries]) -> None:
         """What waited comes first. Rows of bins that were reshaped are looked at again: each belongs to one bin now."""
@@ -175,9 +198,9 @@ class _Attempt:
         operator = self.task.operator
         waiting: list[pa.RecordBatch] = []
         while True:
-            before = time.perf_counter()
+            before = self.watch.now()
             rows = next(batches, None)
-            self.idle += time.perf_counter() - before
+            self.idle += self.watch.now() - before
             if rows is None:
                 break
             rows = conform(rows, self.task.rows)
@@ -202,11 +225,11 @@ class _Attempt:
         expected = committed.heads.get(b, "") if committed else ""
         if b in self.task.reshaped:
             expected = f"reshaped in {self.name}"  # no cached table can stand for it
-        before = time.perf_counter()
+        before = self.watch.now()
         table, rebuilt = self.cache.open(b, expected, lambda empty: self._rebuild(b, empty))
         if rebuilt:
             self.rebuilt += 1
-            self.reading += time.perf_counter() - before
+            self.reading += self.watch.now() - before
         return table
 
     def _rebuild(self, b: int, table: BinTable) -> None:

@@ -45,7 +45,7 @@ from headgate.routing.table import Table
 from headgate.spark import build_side, sinks, split_keys
 from headgate.spark.bound import Bound, Part
 from headgate.spark.channel_job import ChannelJob
-from headgate.spark.channel_task import ChannelTask
+from headgate.spark.channel_task import ChannelTask, RealTime, Watch
 from headgate.spark.checkpoint import Checkpoint, check_order, latest, starts_journal
 from headgate.spark.exchange import Exchange, routed_schema
 from headgate.spark.flow_control import Flow, FlowControl
@@ -154,6 +154,7 @@ class Stage:
         self._asked: int | None = None
         self._last: tuple[BatchReport, Decision] | None = None
         self._clock: Clock | None = None
+        self.watch: Watch = RealTime()
         warm_up()
 
     def __repr__(self) -> str:
@@ -353,6 +354,7 @@ class Stage:
             pace_us=pace if isinstance(pace, Mapping) else dict.fromkeys(range(table.channels), pace),
             clock=Clock.from_json(held) if held else clock,
             aside=self._staged_aside,
+            watch=self.watch,
         )
         for staged in (self._staged, self._staged_aside):
             if staged is not None:
