@@ -76,8 +76,8 @@ class Stage:
     (1: the last batch alone).
 
     `memory` ("512MB") bounds the state that each channel keeps in memory; beyond it bins go to disk and take turns, `t_gap` ms
-    apart (None: as long as a read takes), and their rows wait in the backlog. `buffer` ("64MB") lets the rows of a channel that is
-    late wait there, so that one burst does not hold up the others. `move_bytes` bounds the state that comes to a
+    apart (None: as long as a read takes) but 8 batches at most, and their rows wait in the backlog. `buffer` ("64MB") lets the rows of a
+    channel that is late wait there, so that one burst does not hold up the others. `move_bytes` bounds the state that comes to a
     channel in one batch; bins beyond it arrive later, and their rows wait. What waits is committed, and comes first in the next batch.
 
     `expand` is a step between the source and the stage that makes many rows of one; `gate` (`hg.Gate(in_flight=2, batch="auto")`) cuts a
