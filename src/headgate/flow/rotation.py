@@ -8,7 +8,8 @@ has all of its waiting rows processed in that batch.
 
 Laws: every bin of the channel is in exactly one queue; memory in use stays within the limit, or one bin alone passes it
 (a bin that no limit can hold is worked on by itself, or the stream would stop). A bin that something waits for comes in
-within `TURN` batches for itself and for each bin before it in its queue, however short these are and whatever else comes.
+within `TURN` batches for itself and for each bin before it in its queue, however short these are and whatever else comes, but
+for bins moved here that have waited longer.
 """
 
 from __future__ import annotations
@@ -86,17 +87,21 @@ def rotate(
     make_room()
     gap = max(gap_ms, 1.0)
     since = min(now.since_ms, gap) + max(elapsed_ms, gap / TURN)
+    rank = {bin: at for at, bin in enumerate(line)}
+    fresh = [bin for bin in active if bin in new and bin in rank]
     came: list[Bin] = []
-    for bin in [bin for bin in inactive if bin in set(line)]:
+    for bin in [bin for bin in now.inactive if bin in rank]:
         if used + sizes[bin] > limit:
-            # What has just come in stays: it would go out again without having been worked on.
-            if since <= gap or (came and sum(sizes[one] for one in (*came, bin)) > limit):
+            # What has just come in stays, or it would go out again without having been worked on; of what was moved
+            # here, that which has waited longer.
+            stays = [*came, *(one for one in fresh if rank[one] < rank[bin])]
+            if since <= gap or (stays and sum(sizes[one] for one in (*stays, bin)) > limit):
                 break
             since -= gap
         bring(bin)
         came.append(bin)
         make_room()
-    for bin in sorted(inactive, key=lambda bin: bin not in line):
+    for bin in sorted(inactive, key=lambda bin: bin not in rank):
         if used + sizes[bin] <= limit or not active:
             bring(bin)
     return Rotation(tuple(active), tuple(inactive), min(since, gap))
