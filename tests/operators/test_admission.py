@@ -16,14 +16,12 @@ def rows_of(ids):
 class Run:
     """An admission over numbered rows, with what it processed by bin."""
 
-    def __init__(self, waiting, **settings):
+    def __init__(self, **settings):
         self.done = {}
-        self.waiting = waiting
-        self.admission = Admission(self._process, self._read, **settings)
+        self.admission = Admission(self._process, **settings)
 
-    def _read(self, entry):
-        bin, ids = self.waiting[entry]
-        return rows_of(ids), np.full(len(ids), bin, np.int32)
+    def add(self, ids, bins):
+        self.admission.add(rows_of(ids), np.array(bins, np.int32))
 
     def _process(self, rows, bins):
         for number, bin in zip(rows["id"].to_pylist(), bins.tolist(), strict=True):
@@ -32,38 +30,26 @@ class Run:
 
 @st.composite
 def streams(draw):
-    """Entries that waited and chunks that come, rows numbered in order, each in one of four bins."""
+    """Chunks that come, rows numbered in order, each in one of four bins."""
     number = 0
-    waiting, chunks = [], []
-    for _ in range(draw(st.integers(0, 4))):
-        size = draw(st.integers(1, 3))
-        waiting.append((draw(st.integers(0, 3)), list(range(number, number + size))))
-        number += size
+    chunks = []
     for _ in range(draw(st.integers(0, 5))):
         bins = draw(st.lists(st.integers(0, 3), max_size=6))
         chunks.append((list(range(number, number + len(bins))), bins))
         number += len(bins)
-    return waiting, chunks
+    return chunks
 
 
 @given(streams(), st.frozensets(st.integers(0, 3)), st.integers(0, 8), st.integers(0, 200))
-def test_every_row_is_processed_or_left_once_and_in_order(stream, asleep, late_after, room):
-    waiting, chunks = stream
+def test_every_row_is_processed_or_left_once_and_in_order(chunks, asleep, late_after, room):
     checks = iter([False] * late_after)
-    run = Run(waiting, asleep=asleep, late=lambda: next(checks, True), room=room)
-    for entry, (bin, _) in enumerate(waiting):
-        if bin not in asleep:
-            run.admission.resume(entry)
+    run = Run(asleep=asleep, late=lambda: next(checks, True), room=room)
     for ids, bins in chunks:
-        run.admission.add(rows_of(ids), np.array(bins, np.int32))
+        run.add(ids, bins)
     left = run.admission.left()
     for bin in range(4):
-        came = [n for b, ids in waiting if b == bin for n in ids]
-        came += [n for ids, bins in chunks for n, b in zip(ids, bins, strict=True) if b == bin]
-        kept = [
-            n for e, (b, ids) in enumerate(waiting) if b == bin and e not in run.admission.taken for n in ids
-        ]
-        kept += [n for part in left.get(bin, []) for n in part["id"].to_pylist()]
+        came = [n for ids, bins in chunks for n, b in zip(ids, bins, strict=True) if b == bin]
+        kept = [n for part in left.get(bin, []) for n in part["id"].to_pylist()]
         assert run.done.get(bin, []) + kept == came
         assert not (bin in asleep and run.done.get(bin))
     assert sum(part.nbytes for bin, parts in left.items() if bin not in asleep for part in parts) <= room
@@ -71,8 +57,17 @@ def test_every_row_is_processed_or_left_once_and_in_order(stream, asleep, late_a
 
 @pytest.mark.parametrize("room", [0, 1000])
 def test_on_time_nothing_waits(room):
-    run = Run([(1, [0])], room=room)
-    run.admission.resume(0)
-    run.admission.add(rows_of([1, 2]), np.array([1, 2], np.int32))
+    run = Run(room=room)
+    run.add([0], [1])
+    run.add([1, 2], [1, 2])
     assert run.done == {1: [0, 1], 2: [2]}
     assert run.admission.left() == {}
+
+
+def test_a_channel_that_is_late_before_it_begins_does_its_first_rows():
+    run = Run(asleep=frozenset([3]), late=lambda: True, room=1000)
+    run.add([0], [3])
+    run.add([1, 2], [1, 2])
+    run.add([3], [1])
+    assert run.done == {1: [1], 2: [2]}
+    assert sorted(run.admission.left()) == [1, 3]

@@ -1,20 +1,30 @@
 """Bounded memory, the skew buffer and moves with a budget, on a live stage: rows wait, and the answer is the same to the last row."""
 
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.spark.test_pins import OPEN, Pinner
 
 import headgate as hg
 from headgate import agg, errors
+from headgate.flow.rotation import TURN
 from headgate.policies import Guard
+from headgate.routing.key_hash import hash_ints
+from headgate.testing import ModelledTime
 
 HISTORY = hg.HistoryWindow(50, ["mean", "max"], of="v", keep=["v"])
 
 
 def rows_of(batches: int, *, keys: int = 60, rows: int = 400) -> list[list[tuple[int, int]]]:
     return [[((i * 7 + b) % keys, i + 1000 * b) for i in range(rows)] for b in range(batches)]
+
+
+def bins_of(keys: Any, table: Any) -> dict[int, int]:
+    """The bin of each key, as Spark hashes it."""
+    return dict(zip(keys, table.bin_of_hash(hash_ints(np.array(keys, np.int64))).tolist(), strict=True))
 
 
 def answers(stage: Any) -> dict[int, list[tuple[Any, ...]]]:
@@ -24,6 +34,12 @@ def answers(stage: Any) -> dict[int, list[tuple[Any, ...]]]:
         for row in stage.sink.batches[batch].to_pylist():
             found.setdefault(row["k"], []).append((row["v"], row["mean"], row["max"]))
     return found
+
+
+def modelled(stage: Any) -> Any:
+    """A stage whose rows take the time that its pace says, on any machine, and nothing else takes any."""
+    stage.watch = ModelledTime()
+    return stage
 
 
 def drain(stage: Any, feed: Any, start: int) -> int:
@@ -103,30 +119,90 @@ def test_pins_and_rescales_while_rows_wait(make_stage: Any, feed: Any, plain: An
     assert answers(stage) == plain
 
 
+SECOND = 1e6
+"""A pace beside which a batch's real time is nothing."""
+
+
 def test_a_late_channel_leaves_rows_in_the_buffer_and_order_is_kept(
     make_stage: Any, feed: Any, plain: Any
 ) -> None:
     data = rows_of(8)
-    stage = make_stage(HISTORY, buffer="1MB", pace_us={0: 100.0, 1: 100.0, 2: 100.0})
+    stage = modelled(make_stage(HISTORY, buffer="1MB", pace_us=SECOND))
     feed(stage, data[:2])
-    stage.pace_us = {0: 100.0, 1: 2000.0, 2: 100.0}
+    stage.pace_us = {0: SECOND, 1: 20 * SECOND, 2: SECOND}
     feed(stage, data[2:4], start=2)
     waiting = [[one.backlog_rows for one in entry.report.channels] for entry in stage.journal()]
-    assert waiting[2][1] > 0  # on a busy machine others may be late too
+    assert waiting[2][1] > 50
+    assert waiting[2][0] < 20
+    assert waiting[2][2] < 20
     assert sum(one.backlog_bytes for one in stage.journal()[3].report.channels) <= 1_000_000
-    stage.pace_us = 100.0
+    stage.pace_us = SECOND
     feed(stage, data[4:], start=4)
     drain(stage, feed, 8)
     assert answers(stage) == plain
 
 
 def test_a_full_buffer_holds_the_source_back(make_stage: Any, feed: Any, plain: Any) -> None:
-    stage = make_stage(HISTORY, buffer=300, pace_us={0: 50.0, 1: 1000.0, 2: 50.0})
+    stage = modelled(make_stage(HISTORY, buffer=300, pace_us={0: SECOND, 1: 20 * SECOND, 2: SECOND}))
     feed(stage, rows_of(8))
-    for entry in stage.journal():
-        assert sum(one.backlog_bytes for one in entry.report.channels) <= 300
+    waiting = [sum(one.backlog_bytes for one in entry.report.channels) for entry in stage.journal()]
+    assert 0 < max(waiting) <= 300
     drain(stage, feed, 8)
     assert answers(stage) == plain
+
+
+def test_a_lone_key_does_not_wait_for_ever_beside_near_empty_batches(make_stage: Any, feed: Any) -> None:
+    """Late at once, its state on disk, and no time passes that could make a gap of an hour end."""
+    stage = modelled(
+        make_stage(HISTORY, memory=1, buffer="1MB", t_gap=3.6e6, channels=2, bins=8, pace_us=SECOND)
+    )
+    feed(stage, [[(k, k) for k in range(24)], [(k, k) for k in range(24)]])
+    drained = drain(stage, feed, 2)
+    table = stage.journal()[-1].decision.table
+    on_disk = {one.bin for one in stage.journal()[-1].report.bins if one.on_disk}
+    bins = bins_of(range(24), table)
+    lone = next(k for k in range(24) if bins[k] in on_disk)
+    other = next(
+        k for k in range(24)
+        if bins[k] not in on_disk and table.channel_of[bins[k]] == table.channel_of[bins[lone]]
+    )  # fmt: skip
+    feed(stage, [[(lone, 1000), (other, 1000)]], start=drained)
+    for batch in range(drained + 1, drained + 1 + TURN):
+        feed(stage, [[(other, batch)]], start=batch)
+    served = [v for v, _, _ in answers(stage)[lone]]
+    assert served[-1] == 1000
+
+
+WINDOWS = hg.Windows(hg.tumbling("10 s"), on="t", delay="1 s", n=agg.count())
+
+
+def at(seconds: int) -> datetime:
+    return datetime(2024, 1, 1, 12, 0, 0) + timedelta(seconds=seconds)
+
+
+def closed(stage: Any) -> dict[tuple[int, datetime], int]:
+    """The rows of every window that was closed, by key and start."""
+    rows = [row for batch in stage.sink.batches.values() for row in batch.to_pylist()]
+    return {(row["k"], row["window_start"]): row["n"] for row in rows}
+
+
+def test_windows_close_though_rows_always_wait(make_stage: Any, feed: Any) -> None:
+    stage = modelled(make_stage(WINDOWS, buffer="1MB", channels=2, bins=4, pace_us=SECOND))
+    feed(stage, [[(0, at(10 * b))] * 40 for b in range(8)], "k long, t timestamp")
+    waiting = [sum(one.backlog_rows for one in entry.report.channels) for entry in stage.journal()]
+    assert min(waiting[1:]) > 0
+    found = closed(stage)
+    assert len(found) >= 3
+    assert set(found.values()) == {40}
+
+
+def test_windows_close_though_their_bins_are_on_disk(make_stage: Any, feed: Any) -> None:
+    stage = make_stage(WINDOWS, memory=1, t_gap=0, channels=1, bins=4)
+    feed(stage, [[(k, at(0)) for k in range(16)]], "k long, t timestamp")
+    feed(stage, [[(0, at(20 * b))] for b in range(1, 10)], "k long, t timestamp", start=1)
+    found = closed(stage)
+    first = min(start for _, start in found)
+    assert {k for k, start in found if start == first} == set(range(16))
 
 
 def test_moved_state_arrives_by_its_budget_and_rows_wait_for_it(
@@ -213,8 +289,10 @@ def test_a_slow_channel_gets_less_and_the_answer_stays(
     policy: str, make_stage: Any, feed: Any, plain: Any
 ) -> None:
     pace = {0: 2000.0, 1: 500.0, 2: 500.0}
-    stage = make_stage(
-        HISTORY, policy=policy, pace_us=pace, guard=Guard(min_gain=0, cool_down_batches=0), bins=64
+    stage = modelled(
+        make_stage(
+            HISTORY, policy=policy, pace_us=pace, guard=Guard(min_gain=0, cool_down_batches=0), bins=64
+        )
     )
     feed(stage, rows_of(8))
     first, last = (stage.journal()[at].report for at in (0, -1))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.test_flow import HISTORY, answers, drain, rows_of
+from tests.spark.test_flow import HISTORY, answers, drain, modelled, rows_of
 from tests.spark.test_pins import OPEN, Pinner
 
 import headgate as hg
@@ -58,6 +58,7 @@ class Whim(Pinner):
 def live(stage: Any, feed: Any, data: list[Any], seed: int) -> None:
     """Feed a stage while its memory, its pace and its channels change at whim."""
     draw = random.Random(seed)
+    modelled(stage)
     for batch, rows in enumerate(data):
         feed(stage, [rows], start=batch)
         if draw.random() < 0.4:

@@ -32,8 +32,9 @@ def shares(
     """Each channel's share of the next batch; without any report yet, nobody lets rows wait.
 
     A channel should work as long as the one in the middle has new work, and for its part of what waits: one that was slow for a
-    moment moves the mean of all, and not the middle. `slack` keeps chance alone from deferring much. Room is given by how
-    much more than that a channel has to do, and evenly where none has.
+    moment moves the mean of all, and not the middle. `slack`, a part of the time that a batch takes, keeps chance alone from deferring
+    much, and where batches are all but empty, from deferring what costs no time. Room is given by how much more than that a channel has
+    to do, and evenly where none has.
     """
     if view.reports == 0:
         return [Share(float("inf"), 0)] * table.channels
@@ -43,7 +44,8 @@ def shares(
     for bin, rows in backlog.rows.items():
         if bin in table.channel_of:
             waiting[table.channel_of[bin]] += rows * row_ms
-    work_ms = (1 + slack) * (median(due) + sum(waiting) / len(waiting))
+    needed = median(due) + sum(waiting) / len(waiting)
+    work_ms = needed + slack * max(needed, view.period_ms)
     room = max(0, buffer - sum(backlog.bytes.values()))
     excess = [max(0.0, new + old - work_ms) for new, old in zip(due, waiting, strict=True)]
     total = sum(excess)

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from headgate.errors import HeadgateError
 from headgate.flow.backlog import Backlog, Waiting
-from headgate.operators.admission import Admission
+from headgate.operators.admission import Admission, Process
 from headgate.operators.arrival import Arrival, arrived_schema
 from headgate.operators.base import BoundOperator
 from headgate.operators.channel_run import ChannelRun
@@ -51,6 +51,28 @@ LOOKS, SMALLEST = 64, 8
 """Where rows may be left for later: looks at the clock while a chunk is processed, and rows between two of them at least."""
 
 
+class Watch(Protocol):
+    """What a channel measures its work by."""
+
+    def now(self) -> float:
+        """Seconds since some moment."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Let so much time pass."""
+        ...
+
+
+class RealTime:
+    """Time as it is. (`headgate.testing.ModelledTime` is the other one.)"""
+
+    def now(self) -> float:
+        return time.perf_counter()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
 @dataclass(frozen=True)
 class ChannelTask:
     """Everything that a channel needs to know about its batch."""
@@ -71,6 +93,7 @@ class ChannelTask:
     pace_us: Mapping[int, float]
     clock: Clock = field(default_factory=Clock)
     aside: Store | None = None
+    watch: Watch = field(default_factory=RealTime)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """`mapInArrow`'s function."""
@@ -89,17 +112,19 @@ class _Attempt:
     """One attempt at one channel's work."""
 
     def __init__(self, task: ChannelTask, channel: int, attempt: int) -> None:
-        self.task, self.channel = task, channel
+        self.task, self.channel, self.watch = task, channel, task.watch
         self.name = f"{task.batch:012d}-{channel:05d}-{task.run}-{attempt}"
         self.cache = BinCache.of(task.stage, task.operator.layout)
         self.mine = set(task.table.bins_of(channel))
+        # Bins that are reshaped are opened and written whole in any case, so their rows need not wait.
+        self.asleep = task.flow.asleep & self.mine - task.reshaped.keys()
         self.pieces = {pin.bin for pins in task.table.splits.values() for pin in pins} & self.mine
         self.rebuilt = 0
         self.reading = 0.0
         self.idle = 0.0
 
     def work(self, batches: Iterator[pa.RecordBatch]) -> dict[str, Any]:
-        self.started = time.perf_counter()
+        self.started = self.watch.now()
         task, flow = self.task, self.task.flow
         self.cache.evict(flow.evicted.get(self.channel, ()))
         run = ChannelRun(task.operator, self._open, task.table.bins[-1] + 1, self.pieces, batch=task.batch)
@@ -113,29 +138,29 @@ class _Attempt:
             run.feed(some, fresh[1] if some is fresh[0] else hashes_of(some, task.operator.key), bins)
             rows += some.num_rows
             if pace:
-                time.sleep(max(0.0, rows * pace - self._busy()))
+                self.watch.sleep(max(0.0, rows * pace - self._busy()))
 
         share = flow.shares[self.channel]
-        admission = Admission[Entries](
+        admission = Admission(
             process,
-            self._waited,
-            asleep=flow.asleep & self.mine,
+            asleep=self.asleep,
             late=lambda: 1e3 * self._busy() >= share.work_ms,
             room=share.room_bytes,
         )
         arrived = np.zeros(task.table.bins[-1] + 1, np.int64)
         try:
-            self._resume(admission)
+            taken = self._resume(process)
             for chunk in self._chunks(batches, whole=share.room_bytes == 0):
                 some = arrival.admit(chunk)
                 fresh = (some, hashes_of(some, task.operator.key))
                 bins = task.table.bin_of_hash(fresh[1], self.channel)
                 arrived += np.bincount(bins, minlength=len(arrived))
                 admission.add(some, bins)
-            report = self._write(run, arrival, admission)
+            report = self._write(run, arrival, admission.left())
         finally:
             self.cache.release()
         came = np.flatnonzero(arrived)
+        report["taken"] = Backlog(taken).to_json()
         report["arrived"] = [came.tolist(), arrived[came].tolist()]
         host, process_id = executor_identity()
         report |= {
@@ -149,21 +174,22 @@ class _Attempt:
 
     def _busy(self) -> float:
         """Seconds of work so far: all but waiting for input."""
-        return time.perf_counter() - self.started - self.idle
+        return self.watch.now() - self.started - self.idle
 
-    def _resume(self, admission: Admission[Entries]) -> None:
+    def _resume(self, process: Process) -> Entries:
         """What waited comes first. Rows of bins that were reshaped are looked at again: each belongs to one bin now."""
         task = self.task
-        awake = self.mine - task.reshaped.keys() - task.flow.asleep
-        for _, entries in groupby(task.flow.backlog.of(awake), key=lambda entry: entry.file):
-            admission.resume(tuple(entries))
+        taken = task.flow.backlog.of(self.mine - task.reshaped.keys() - self.asleep)
+        for _, entries in groupby(taken, key=lambda entry: entry.file):
+            process(*self._waited(tuple(entries)))
         for b in sorted(task.reshaped.keys() & self.mine):
             for source in task.reshaped[b]:
                 for entry in task.flow.backlog.of([source.bin]):
                     rows, _ = self._waited((entry,))
                     some = rows.filter(pa.array(_chosen(hashes_of(rows, task.operator.key), source)))
                     if some.num_rows:
-                        admission.add(some, np.full(some.num_rows, b, np.int32))
+                        process(some, np.full(some.num_rows, b, np.int32))
+        return taken
 
     def _waited(self, entries: Entries) -> tuple[pa.RecordBatch, NDArray[np.int32]]:
         return backlog_file.read(
@@ -175,9 +201,9 @@ class _Attempt:
         operator = self.task.operator
         waiting: list[pa.RecordBatch] = []
         while True:
-            before = time.perf_counter()
+            before = self.watch.now()
             rows = next(batches, None)
-            self.idle += time.perf_counter() - before
+            self.idle += self.watch.now() - before
             if rows is None:
                 break
             rows = conform(rows, self.task.rows)
@@ -202,11 +228,11 @@ class _Attempt:
         expected = committed.heads.get(b, "") if committed else ""
         if b in self.task.reshaped:
             expected = f"reshaped in {self.name}"  # no cached table can stand for it
-        before = time.perf_counter()
+        before = self.watch.now()
         table, rebuilt = self.cache.open(b, expected, lambda empty: self._rebuild(b, empty))
         if rebuilt:
             self.rebuilt += 1
-            self.reading += time.perf_counter() - before
+            self.reading += self.watch.now() - before
         return table
 
     def _rebuild(self, b: int, table: BinTable) -> None:
@@ -243,25 +269,27 @@ class _Attempt:
             for _, kind, piece in state_file.read(self.task.state, file.name, self.task.operator.layout, {b}):
                 yield kind, piece
 
-    def _close(self, run: ChannelRun, admission: Admission[Entries], left: Iterable[int]) -> None:
-        """Due work. What rows wait for stays open: they were in time when they arrived."""
-        task = self.task
-        bounds = task.committed.due if task.committed else {}
+    def _close(self, run: ChannelRun, left: Iterable[int]) -> None:
+        """Due work. What rows wait for is closed as far as it was when they arrived: they were in time then."""
+        task, clock = self.task, self.task.clock
+        known = task.committed.due if task.committed else {}
         mine = self.mine - task.reshaped.keys()  # those are opened, and know better
-        taken = {one for entries in admission.taken for one in entries}
-        waiting = {one.bin for one in task.flow.backlog.of(mine) if one not in taken}
-        due = run.due({b: time for b, time in bounds.items() if b in mine}, task.clock.watermark)
-        run.close(due - waiting - set(left) - task.flow.asleep, task.clock.watermark)
+        bounds = {b: time for b, time in known.items() if b in mine}
+        waiting = self.asleep.union(left)
+        run.close(run.due(bounds, clock.watermark) - waiting, clock.watermark)
+        # They arrived in this batch, as all that came before was processed.
+        run.close(run.due(bounds, clock.closed) & waiting - self.asleep, clock.closed)
 
-    def _write(self, run: ChannelRun, arrival: Arrival, admission: Admission[Entries]) -> dict[str, Any]:
+    def _write(
+        self, run: ChannelRun, arrival: Arrival, left: Mapping[int, list[pa.RecordBatch]]
+    ) -> dict[str, Any]:
         """Write what changed, what is emitted and what is to wait, and settle the cache on it."""
         task, layout = self.task, self.task.operator.layout
-        left = admission.left()
         snapshots = sorted((task.snapshots | task.reshaped.keys()) & self.mine | self.pieces)
         for b in snapshots:
             run.table(b)
         hot = run.hot_keys(HOT_KEYS)
-        self._close(run, admission, left)
+        self._close(run, left)
         touched = run.finish()
         pieces = []
         for b, change in touched.items():
@@ -295,7 +323,6 @@ class _Attempt:
             "out_rows": sum(o.num_rows for o in run.output),
             "aside": aside,
             "seen": arrival.seen(run.skipped),
-            "taken": Backlog(tuple(one for entries in admission.taken for one in entries)).to_json(),
             "waiting": Backlog(tuple(waiting)).to_json(),
             "pieces": {str(p.bin): split_keys.packed(p.rows, layout) for p in pieces if p.bin in self.pieces},
             "hot": [hot[0].tolist(), hot[1].tolist(), hot[2]],

@@ -3,6 +3,10 @@
 Three reasons for a bin's rows to wait in the backlog: its state is on disk because the channel is short of memory
 (`flow.rotation`), its state is on its way and larger than a batch may carry, or its channel is late and there is a buffer
 (`flow.buffer`). All that lasts between batches is committed with them.
+
+Law: nothing waits for ever. Who waits for memory or for the way stands in a line whose head is served in its turn, whatever else
+comes; and what a bin's rows waited for being over, they are all processed in that batch, however late the channel
+(`tests/laws/test_waiting_laws.py`).
 """
 
 from __future__ import annotations
@@ -12,10 +16,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from headgate.astray import NEVER
 from headgate.errors import ConfigError
 from headgate.flow.backlog import Backlog
 from headgate.flow.buffer import Share, shares
 from headgate.flow.rotation import Rotation, rotate
+from headgate.operators.event_time import Clock
 from headgate.reports.load_view import LoadView
 from headgate.routing.table import Table
 from headgate.sizes import parse_bytes, show_bytes
@@ -34,7 +40,8 @@ class Flow:
     shares: tuple[Share, ...]
     asleep: frozenset[int] = frozenset()
     on_disk: frozenset[int] = frozenset()
-    in_flight: frozenset[int] = frozenset()
+    in_flight: tuple[int, ...] = ()
+    """Those that are on their way, longest first."""
     evicted: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     rotation: Mapping[int, Rotation] = field(default_factory=dict)
     limits: Mapping[int, int] = field(default_factory=dict)
@@ -48,7 +55,8 @@ class Flow:
         """What the next batch needs to know of this one."""
         return {
             "rotation": {str(c): one.to_json() for c, one in self.rotation.items()},
-            "in_flight": sorted(self.in_flight),
+            "in_flight": list(self.in_flight),
+            "idle": [a["channel"] for a in answers if not a["arrived"][0]],
             "wall_ms": wall_ms,
             "read_ms": [a["read_ms"] / a["rebuilt_bins"] if a["rebuilt_bins"] else 0.0 for a in answers],
             "executors": [a["executor"] for a in answers],
@@ -99,14 +107,15 @@ class FlowControl:
         backlog, flow = last.backlog, last.flow
         before = Table.from_json(last.table)
         sizes = {bin: last.state_bytes.get(bin, 0) for bin in table.bins}
-        rotation, out = self._rotate(table, sizes, backlog, flow)
         in_flight = self._in_flight(table, before, sizes, view, flow)
+        waiting = [bin for bin in (*backlog.rows, *_due(last)) if bin not in in_flight]
+        rotation, out = self._rotate(table, sizes, waiting, flow)
         return Flow(
             backlog=backlog,
             shares=tuple(shares(view, table, backlog, self.buffer))
             if self.buffer is not None
             else (EVERYTHING,) * table.channels,
-            asleep=out | in_flight,
+            asleep=out.union(in_flight),
             on_disk=out,
             in_flight=in_flight,
             evicted=_evicted(table, before, out, flow),
@@ -119,7 +128,7 @@ class FlowControl:
         return {channel: limit for channel, limit in found.items() if limit is not None}
 
     def _rotate(
-        self, table: Table, sizes: Mapping[int, int], backlog: Backlog, flow: Mapping[str, Any]
+        self, table: Table, sizes: Mapping[int, int], waiting: list[int], flow: Mapping[str, Any]
     ) -> tuple[dict[int, Rotation], frozenset[int]]:
         found: dict[int, Rotation] = {}
         for channel, limit in self._limits_of(table).items():
@@ -129,32 +138,39 @@ class FlowControl:
                 Rotation.from_json(was) if was else Rotation(),
                 {bin: sizes[bin] for bin in table.bins_of(channel)},
                 limit,
-                backlog.rows,
-                elapsed_ms=flow["wall_ms"],
+                waiting,
+                elapsed_ms=math.inf if channel in flow.get("idle", ()) else flow["wall_ms"],
                 gap_ms=read_ms if self.t_gap_ms is None else self.t_gap_ms,
             )
         return found, frozenset(bin for one in found.values() for bin in one.inactive)
 
     def _in_flight(
         self, table: Table, before: Table, sizes: Mapping[int, int], view: LoadView, flow: Mapping[str, Any]
-    ) -> frozenset[int]:
-        """The bins whose state is too much to arrive in this batch: hot ones first, one at least on each channel."""
+    ) -> tuple[int, ...]:
+        """The bins whose state is too much to arrive in this batch. What is on its way longest arrives, one at least on each channel; then
+        hot ones.
+        """
         if self.move_bytes is None:
-            return frozenset()
+            return ()
         moved = {bin for bin, channel in table.items() if before.channel_of.get(bin, channel) != channel}
-        coming = sorted(
-            (moved | set(flow["in_flight"])) & set(table.bins),
-            key=lambda bin: (-view.bin_work.get(bin, 0.0), bin),
-        )
-        arrived = dict.fromkeys(range(table.channels), 0)
+        line = [bin for bin in flow["in_flight"] if bin in table.channel_of]
+        line += sorted(moved.difference(line), key=lambda bin: (-view.bin_work.get(bin, 0.0), bin))
+        heads = {table.channel_of[bin]: bin for bin in reversed(line)}
+        arrived = {channel: max(sizes[bin], 1) for channel, bin in heads.items()}
         late = set()
-        for bin in coming:
+        for bin in sorted(set(line) - set(heads.values()), key=lambda b: (-view.bin_work.get(b, 0.0), b)):
             channel = table.channel_of[bin]
-            if arrived[channel] and arrived[channel] + sizes[bin] > self.move_bytes:
+            if arrived[channel] + sizes[bin] > self.move_bytes:
                 late.add(bin)
             else:
                 arrived[channel] += max(sizes[bin], 1)
-        return frozenset(late)
+        return tuple(bin for bin in line if bin in late)
+
+
+def _due(last: Manifest) -> list[int]:
+    """Bins with work that is due by event time, longest first: on disk nobody would do it."""
+    watermark = Clock.from_json(last.clock).watermark if last.clock else NEVER
+    return sorted((bin for bin, time in last.due.items() if time <= watermark), key=lambda bin: last.due[bin])
 
 
 def _evicted(

@@ -47,7 +47,7 @@ from headgate.routing.table import Table
 from headgate.spark import build_side, sinks, split_keys
 from headgate.spark.bound import Bound, Part
 from headgate.spark.channel_job import ChannelJob
-from headgate.spark.channel_task import ChannelTask
+from headgate.spark.channel_task import ChannelTask, RealTime, Watch
 from headgate.spark.checkpoint import (
     Checkpoint,
     check_order,
@@ -87,8 +87,8 @@ class Stage:
     (1: the last batch alone).
 
     `memory` ("512MB") bounds the state that each channel keeps in memory; beyond it bins go to disk and take turns, `t_gap` ms
-    apart (None: as long as a read takes), and their rows wait in the backlog. `buffer` ("64MB") lets the rows of a channel that is
-    late wait there, so that one burst does not hold up the others. `move_bytes` bounds the state that comes to a
+    apart (None: as long as a read takes) but 8 batches at most, and their rows wait in the backlog. `buffer` ("64MB") lets the rows of a
+    channel that is late wait there, so that one burst does not hold up the others. `move_bytes` bounds the state that comes to a
     channel in one batch; bins beyond it arrive later, and their rows wait. What waits is committed, and comes first in the next batch.
 
     `expand` is a step between the source and the stage that makes many rows of one; `gate` (`hg.Gate(in_flight=2, batch="auto")`) cuts a
@@ -170,6 +170,7 @@ class Stage:
         self._asked: int | None = None
         self._last: tuple[BatchReport, Decision] | None = None
         self._clock: Clock | None = None
+        self.watch: Watch = RealTime()
         warm_up()
 
     def __repr__(self) -> str:
@@ -470,6 +471,7 @@ class Stage:
             pace_us=pace if isinstance(pace, Mapping) else dict.fromkeys(range(table.channels), pace),
             clock=Clock.from_json(held) if held else clock,
             aside=self._staged_aside,
+            watch=self.watch,
         )
         for staged in (self._staged, self._staged_aside):
             if staged is not None:
