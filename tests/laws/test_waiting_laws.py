@@ -1,4 +1,4 @@
-"""Law 11: nothing waits for ever, whatever else arrives, however short batches are and however late channels.
+"""Law 14: nothing waits for ever, whatever else arrives, however short batches are and however late channels.
 
 - A row whose bin is awake (its state in memory, and not on its way) waits for one batch at most, and not even that if it is among the
   first of its channel's rows.

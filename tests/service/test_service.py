@@ -84,7 +84,7 @@ def test_a_crash_before_the_commit_leaves_nothing(local, monkeypatch):
     first, second = batches_of(rows, [100])
     local.feed(first)
     with monkeypatch.context() as patched:
-        patched.setattr("headgate.spark.serving.create_commit", lambda *a: 1 / 0)
+        patched.setattr("headgate.spark.serving.CommitLog.commit", lambda *a: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             local.feed(second)
     local.restart()
