@@ -81,7 +81,7 @@ def emits(state=None, output=None):
         (lambda: Join(delay=("1 s",)), ConfigError, "give one, or one of the left and one of the right"),
         (lambda: Join(delay="1 s"), MissingColumn, r"give the stage hg\.two_streams"),
         (lambda: TopK(0, by="v"), ConfigError, "k=0: a list has at least one row"),
-        (lambda: TopK(3, by="s"), UnsupportedType, "'s' is string; cast it to a number"),
+        (lambda: TopK(3, by="s"), UnsupportedType, "column 's' has type string, which it cannot put in order; cast it"),
         (lambda: Vectorised(3, state={}, output={}), ConfigError, "3 is not a function"),
         (
             lambda: Vectorised(emits(), state={"k": pa.int64()}, output={}),

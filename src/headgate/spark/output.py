@@ -6,10 +6,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headgate.spark.store import Store
+from headgate.spark.types import emitted
 
 
 def write_parquet(store: Store, name: str, table: pa.Table) -> None:
     """Write one file. Dictionaries help with text only, and cost elsewhere."""
+    table = emitted(table)
     sink = pa.BufferOutputStream()
     text = [f.name for f in table.schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
     pq.write_table(table, sink, use_dictionary=text, compression="snappy")

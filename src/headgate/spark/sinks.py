@@ -91,9 +91,9 @@ class Function(Sink):
     def publish(
         self, staged: Store, files: tuple[str, ...], batch: int, schema: pa.Schema, spark: Any
     ) -> None:
-        from pyspark.sql.pandas.types import from_arrow_schema
+        from headgate.spark.types import spark_schema
 
-        declared = from_arrow_schema(schema)
+        declared = spark_schema(schema)
         if files:
             rows = spark.read.schema(declared).parquet(
                 *(staged.fs.unstrip_protocol(staged.path(f)) for f in files)

@@ -55,7 +55,7 @@ from headgate.spark.outcome import absorbed, backlog_after
 from headgate.spark.output import write_parquet
 from headgate.spark.status import Status
 from headgate.spark.store import Store
-from headgate.spark.types import arrow_schema
+from headgate.spark.types import arrow_schema, emitted_schema
 from headgate.spark.warm_up import warm_up
 from headgate.spark.waves import Waves
 from headgate.state.compaction import bins_to_snapshot
@@ -468,11 +468,10 @@ class Stage:
         )
 
     def _publish(self, df: DataFrame, manifest: Manifest, bound: Bound) -> None:
-        sinks.publish(
-            self.sink, self._staged, manifest.output, manifest.batch, bound.operator.output, df.sparkSession
-        )
+        schema = emitted_schema(bound.operator.output)
+        sinks.publish(self.sink, self._staged, manifest.output, manifest.batch, schema, df.sparkSession)
         if self.aside is not None and self._staged_aside is not None:
-            schema = aside_schema(bound.operator, bound.rows)
+            schema = emitted_schema(aside_schema(bound.operator, bound.rows))
             sinks.publish(
                 self.aside, self._staged_aside, manifest.aside, manifest.batch, schema, df.sparkSession
             )
