@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -103,7 +104,7 @@ def back(array: pa.Array) -> pa.Array:
 
 def rows(array: pa.Array) -> list[bytes]:
     offsets, data = encode(array)
-    return [data[a:b].tobytes() for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    return [data[a:b].tobytes() for a, b in pairwise(offsets)]
 
 
 @given(any_array())
@@ -164,7 +165,11 @@ def test_a_null_list_hides_the_elements_under_it() -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [pa.dictionary(pa.int8(), pa.string()), pa.string_view(), pa.list_(pa.dense_union([pa.field("a", pa.int8())]))],
+    [
+        pa.dictionary(pa.int8(), pa.string()),
+        pa.string_view(),
+        pa.list_(pa.dense_union([pa.field("a", pa.int8())])),
+    ],
     ids=str,
 )
 def test_types_that_no_stream_has_are_known_to_be_beyond_it(kind: pa.DataType) -> None:

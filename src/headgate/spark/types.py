@@ -1,8 +1,8 @@
 """Spark's column types as Arrow's: plain ones, which operators read, and all others, which they carry.
 
-A type that has no lane (arrays, structs, maps, variants, user-defined types, collated strings and so on) becomes a `Payload`: the Arrow type in which
-Spark sends it, and Spark's own description of it, which comes back when the column is emitted. Nested fields are taken as
-nullable, as they are in files.
+A type that has no lane (arrays, structs, maps, variants, user-defined types, collated strings and so on) becomes a
+`Payload`: the Arrow type in which Spark sends it, and Spark's own description of it, which comes back when the column is
+emitted. Nested fields are taken as nullable, as they are in files.
 """
 
 from __future__ import annotations
@@ -107,7 +107,15 @@ def _beyond(kind: T.DataType) -> T.DataType | None:
         found = _beyond(inner)
         if found is not None:
             return found
-    known = (T.ArrayType, T.MapType, T.StructType, T.NullType, T.VariantType, T.TimeType, T.DayTimeIntervalType)
+    known = (
+        T.ArrayType,
+        T.MapType,
+        T.StructType,
+        T.NullType,
+        T.VariantType,
+        T.TimeType,
+        T.DayTimeIntervalType,
+    )
     if isinstance(kind, (*known, T.StringType, T.CharType, T.VarcharType, T.DecimalType, *_SIMPLE)):
         return None
     return kind

@@ -55,7 +55,9 @@ def lane_of(kind: pa.DataType, what: str = "value", use: str = "cannot be read h
     lane = _lane(kind)
     if lane is None:
         check_carried(kind)
-        raise UnsupportedType(f"{what} has type {kind}, which {use}; take a part of it, or cast it to {PLAIN}")
+        raise UnsupportedType(
+            f"{what} has type {kind}, which {use}; take a part of it, or cast it to {PLAIN}"
+        )
     return lane
 
 

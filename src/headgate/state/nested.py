@@ -1,9 +1,10 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """A value of any Arrow type as bytes, so that state can keep what compiled code has no lane for.
 
-Each row becomes a small column of its own: an array of ten numbers is ten (four bytes), then the ten numbers side by side; what
-lies within an array, a struct or a map is written level by level, with a byte before each level that says whether one of its values is null (then
-a byte for each follows). So rows are written and read by copies of whole runs, level by level, and never value by value.
+Each row becomes a small column of its own: an array of ten numbers is ten (four bytes), then the ten numbers side by side.
+What lies within an array, a struct or a map is written level by level, with a byte before each level that says whether one
+of its values is null (then a byte for each follows). So rows are written and read by copies of whole runs, level by level, and
+never value by value.
 
 Laws: `decode(encode(a)) == a`, bit for bit; equal values have equal bytes, whatever lies in memory under a null; and the bytes of a
 row do not depend on the rows around it.
@@ -190,9 +191,7 @@ def _write(array: pa.Array, bounds: Ints, valid: NDArray[np.bool_], parts: list[
         parts.append(_fixed(array, bounds, valid))
 
 
-def _sizes(
-    array: pa.Array, bounds: Ints, valid: NDArray[np.bool_], parts: list[Part]
-) -> tuple[Ints, Ints]:
+def _sizes(array: pa.Array, bounds: Ints, valid: NDArray[np.bool_], parts: list[Part]) -> tuple[Ints, Ints]:
     """Write how long each value is; gives where each begins, and where it ends among those that are not null."""
     offsets = _offsets(array)
     sizes = np.where(valid, np.diff(offsets), 0)
@@ -240,9 +239,7 @@ def _put(out, at, data, starts):
 # --------------------------------------------------------------------------------------------------------
 
 
-def _read_values(
-    kind: pa.DataType, counts: Ints, at: Ints, data: Bytes
-) -> pa.Array:
+def _read_values(kind: pa.DataType, counts: Ints, at: Ints, data: Bytes) -> pa.Array:
     """As many values of each row as `counts` says, from `at` on, which is moved on."""
     valid = np.ones(int(counts.sum()), np.uint8)
     _take_flags(data, at, counts, valid)

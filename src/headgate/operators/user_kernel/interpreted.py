@@ -143,7 +143,9 @@ class InterpretedLoop:
         try:
             plan = program(shape, source, timer)
             self.reads, self._promoted = plan.reads, plan.promoted
-        except KernelRefused:  # what cannot be compiled can still be called, and may read any column that a kernel can
+        except (
+            KernelRefused
+        ):  # what cannot be compiled can still be called, and may read any column that a kernel can
             _check_columns(source, shape.unread)
             self.reads, self._promoted = tuple(shape.row), frozenset()
 
