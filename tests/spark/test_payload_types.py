@@ -12,6 +12,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.testing.objects import PythonOnlyPoint, PythonOnlyUDT
+from tests.spark.test_pins import OPEN
+from tests.spark.test_random_flow import Whim
 
 import headgate as hg
 from headgate import agg
@@ -31,6 +33,8 @@ COLUMNS = {
     "term": "make_ym_interval(1, i)",
     "nothing": "null",
     "nothings": "array(null, null)",
+    "hollow": "array(array(null), array())",
+    "zones": "map('a', named_struct('t', array(t, null), 'n', null))",
     "name": "collate(concat('Name', i), 'UTF8_LCASE')",
     "names": "array(collate('N', 'UTF8_LCASE'))",
     "short": "cast('ab' as varchar(5))",
@@ -41,7 +45,8 @@ COLUMNS = {
 def frame(spark: Any) -> DataFrame:
     """Twelve rows, one of every type in each; k has four values."""
     rows = spark.range(12).selectExpr("id % 4 as k", "cast(id as int) as i").coalesce(1)
-    return rows.selectExpr("k", "i", "timestamp'2024-01-01 00:00:00' + make_dt_interval(0, 0, i) as t", *(
+    rows = rows.withColumn("t", F.expr("timestamp'2024-01-01 00:00:00' + make_dt_interval(0, 0, i)"))
+    return rows.selectExpr("k", "i", "t", *(
         f"{text} as {name}" for name, text in COLUMNS.items()
     ))  # fmt: skip
 
@@ -194,35 +199,59 @@ def test_a_kernel_reads_day_time_intervals(frame: DataFrame, make_stage: Any) ->
     assert max(stage.sink.table().column("longest").to_pylist()) == 11 * 3600
 
 
-def test_history_and_rows_that_wait_and_rows_put_aside(frame: DataFrame, make_stage: Any) -> None:
-    """Small memory and room let rows wait in files; late ones go aside. All of them have all their columns."""
-    taken, aside = Taken(), Taken()
+def test_rows_that_wait_in_files_keep_every_type(frame: DataFrame, make_stage: Any) -> None:
+    taken = Taken()
     stage = make_stage(
-        hg.HistoryWindow(2, "mean", of="i", keep=list(COLUMNS)), sink=taken, memory=1, buffer="64MB", t_gap=0
+        hg.HistoryWindow(2, "mean", of="i", keep=list(COLUMNS)), sink=taken, channels=1, memory=1, t_gap=0
     )
-    empty = frame.where("i < 0")
-    for batch in range(12):
-        stage(frame if batch == 0 else empty, batch)
+    stage(frame.where("i < 4"), 0)
+    stage(frame.where("i >= 4"), 1)
+    waiting = [sum(one.backlog_rows for one in stage.journal()[-1].report.channels)]
+    for batch in range(2, 20):
+        if not waiting[-1]:
+            break
+        stage(frame.where("i < 0"), batch)
+        waiting.append(sum(one.backlog_rows for one in stage.journal()[-1].report.channels))
+    assert waiting[0] > 0, "bins take turns, so some rows were to wait"
+    assert waiting[-1] == 0
     rows = taken.frames[0]
     for more in taken.frames[1:]:
         rows = rows.unionAll(more)
-    assert sum(one.count() > 0 for one in taken.frames) > 1, "some rows were to wait"
     assert shown(rows.drop("mean")) == shown(frame.select("k", *COLUMNS))
 
-    stage = make_stage(
-        hg.Dedup(on="t", delay="0 s"),
-        sink=hg.sinks.Memory(),
-        aside=aside,
-        checkpoint=stage.store.path("other"),
-    )
+
+def test_rows_put_aside_keep_every_type(frame: DataFrame, make_stage: Any) -> None:
+    aside = Taken()
+    stage = make_stage(hg.Dedup(on="t", delay="0 s"), aside=aside)
     stage(frame.where("i >= 8"), 0)
     stage(frame.where("i = 11"), 1)
     stage(frame.where("i < 2"), 2)
-    late = aside.frames[2]
-    assert shown(late.drop("reason")) == shown(
-        frame.where("i < 2").select("k", *late.drop("k", "reason").columns)
+    late = aside.frames[2].drop("reason")
+    assert kinds(late) == kinds(frame.select(*late.columns))
+    assert set(late.columns) == set(frame.columns)
+    assert shown(late) == shown(frame.where("i < 2").select(*late.columns))
+
+
+def test_a_split_key_is_counted_whatever_its_rows_carry(frame: DataFrame, make_stage: Any) -> None:
+    """Rows are spread by a hash of all their columns but those that Spark cannot hash."""
+    stage = make_stage(
+        hg.Aggregate(n=agg.count("tags"), m=agg.count("attrs"), most=agg.max("gap")),
+        policy=Whim(1, splits=True),
+        guard=OPEN,
     )
-    assert set(late.columns) == {*frame.columns, "reason"}
+    split = False
+    for batch in range(6):
+        stage(frame, batch)
+        split |= bool(stage._bound.loop.table.splits)
+    assert split
+    rows = {key[0]: (row["n"], row["m"], row["most"]) for key, row in stage.sink.latest("k").items()}
+    hours = [dt.timedelta(hours=8 + k) for k in range(4)]
+    assert rows == {
+        0: (0, 12, hours[0]),
+        1: (18, 12, hours[1]),
+        2: (18, 12, hours[2]),
+        3: (18, 18, hours[3]),
+    }
 
 
 def test_windows_keep_first_values(frame: DataFrame, make_stage: Any) -> None:

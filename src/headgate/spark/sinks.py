@@ -131,11 +131,14 @@ class Memory(Sink):
     def publish(
         self, staged: Store, files: tuple[str, ...], batch: int, schema: pa.Schema, spark: Any
     ) -> None:
+        from headgate.spark.types import conform_table
+
         tables = []
         for name in files:
             with staged.fs.open(staged.path(name), "rb") as file:
                 tables.append(pq.ParquetFile(file).read())
-        self.batches[batch] = pa.concat_tables(tables).cast(schema) if tables else schema.empty_table()
+        rows = [conform_table(table, schema) for table in tables]
+        self.batches[batch] = pa.concat_tables(rows) if rows else schema.empty_table()
 
     def table(self) -> pa.Table:
         """All rows, in batch order."""
