@@ -363,10 +363,10 @@ CALENDAR = "make_interval(1, 2, 0, 3)"
 
 @pytest.mark.parametrize(
     ("columns", "named"),
-    [(f"{CALENDAR} as c", "has type interval, which Spark"),
-     (f"array({CALENDAR}) as c", r"has type array<interval>, and in it interval, which Spark"),
-     (f"{POINT} as c", r"has type geometry\(0\), which Spark cannot take back from Python; send st_asbinary"),
-     ("array(interval '1' year) as c", r"has type array<interval year>, and in it interval year, which Spark")],
+    [(f"{CALENDAR} as c", "has type interval, which cannot be carried"),
+     (f"array({CALENDAR}) as c", r"has type array<interval>, and in it interval, which cannot be carried"),
+     (f"{POINT} as c", r"has type geometry\(0\), which cannot be carried through a stage; send st_asbinary"),
+     ("array(interval '1' year) as c", r"has type array<interval year>, and in it interval year, which cannot be carried")],
 )  # fmt: skip
 def test_what_cannot_be_carried_is_refused_by_name_before_the_first_batch(
     spark: Any, make_stage: Any, columns: str, named: str

@@ -92,15 +92,15 @@ def _carried(field: T.StructField) -> pa.DataType:
         return Payload(
             pa.bool_(),
             name,
-            refusal=f"column {field.name!r} has type {name}{within}, which Spark cannot take back from Python; "
+            refusal=f"column {field.name!r} has type {name}{within}, which cannot be carried through a stage; "
             f"{_remedy(beyond)}, or leave the column out",
         )
     return Payload(_nullable(to_arrow_type(kind, timezone="UTC")), name, _described(_loose(kind)))
 
 
 def _beyond(kind: T.DataType) -> T.DataType | None:
-    """A type, within this one or itself, that Spark cannot take back: calendar intervals have no form in a file, a year-month interval
-    within another type none that pyarrow reads, and geometries one that pyarrow does not write.
+    """A type, within this one or itself, that cannot be carried: a calendar interval has no form in a Parquet file, a year-month
+    interval within another type none that pyarrow reads, and a geometry is marked in the file in a way that we do not write.
     """
     if isinstance(kind, T.UserDefinedType):
         return _beyond(kind.sqlType())
