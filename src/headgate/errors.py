@@ -3,7 +3,7 @@
     HeadgateError
     ├── ConfigError (ValueError)        misuse: an argument, a name, a plan or a table that cannot be
     │   ├── MissingColumn               the stream lacks a column that the stage names
-    │   ├── UnsupportedType             a column's type has no compiled form here
+    │   ├── UnsupportedType             a column is there, with a type that cannot be used so
     │   ├── KernelRefused               a user kernel cannot be compiled; names file, line and remedy
     │   └── QueryRefused                SQL that the query service does not take, with the place in the text
     ├── KernelFailed                    a user kernel failed on a row; names the row's key, file and line
@@ -62,7 +62,7 @@ class MissingColumn(ConfigError):
 
 
 class UnsupportedType(ConfigError):
-    """A column's type has no compiled form here."""
+    """A column is there, with a type that cannot be used in this way."""
 
 
 class KernelRefused(ConfigError):

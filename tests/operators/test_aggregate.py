@@ -354,7 +354,7 @@ def test_a_fingerprint_tells_operators_types_and_state_apart():
         (lambda: Aggregate(n="sum"), ConfigError, "n='sum' is not an aggregate"),
         (lambda: bound({"key": agg.count()}, pa.int64()), ConfigError, "has the name of a key column"),
         (lambda: bound({"y": agg.sum("z")}, pa.int64()), MissingColumn, "reads column 'z', but the stream has 'key', 'x'"),
-        (lambda: bound({"y": agg.sum("x")}, pa.string()), UnsupportedType, r"sum\(x\) needs a number, but x is string"),
+        (lambda: bound({"y": agg.sum("x")}, pa.string()), UnsupportedType, r"sum\(x\) needs a number, but column 'x' has type string"),
         (lambda: bound({"y": agg.mean("x")}, pa.bool_()), UnsupportedType, r"mean\(x\) needs a number"),
         (lambda: bound({"y": agg.var("x")}, pa.date32()), UnsupportedType, r"var\(x\) needs a number"),
         (lambda: bound({"y": agg.min("x")}, pa.list_(pa.int8())), UnsupportedType, "column 'x' has type list"),

@@ -81,7 +81,11 @@ def emits(state=None, output=None):
         (lambda: Join(delay=("1 s",)), ConfigError, "give one, or one of the left and one of the right"),
         (lambda: Join(delay="1 s"), MissingColumn, r"give the stage hg\.two_streams"),
         (lambda: TopK(0, by="v"), ConfigError, "k=0: a list has at least one row"),
-        (lambda: TopK(3, by="s"), UnsupportedType, "'s' is string; cast it to a number"),
+        (
+            lambda: TopK(3, by="s"),
+            UnsupportedType,
+            "column 's' has type string, which it cannot put in order; cast it",
+        ),
         (lambda: Vectorised(3, state={}, output={}), ConfigError, "3 is not a function"),
         (
             lambda: Vectorised(emits(), state={"k": pa.int64()}, output={}),
@@ -177,6 +181,6 @@ def test_the_repr_of_an_operator_makes_it_again(delay):
 def test_the_examples_of_the_page_run(tmp_path):
     page = Path(__file__).parents[2] / "docs" / "operators.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     (tmp_path / "page.py").write_text("\n".join(blocks))
     runpy.run_path(str(tmp_path / "page.py"))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from headgate.errors import ArithmeticOverflow, UnsupportedType
 from headgate.operators import aggregate_kernels as ak
 from headgate.operators.base import Chunk
-from headgate.state.lanes import NO_BYTES, Lane, LaneColumn, bitmap, from_lane, lane_of, to_lane
+from headgate.state.lanes import NO_BYTES, Lane, LaneColumn, bitmap, carrier_of, from_lane, lane_of, to_lane
 from headgate.state.layout import Kind, StateColumn
 from headgate.state.section import Extract
 from headgate.state.table import BinTable
@@ -249,7 +249,7 @@ class Value(Accumulator):
 
     def __init__(self, name: str, column: str, kind: pa.DataType) -> None:
         super().__init__(name, column)
-        self.type, self.kind = kind, lane_of(kind, f"column {column!r}")
+        self.type, self.kind = kind, carrier_of(kind, f"column {column!r}")
 
     def columns(self) -> tuple[StateColumn, ...]:
         if self.kind is Lane.I128:
@@ -275,6 +275,8 @@ class Extreme(Value):
 
     def __init__(self, name: str, column: str, kind: pa.DataType, *, largest: bool) -> None:
         super().__init__(name, column, kind)
+        function = "max" if largest else "min"
+        lane_of(kind, f"column {column!r}", f"{function}({column!r}) cannot put in order")
         self.largest = largest
 
     def update(self, table: BinTable, slots: Slots, order: Slots, chunk: Chunk) -> None:
@@ -345,4 +347,6 @@ def numeric(kind: pa.DataType, function: str, column: str) -> None:
     """Refuse to do arithmetic on what is not a number."""
     t = pa.types
     if not (t.is_signed_integer(kind) or t.is_floating(kind) or t.is_decimal128(kind)):
-        raise UnsupportedType(f"{function}({column}) needs a number, but {column} is {kind}; cast it first")
+        raise UnsupportedType(
+            f"{function}({column}) needs a number, but column {column!r} has type {kind}; cast it, or a part of it, to a number"
+        )

@@ -21,6 +21,7 @@ from headgate.operators.event_time import EventTime
 from headgate.state.keys import KeyColumn, KeySpec
 from headgate.state.lanes import NO_INTS, LaneColumn
 from headgate.state.layout import StateLayout
+from headgate.state.payload import check_carried
 from headgate.state.section import Extract, Rows
 from headgate.state.table import BinTable
 
@@ -144,10 +145,11 @@ class Operator(Protocol):
 
 
 def column_type(schema: pa.Schema, name: str, what: str) -> pa.DataType:
-    """Type of an input column, or an error that lists the columns there are."""
+    """Type of an input column, or an error: it lists the columns there are, or says why this one cannot be carried."""
     index = schema.get_field_index(name)
     if index < 0:
         raise MissingColumn(
             f"{what} reads column {name!r}, but the stream has {', '.join(map(repr, schema.names))}"
         )
+    check_carried(schema.field(index).type)
     return schema.field(index).type

@@ -21,7 +21,7 @@ from headgate.errors import ConfigError, MissingColumn
 from headgate.operators.base import BoundOperator, Chunk, column_type
 from headgate.state import kernels as k
 from headgate.state.keys import KeySpec, pack, unpack
-from headgate.state.lanes import NO_BYTES, LaneColumn, lane_of
+from headgate.state.lanes import NO_BYTES, LaneColumn, carrier_of
 from headgate.state.layout import Kind, StateColumn, StateLayout
 from headgate.state.table import BinTable
 
@@ -106,7 +106,7 @@ class _Side(BoundOperator):
         self.key, self.values, self.how = key, values, config.how
         self.types = tuple(config.build_schema.field(n).type for n in values)
         for name, kind in zip(values, self.types, strict=True):
-            lane_of(kind, f"build column {name!r}")
+            carrier_of(kind, f"build column {name!r}")
         self.layout = StateLayout(key.is_fixed, (StateColumn(ROWS, Kind.BYTES), StateColumn(COUNT, Kind.I64)))
 
     def fingerprint(self) -> dict[str, Any]:

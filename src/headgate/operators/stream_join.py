@@ -22,7 +22,7 @@ from headgate.operators.event_time import EventTime, parse_duration
 from headgate.operators.groups import by_key, state_rows, store_packed
 from headgate.state import kernels as k
 from headgate.state.keys import KeySpec, pack, unpack
-from headgate.state.lanes import NO_BYTES, NO_INTS, LaneColumn, lane_of, to_lane
+from headgate.state.lanes import NO_BYTES, NO_INTS, LaneColumn, carrier_of, to_lane
 from headgate.state.layout import Kind, StateColumn, StateLayout
 from headgate.state.section import extract
 from headgate.state.table import BinTable
@@ -93,7 +93,7 @@ class BoundJoin(BoundOperator):
         self.columns = [[n for n in schema.names if n.startswith(prefix)] for prefix in (LEFT, RIGHT)]
         names = [*self.columns[0], *self.columns[1]]
         for name in names:
-            lane_of(schema.field(name).type, f"column {name!r}")
+            carrier_of(schema.field(name).type, f"column {name!r}")
         self.inputs = (SIDE, TIME, *names)
         self.types = [schema.field(n).type for n in names]
         fixed = (StateColumn(SIDE, Kind.U8), StateColumn(TIME, Kind.I64), StateColumn(MATCHED, Kind.U8))

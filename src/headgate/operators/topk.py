@@ -19,8 +19,9 @@ from headgate.operators.aggregate import emitted
 from headgate.operators.base import BoundOperator, Chunk, column_type
 from headgate.operators.groups import by_key, state_rows, store_packed
 from headgate.state.keys import KeySpec, pack, unpack
-from headgate.state.lanes import Lane, LaneColumn, lane_of, to_lane
+from headgate.state.lanes import Lane, LaneColumn, carrier_of, to_lane
 from headgate.state.layout import Kind, StateColumn, StateLayout
+from headgate.state.payload import Payload
 from headgate.state.section import Extract
 from headgate.state.table import BinTable
 
@@ -50,13 +51,14 @@ class TopK:
     def bind(self, key: KeySpec, schema: pa.Schema) -> BoundTopK:
         """Check the columns."""
         kind = column_type(schema, self.by, repr(self))
-        if lane_of(kind, f"column {self.by!r}") not in (Lane.I64, Lane.F64):
+        if isinstance(kind, Payload) or carrier_of(kind, f"column {self.by!r}") not in (Lane.I64, Lane.F64):
             raise UnsupportedType(
-                f"{self!r}: {self.by!r} is {kind}; cast it to a number, a date or a timestamp"
+                f"{self!r}: column {self.by!r} has type {kind}, which it cannot put in order; "
+                "cast it, or a part of it, to a number, a date or a timestamp"
             )
         keep = [n for n in (schema.names if self.keep is None else self.keep) if n not in key.names]
         for name in keep:
-            lane_of(column_type(schema, name, repr(self)), f"column {name!r}")
+            carrier_of(column_type(schema, name, repr(self)), f"column {name!r}")
         return BoundTopK(self, key, schema, tuple(keep))
 
 

@@ -13,8 +13,9 @@ from headgate.errors import ConfigError
 from headgate.operators.base import BoundOperator, Chunk, column_type
 from headgate.operators.groups import by_key, store_packed
 from headgate.state.keys import KeySpec, pack, unpack
-from headgate.state.lanes import LaneColumn, lane_of
+from headgate.state.lanes import LaneColumn, carrier_of
 from headgate.state.layout import Kind, StateColumn, StateLayout
+from headgate.state.payload import plain, plain_type
 from headgate.state.section import extract
 from headgate.state.table import BinTable
 
@@ -65,7 +66,7 @@ class Vectorised:
     def bind(self, key: KeySpec, schema: pa.Schema) -> BoundVectorised:
         """Check the columns."""
         for field in self.state:
-            lane_of(field.type, f"state column {field.name!r}")
+            carrier_of(field.type, f"state column {field.name!r}")
             if field.name in key.names:
                 raise ConfigError(
                     f"state column {field.name!r} has the name of a key column; the key is there by itself"
@@ -89,7 +90,7 @@ class BoundVectorised(BoundOperator):
         self.output = config.output
         keys = [pa.field(n, t) for n, t in zip(key.names, key.types, strict=True)]
         self.state = pa.schema([*keys, *config.state])
-        self.rows = pa.schema([*keys, *(schema.field(n) for n in reads)])
+        self.rows = pa.schema([*keys, *(pa.field(n, plain_type(schema.field(n).type)) for n in reads)])
         self._name = getattr(config.fn, "__name__", repr(config.fn))
 
     def fingerprint(self) -> dict[str, Any]:
@@ -110,7 +111,8 @@ class BoundVectorised(BoundOperator):
         columns = [*self.key.decode(piece.keys), *unpack(offsets[:-1], data, self.config.state.types)]
         state = pa.Table.from_arrays(columns, schema=self.state)
         given = chunk.rows.select(self.rows.names).take(pa.array(np.sort(order)))
-        answer = self.config.fn(state, pa.Table.from_batches([given]))
+        shown = pa.Table.from_arrays([plain(column) for column in given.columns], schema=self.rows)
+        answer = self.config.fn(state, shown)
         if not isinstance(answer, tuple) or len(answer) != 2:
             raise ConfigError(
                 f"{self._name} returned {type(answer).__name__}; it must return two tables, (state, output)"

@@ -18,6 +18,7 @@ from headgate.operators.base import BoundOperator
 from headgate.routing.key_hash import SPARK_SEED, hash_ints
 from headgate.routing.table import Table
 from headgate.spark.anchor import CHANNEL
+from headgate.spark.types import can_hash, sendable
 from headgate.state.keys import KeySpec
 
 HASH, ORDER, SPREAD = "__headgate_hash", "__headgate_order", "__headgate_spread"
@@ -64,8 +65,7 @@ def spread_of(df: DataFrame) -> Column:
 
     Columns that Spark cannot hash (maps, variants) are left out.
     """
-    kinds = ("map<", "variant", "interval")
-    names = [f.name for f in df.schema if not any(k in f.dataType.simpleString() for k in kinds)]
+    names = [f.name for f in df.schema if can_hash(f.dataType)]
     return F.xxhash64(*(quoted(name) for name in names))
 
 
@@ -141,6 +141,7 @@ class Exchange:
         Bound to an `anchor`, every partition prefers the executor that holds its anchor block; that adds no
         shuffle.
         """
+        df = sendable(df)
         columns = list(self._columns)
         if self.operator.ordered:
             arrival = F.col(ORDER) if ORDER in df.columns else self._arrival

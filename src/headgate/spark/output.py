@@ -8,10 +8,12 @@ import pyarrow.parquet as pq
 from headgate.spark.commit_log import checksum
 from headgate.spark.manifest import Written
 from headgate.spark.store import Store
+from headgate.spark.types import emitted
 
 
 def write_parquet(store: Store, name: str, table: pa.Table) -> Written:
     """Write one file. Dictionaries help with text only, and cost elsewhere."""
+    table = emitted(table)
     sink = pa.BufferOutputStream()
     text = [f.name for f in table.schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
     pq.write_table(table, sink, use_dictionary=text, compression="snappy")

@@ -125,11 +125,9 @@ class Function(Sink):
 
 def _frame(staged: Store, files: Files, schema: pa.Schema, spark: Any) -> Any:
     """The rows of some files. Spark itself reads a local disk; other stores may need jars there, so tasks read them as we do."""
-    from pyspark.sql.pandas.types import from_arrow_schema
+    from headgate.spark.types import conform_table, spark_schema
 
-    from headgate.spark.types import conform
-
-    declared = from_arrow_schema(schema)
+    declared = spark_schema(schema)
     if not files:
         return spark.createDataFrame([], declared)
     if staged.local:
@@ -137,8 +135,8 @@ def _frame(staged: Store, files: Files, schema: pa.Schema, spark: Any) -> Any:
 
     def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in (number for batch in numbers for number in batch.column(0).to_pylist()):
-            for rows in pq.ParquetFile(io.BytesIO(staged.read(files[number].name))).iter_batches():
-                yield conform(rows, schema)
+            table = pq.ParquetFile(io.BytesIO(staged.read(files[number].name))).read()
+            yield from conform_table(table, schema).to_batches()
 
     return spark.range(0, len(files), 1, len(files)).mapInArrow(read, declared)
 
@@ -171,12 +169,15 @@ class Memory(Sink):
     def publish(
         self, staged: Store, files: Files, batch: int, schema: pa.Schema, spark: Any, *, again: bool = False
     ) -> None:
+        from headgate.spark.types import conform_table
+
         tables = []
         for one in files:
             if again:
                 verify(staged, one.name, one)
             tables.append(pq.ParquetFile(io.BytesIO(staged.read(one.name))).read())
-        self.batches[batch] = pa.concat_tables(tables).cast(schema) if tables else schema.empty_table()
+        rows = [conform_table(table, schema) for table in tables]
+        self.batches[batch] = pa.concat_tables(rows) if rows else schema.empty_table()
 
     def table(self) -> pa.Table:
         """All rows, in batch order."""

@@ -66,7 +66,7 @@ from headgate.spark.parquet_folder import Owner
 from headgate.spark.session import check_classic, origin_of
 from headgate.spark.status import Status
 from headgate.spark.store import Store
-from headgate.spark.types import arrow_schema
+from headgate.spark.types import arrow_schema, emitted_schema
 from headgate.spark.warm_up import warm_up
 from headgate.spark.waves import Waves
 from headgate.state.compaction import bins_to_snapshot
@@ -412,7 +412,7 @@ class Stage:
         )  # before anything is changed, or taken from a driver that is at work
         checkpoint.identify()
         rows = routed_schema(operator, source)
-        self.sink.own(Owner(checkpoint.stage, self.store.url), operator.output)
+        self.sink.own(Owner(checkpoint.stage, self.store.url), emitted_schema(operator.output))
         if self.aside is not None:
             self.aside.own(Owner(checkpoint.stage, self.store.url, "aside"), aside_schema(operator, rows))
         checkpoint.take()
@@ -595,10 +595,9 @@ class Stage:
 
     def _publish(self, df: DataFrame, manifest: Manifest, bound: Bound, *, again: bool = False) -> None:
         spark, batch = df.sparkSession, manifest.batch
-        sinks.publish(
-            self.sink, self._staged, manifest.output, batch, bound.operator.output, spark, again=again
-        )
+        schema = emitted_schema(bound.operator.output)
+        sinks.publish(self.sink, self._staged, manifest.output, batch, schema, spark, again=again)
         if self.aside is not None and self._staged_aside is not None:
-            schema = aside_schema(bound.operator, bound.rows)
+            schema = emitted_schema(aside_schema(bound.operator, bound.rows))
             sinks.publish(self.aside, self._staged_aside, manifest.aside, batch, schema, spark, again=again)
         self._reached("published")

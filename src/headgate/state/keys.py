@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headgate.compiled import compiled
-from headgate.state.lanes import NO_BYTES, NO_INTS, Lane, LaneColumn, from_lane, lane_of, to_lane
+from headgate.state.lanes import NO_BYTES, NO_INTS, Lane, LaneColumn, carrier_of, from_lane, lane_of, to_lane
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ class KeySpec:
     @property
     def lanes(self) -> tuple[Lane, ...]:
         """The lane of each column."""
-        return tuple(lane_of(t, f"key column {n!r}") for n, t in zip(self.names, self.types, strict=True))
+        named = zip(self.names, self.types, strict=True)
+        return tuple(lane_of(t, f"key column {n!r}", "cannot be a key") for n, t in named)
 
     @property
     def is_fixed(self) -> bool:
@@ -98,7 +99,7 @@ def unpack(
     n, at = len(starts), starts.copy()
     out = []
     for kind in types:
-        lane = lane_of(kind)
+        lane = carrier_of(kind)
         valid = np.empty(n, np.uint8)
         width = _WIDTHS[lane]
         if lane is Lane.BYTES:

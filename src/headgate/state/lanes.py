@@ -9,6 +9,7 @@ Every Arrow type that can be a key or a state value is carried in one *lane*:
 | `I128` | two int64 (low, high) | decimal128 |
 | `BYTES` | offsets into bytes | string, binary |
 
+Values that are only carried may have any type: what has no lane of its own travels as `BYTES` too, encoded (`nested.py`).
 A conversion there and back gives the same value, null included. This file knows nothing of keys, bins or
 operators.
 """
@@ -25,6 +26,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from headgate.errors import UnsupportedType
+from headgate.state import nested
+from headgate.state.payload import Payload, check_carried
 
 NO_BYTES = np.zeros(0, np.uint8)
 NO_INTS = np.zeros(0, np.int64)
@@ -39,12 +42,41 @@ class Lane(StrEnum):
     BYTES = "bytes"
 
 
-def lane_of(kind: pa.DataType, what: str = "value") -> Lane:
-    """The lane of an Arrow type.
+PLAIN = "an integer, string, binary, date, timestamp, decimal, boolean, floating or day-time interval type"
+"""Types that have a lane, in words."""
+
+
+def lane_of(kind: pa.DataType, what: str = "value", use: str = "cannot be read here") -> Lane:
+    """The lane of an Arrow type whose values are looked at; the error says that `what` has this type, and so `use`.
 
     >>> lane_of(pa.int32()), lane_of(pa.string())
     (<Lane.I64: 'i64'>, <Lane.BYTES: 'bytes'>)
     """
+    lane = _lane(kind)
+    if lane is None:
+        check_carried(kind)
+        raise UnsupportedType(
+            f"{what} has type {kind}, which {use}; take a part of it, or cast it to {PLAIN}"
+        )
+    return lane
+
+
+def carrier_of(kind: pa.DataType, what: str = "value") -> Lane:
+    """The lane in which values of any type are kept.
+
+    >>> carrier_of(pa.int32()), carrier_of(pa.list_(pa.int32()))
+    (<Lane.I64: 'i64'>, <Lane.BYTES: 'bytes'>)
+    """
+    check_carried(kind)
+    if isinstance(kind, Payload):
+        kind = kind.storage_type
+    lane = _lane(kind)
+    if lane is None and not nested.can_encode(kind):
+        raise UnsupportedType(f"{what} has type {kind}, which cannot be kept in state; cast it to {PLAIN}")
+    return lane or Lane.BYTES
+
+
+def _lane(kind: pa.DataType) -> Lane | None:
     t = pa.types
     if t.is_boolean(kind) or t.is_signed_integer(kind) or t.is_date32(kind):
         return Lane.I64
@@ -54,12 +86,7 @@ def lane_of(kind: pa.DataType, what: str = "value") -> Lane:
         return Lane.F64
     if t.is_decimal128(kind):
         return Lane.I128
-    if t.is_string(kind) or t.is_binary(kind):
-        return Lane.BYTES
-    raise UnsupportedType(
-        f"{what} has type {kind}, which headgate does not keep in state; "
-        "cast it to an integer, string, binary, date, timestamp, decimal, boolean or floating type first"
-    )
+    return Lane.BYTES if t.is_string(kind) or t.is_binary(kind) else None
 
 
 @dataclass(frozen=True)
@@ -111,10 +138,15 @@ def _single(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 def to_lane(column: pa.Array | pa.ChunkedArray) -> LaneColumn:
     """Arrow to lane, without a copy where the layouts agree."""
     array = _single(column)
-    lane = lane_of(array.type)
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    lane = carrier_of(array.type)
     valid: NDArray[np.uint8] = NO_BYTES
     if array.null_count:
         valid = open_view(pc.cast(array.is_valid(), pa.uint8()).to_numpy(zero_copy_only=False))
+    if _lane(array.type) is None:
+        offsets, data = nested.encode(array)
+        return LaneColumn(lane, data, valid, offsets)
     if lane is Lane.BYTES:
         buffers = array.buffers()
         if len(array) == 0:
@@ -149,6 +181,10 @@ def bitmap(valid: NDArray[np.uint8]) -> pa.Buffer | None:
 
 def from_lane(column: LaneColumn, kind: pa.DataType) -> pa.Array:
     """Lane to Arrow, in exactly the type asked for."""
+    if isinstance(kind, Payload):
+        return pa.ExtensionArray.from_storage(kind, from_lane(column, kind.storage_type))
+    if _lane(kind) is None:
+        return nested.decode(column.offsets[:-1], column.data, column.valid, kind)
     n = len(column)
     mask = bitmap(column.valid)
     if column.lane is Lane.BYTES:

@@ -66,6 +66,8 @@ class Body:
     """Whether the operator has an event time, so that timers can be set."""
     names: frozenset[str] = frozenset()
     """Every local of the function."""
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """Columns that are there with a type that kernels do not read, and that type."""
     locals: dict[str, Sort] = field(default_factory=dict)
     """The sorts of those that are known so far."""
     promoted: set[tuple[int, int]] = field(default_factory=set)

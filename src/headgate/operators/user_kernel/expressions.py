@@ -18,7 +18,7 @@ from headgate.operators.user_kernel.arithmetic import (
 )
 from headgate.operators.user_kernel.body import BOOL, FLOAT, INSTANT, INT, SPAN, TEXT, Body, Value, number
 from headgate.operators.user_kernel.calls import FUNCTIONS, moment, names
-from headgate.operators.user_kernel.fields import Field, Map, Ring, Scalar, Text, micros_of
+from headgate.operators.user_kernel.fields import Field, Map, Ring, Scalar, Text, micros_of, unread_column
 from headgate.operators.user_kernel.source import MISSING, is_constant
 
 
@@ -159,10 +159,11 @@ def column_of(body: Body, node: ast.expr) -> str | None:
         name = node.slice.value
     else:
         name = node.attr
+    if name in body.unread:
+        body.refuse(node, *unread_column(name, body.unread[name]))
     if name not in body.row:
-        body.refuse(
-            node, f"the stream has no column {name!r} that a kernel can read", f"it has {', '.join(body.row)}"
-        )
+        there = ", ".join([*body.row, *body.unread])
+        body.refuse(node, f"the stream has no column {name!r}", f"it has {there}")
     body.reads.add(name)
     return name
 

@@ -253,3 +253,12 @@ def row_sort(kind: pa.DataType) -> Sort | None:
     if t.is_duration(kind):
         return Sort.SPAN
     return Sort.TEXT if t.is_string(kind) else None
+
+
+def unread_column(name: str, kind: str) -> tuple[str, str]:
+    """What to say of a column that is there, with a type that kernels do not read; and the remedy."""
+    remedy = (
+        "cast it, or a part of it, to an integer, double, string, boolean, timestamp or day-time interval "
+        f"before the stage, or pass it on as it is with keep=[{name!r}]"
+    )
+    return f"column {name!r} has type {kind}, which a kernel cannot read", remedy

@@ -22,10 +22,10 @@ from headgate.operators.user_kernel.arithmetic import DOMAIN, OVERFLOW, ZERO
 from headgate.operators.user_kernel.body import Site
 from headgate.operators.user_kernel.calls import TOO_LARGE
 from headgate.operators.user_kernel.compiled_loop import Bad, Probe, Work
-from headgate.operators.user_kernel.fields import EPOCH, Field, Map, Ring, Scalar, Sort, Text
+from headgate.operators.user_kernel.fields import EPOCH, Field, Map, Ring, Scalar, Sort, Text, unread_column
 from headgate.operators.user_kernel.instrument import instrumented
 from headgate.operators.user_kernel.module import Shape, program
-from headgate.operators.user_kernel.source import Source
+from headgate.operators.user_kernel.source import Source, columns_read
 from headgate.operators.user_kernel.statements import NO_END, RAISES, TOO_SOON
 from headgate.operators.user_kernel.values import (
     Failure,
@@ -61,7 +61,7 @@ class Row:
 
     def _is_null(self, name: str) -> bool:
         if name not in self._columns:
-            raise Failure(f"the stream has no column {name!r} that a kernel can read")
+            raise Failure(f"the stream has no column {name!r}")
         valid = self._columns[name][1].valid
         return bool(len(valid)) and not valid[self._at]
 
@@ -143,7 +143,10 @@ class InterpretedLoop:
         try:
             plan = program(shape, source, timer)
             self.reads, self._promoted = plan.reads, plan.promoted
-        except KernelRefused:  # what cannot be compiled can still be called, and may read anything
+        except (
+            KernelRefused
+        ):  # what cannot be compiled can still be called, and may read any column that a kernel can
+            _check_columns(source, shape.unread)
             self.reads, self._promoted = tuple(shape.row), frozenset()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -298,6 +301,12 @@ class InterpretedLoop:
             table.arrays["_expiry"][slot] = expiry
             work.outputs.soonest = min(work.outputs.soonest, expiry)
         return False
+
+
+def _check_columns(source: Source, unread: Mapping[str, str]) -> None:
+    for node, name in columns_read(source):
+        if name in unread:
+            source.refuse(node, *unread_column(name, unread[name]))
 
 
 def _words(table: BinTable, sort: Sort) -> NDArray[Any]:

@@ -96,6 +96,7 @@ class Kernel:
             )
             event_time.check(schema, repr(self))
         row = {f.name: sort for f in schema if (sort := row_sort(f.type)) is not None}
+        unread = {f.name: str(f.type) for f in schema if f.name not in row}
         return BoundKernel(
             Options(
                 name=self.name,
@@ -103,7 +104,7 @@ class Kernel:
                 skip=options["on_error"] == "skip",
                 compiled=options["compiled"],
             ),
-            replace(self._shape(), row=row, timed=self.timer is not None),
+            replace(self._shape(), row=row, unread=unread, timed=self.timer is not None),
             key,
             schema,
             event_time,

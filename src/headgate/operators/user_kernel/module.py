@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headgate.operators.user_kernel import statements
 from headgate.operators.user_kernel.body import SHORT_OF_OUTPUT, SHORT_OF_TABLE, ZEROS, Body, Site
@@ -69,6 +69,8 @@ class Shape:
     ttl: int | None = None
     timed: bool = False
     """Whether there is a function for timers."""
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """Columns that are there with a type that kernels do not read, and that type."""
 
 
 def program(shape: Shape, source: Source, timer: Source | None = None) -> Program:
@@ -122,6 +124,7 @@ def lowered(shape: Shape, source: Source, sites: list[Site], texts: bytearray, *
             timed=timed,
             wakes=shape.timed,
             names=names,
+            unread=shape.unread,
             floats=set(floats),
         )
         if shape.ttl is not None and not timed:

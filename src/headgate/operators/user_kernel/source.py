@@ -100,3 +100,11 @@ def read_source(function: Callable[..., Any], second: str) -> Source:
     if not plain or len(args.args) != 2:
         source.refuse(tree, f"it must take exactly (state, {second})", shape)
     return source
+
+
+def columns_read(source: Source) -> list[tuple[ast.AST, str]]:
+    """The columns of the row that a function reads, and where."""
+    members = [n for n in ast.walk(source.tree) if isinstance(n, ast.Attribute | ast.Subscript)]
+    of_row = [n for n in members if isinstance(n.value, ast.Name) and n.value.id == source.parameters[1]]
+    named = [(n, n.attr if isinstance(n, ast.Attribute) else getattr(n.slice, "value", None)) for n in of_row]
+    return [(node, name) for node, name in named if isinstance(name, str)]

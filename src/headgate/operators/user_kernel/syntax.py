@@ -8,7 +8,7 @@ from dataclasses import replace
 from headgate.errors import KernelRefused
 from headgate.operators.user_kernel.fields import Sort
 from headgate.operators.user_kernel.module import Shape, lowered
-from headgate.operators.user_kernel.source import Source
+from headgate.operators.user_kernel.source import Source, columns_read
 
 _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
     ast.Try: ("try", "test for what may go wrong, or pass on_error='skip'"),
@@ -41,7 +41,7 @@ def check(source: Source, shape: Shape, *, timed: bool = False) -> None:
     _check_syntax(source)
     said: set[str] = set()
     for sort in Sort:
-        row = dict.fromkeys(_columns(source), sort)
+        row = dict.fromkeys((name for _, name in columns_read(source)), sort)
         row |= {shape.time: Sort.INSTANT} if shape.time is not None else {}
         try:
             lowered(replace(shape, row=row), source, [], bytearray(), timed=timed)
@@ -51,14 +51,6 @@ def check(source: Source, shape: Shape, *, timed: bool = False) -> None:
             return
     if len(said) == 1:  # the same whatever the columns hold
         raise KernelRefused(said.pop())
-
-
-def _columns(source: Source) -> list[str]:
-    """The columns of the row that a function reads."""
-    members = [n for n in ast.walk(source.tree) if isinstance(n, ast.Attribute | ast.Subscript)]
-    of_row = [n for n in members if isinstance(n.value, ast.Name) and n.value.id == source.parameters[1]]
-    named = [n.attr if isinstance(n, ast.Attribute) else getattr(n.slice, "value", None) for n in of_row]
-    return [name for name in named if isinstance(name, str)]
 
 
 def _check_syntax(source: Source) -> None:
