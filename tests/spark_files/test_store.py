@@ -4,30 +4,22 @@ import errno
 import os
 import pickle
 import subprocess
+import sys
 import threading
-import uuid
 
-import fsspec
 import numpy as np
 import pytest
 
-from headgate.errors import CheckpointError, StorageFull
+from headgate.errors import CheckpointError, ConfigError, StorageFull
 from headgate.spark.store import Store
 
 
-@pytest.fixture(params=["local", "memory"])
-def store(request, tmp_path):
-    """An empty store, on each file system."""
-    if request.param == "local":
-        made = Store(str(tmp_path / "checkpoint"))
-        made.make("")
-        yield made
-        return
-    root = f"/{uuid.uuid4().hex}"
-    made = Store(f"memory:/{root}")
+@pytest.fixture
+def store(any_store):
+    """An empty store, on each kind of file system."""
+    made = any_store("checkpoint")
     made.make("")
-    yield made
-    fsspec.filesystem("memory").rm(root, recursive=True)
+    return made
 
 
 def test_what_was_written_is_read(store):
@@ -87,6 +79,136 @@ def test_of_many_creators_one_wins(tmp_path):
         thread.join()
     assert [store.read("file")] == won
     assert store.names("") == ["file"]
+
+
+RACE = """
+import sys
+from headgate.spark.store import Store
+store, me = Store(sys.argv[1]), sys.argv[2].encode()
+won = []
+for n in range(20):
+    try:
+        store.create(f"race-{n}", me)
+        won.append(str(n))
+    except FileExistsError:
+        pass
+print(" ".join(won))
+"""
+
+
+def test_of_many_processes_that_create_at_once_one_wins(any_store, bucket):
+    """Each of 20 files has one creator, on a disk and on S3."""
+    store = any_store("race")
+    if store.url.startswith("memory"):
+        pytest.skip("memory is one process's")
+    store.make("")
+    racers = [
+        subprocess.Popen([sys.executable, "-c", RACE, store.url, str(n)], stdout=subprocess.PIPE, text=True)
+        for n in range(4)
+    ]
+    won = {str(n): racer.communicate()[0].split() for n, racer in enumerate(racers)}
+    assert sorted(name for names in won.values() for name in names) == sorted(map(str, range(20)))
+    assert all(store.read(f"race-{name}").decode() == who for who, names in won.items() for name in names)
+
+
+def test_a_store_is_tried_once_and_nothing_is_left_behind(any_store, monkeypatch):
+    store = any_store("tried")
+    store.check()
+    assert store.names("") == []
+    monkeypatch.setattr(Store, "create", lambda *args: pytest.fail("tried again"))
+    store.check()
+
+
+@pytest.mark.parametrize(
+    "kind", ["sftp.SFTPFileSystem", "arrow.HadoopFileSystem", "cached.SimpleCacheFileSystem"]
+)
+def test_a_store_without_an_exclusive_create_is_refused_by_name(kind):
+    module, name = kind.split(".")
+    store = Store("memory://refused")
+    store.url = "other://host/x"
+    store.fs = type(name, (), {"__module__": f"fsspec.implementations.{module}"})()
+    with pytest.raises(
+        ConfigError, match=f"other://host/x cannot hold a checkpoint: {name} of fsspec has no exclusive"
+    ):
+        store.check()
+
+
+def test_an_old_s3fs_is_refused_by_its_version(bucket, monkeypatch):
+    store = Store(f"{bucket}/old")
+    versions = {"s3fs": "2024.6.0", "botocore": "1.43.1"}
+    monkeypatch.setattr("importlib.metadata.version", versions.__getitem__)
+    with pytest.raises(
+        ConfigError, match=r"s3fs 2024\.6\.0 has no exclusive create; install s3fs>=2025\.3\.2"
+    ):
+        store.check()
+    versions |= {"s3fs": "2026.9.0", "botocore": "1.34.131"}
+    with pytest.raises(
+        ConfigError, match=r"botocore 1\.34\.131 has no exclusive create; install botocore>=1\.35\.2"
+    ):
+        store.check()
+    versions |= {"botocore": "1.35.2"}
+    store.check()
+
+
+def test_a_server_that_overwrites_is_found_out(any_store, monkeypatch):
+    store = any_store("careless")
+    monkeypatch.setattr(Store, "create", Store.replace)
+    with pytest.raises(ConfigError, match="a file that was there could be created again"):
+        store.check()
+    assert store.names("") == []
+
+
+def test_a_store_that_hides_what_was_created_is_found_out(any_store, monkeypatch):
+    store = any_store("stale")
+    monkeypatch.setattr(Store, "names", lambda self, folder: [])
+    with pytest.raises(ConfigError, match="does not show in a listing"):
+        store.check()
+
+
+class Answer(Exception):
+    """What a server said, as botocore has it."""
+
+    def __init__(self, code):
+        super().__init__(code)
+        self.response = {"Error": {"Code": code}}
+
+
+def test_conditional_writes_that_collide_are_tried_again_and_refusals_without_a_reason_are_known(
+    bucket, monkeypatch
+):
+    store, answers = Store(f"{bucket}/answers"), []
+
+    def pipe(path, data, mode):
+        assert mode == "create"
+        if answers:
+            raise OSError(5, "server said no") from answers.pop(0)
+
+    monkeypatch.setattr(store.fs, "pipe_file", pipe)
+    answers[:] = [Answer("ConditionalRequestConflict")] * 3
+    store.create("file", b"x")
+    answers[:] = [Answer("PreconditionFailed")]
+    with pytest.raises(FileExistsError):
+        store.create("file", b"x")
+    answers[:] = [Answer("ConditionalRequestConflict")] * 9
+    with pytest.raises(CheckpointError, match="server said no"):
+        store.create("file", b"x")
+    answers[:] = [Answer("AccessDenied")]
+    with pytest.raises(CheckpointError, match="server said no"):
+        store.create("file", b"x")
+
+
+def test_files_are_copied_within_a_store_and_to_another(store, tmp_path):
+    store.write("file", [b"content"])
+    store.copy("file", store, "folder/copy")
+    assert store.read("folder/copy") == b"content"
+    other = Store(str(tmp_path / "elsewhere"), durable=False)
+    other.make("")
+    store.copy("file", other, "copy")
+    assert other.read("copy") == b"content"
+    assert (store.size("file"), store.size("none")) == (7, None)
+    assert store.digest("file") == other.digest("copy")
+    with pytest.raises(FileNotFoundError):
+        store.digest("none")
 
 
 def test_a_file_is_replaced_whole(store):
@@ -166,7 +288,7 @@ def test_a_store_that_cannot_be_seen_is_not_taken_for_empty(store, monkeypatch):
         raise TimeoutError("no answer")
 
     for name in ("info", "ls", "exists", "isdir"):
-        monkeypatch.setattr(type(store.fs), name, unreachable)
+        monkeypatch.setattr(store.fs, name, unreachable)
     with pytest.raises(CheckpointError, match="no answer"):
         store.exists("file")
     with pytest.raises(CheckpointError, match="no answer"):

@@ -258,6 +258,8 @@ class Store:
 
     def read(self, name: str, start: int | None = None, end: int | None = None) -> bytes:
         """A file, or a range of its bytes (negative from the end); FileNotFoundError when it is not there."""
+        if start is not None and end is not None and 0 <= end <= start:
+            return b""  # a server takes such a range for the whole file
         with translated(self.path(name), "reading", passing=FileNotFoundError):
             data: bytes = self.fs.cat_file(self.path(name), start=start, end=end)
         return data
