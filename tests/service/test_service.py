@@ -7,7 +7,15 @@ from tests.service.local import Local
 from tests.sql.test_shared import FAMILIES, JOIN, batches_of, oracle
 from tests.sql.world import NAMES, asked, named, plain, rows_of
 
-from headgate.errors import AccessDenied, ConfigError, CursorGone, NotFound, QueryRefused
+from headgate.errors import (
+    AccessDenied,
+    BatchOrder,
+    ConfigError,
+    CursorGone,
+    NotFound,
+    QueryRefused,
+    Superseded,
+)
 from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
 
@@ -93,6 +101,37 @@ def test_a_crash_before_the_commit_leaves_nothing(local, monkeypatch):
     mark = local.service.serving.last.latest[0] - 5_000_000
     text = "SELECT count(*) FROM alpha GROUP BY TUMBLE(time, INTERVAL '10 seconds')"
     assert local.answers(number) == oracle(text, window, rows, 0, mark)
+
+
+def test_a_service_that_slept_neither_commits_nor_removes(local, tmp_path):
+    local.add("SELECT count(*) FROM alpha GROUP BY TUMBLE(time, INTERVAL '10 seconds')")
+    parts = batches_of(rows_of(np.random.default_rng(3), 600), [100, 200, 300, 400, 500])
+    local.feed(parts[0])
+    old = local.service
+    local.start()
+    for part in parts[1:]:
+        local.feed(part)
+    store = local.service.serving.store
+    names = {folder: store.names(folder) for folder in ("state", "results", "constants")}
+    with pytest.raises(Superseded, match=r"another driver has taken over .*process \d+ on "):
+        old.serving(parts[1], 1)
+    assert old.serving.superseded
+    assert {folder: set(names[folder]) - set(store.names(folder)) for folder in names} == dict.fromkeys(
+        names, set()
+    )
+    old.close()
+    local.restart()
+    assert local.service.serving.last.batch == 5
+
+
+def test_a_service_whose_state_was_deleted_does_not_begin_in_the_midst(local, tmp_path):
+    rows = batches_of(rows_of(np.random.default_rng(3), 200), [100])
+    local.add("SELECT x FROM alpha")
+    local.feed(rows[0])
+    local.service.serving.store.remove("")
+    local.restart()
+    with pytest.raises(BatchOrder, match="Spark delivers batch 1, but nothing is committed"):
+        local.feed(rows[1])
 
 
 def test_a_query_that_comes_late_sees_whole_windows_only(local):

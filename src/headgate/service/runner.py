@@ -84,6 +84,9 @@ class Runner:
                 continue
             self.service.failure = str(error).splitlines()[0] if error else "the streaming query stopped"
             self._failed_at = self.service.last_batch
+            if self.service.serving.superseded:
+                log.error("batches stopped for good after batch %d: %s", self._failed_at, error)
+                return
             log.error("batches stopped after batch %d, next try in %g s: %s", self._failed_at, wait, error)
             if self._stopping.wait(wait):
                 return

@@ -71,6 +71,8 @@ class Serving:
         self._written: dict[Keyed, tuple[int, Stored]] = {}
         self._row_bytes = 0.0
         self._swept = False
+        self.superseded = False
+        """Whether another service has taken over: then there is no use in trying again."""
 
     @property
     def last(self) -> ServingManifest | None:
@@ -79,6 +81,13 @@ class Serving:
 
     def __call__(self, df: Any, batch: int) -> None:
         """Process one micro-batch."""
+        try:
+            self._deliver(df, batch)
+        except errors.Superseded:
+            self.superseded = True
+            raise
+
+    def _deliver(self, df: Any, batch: int) -> None:
         last, origin = self.last, origin_of(df)
         if last is not None:
             check_origin(origin, last.origin, self.store.path())
