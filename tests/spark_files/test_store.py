@@ -133,6 +133,12 @@ def test_a_store_without_an_exclusive_create_is_refused_by_name(kind):
         store.check()
 
 
+@pytest.mark.parametrize("url", ["nowhere://bucket/x", "gs://bucket/x"])
+def test_a_store_that_nothing_installed_speaks_to_is_named(url):
+    with pytest.raises(ConfigError, match=f"{url} cannot be reached: .*(nowhere|gcsfs)"):
+        Store(url)
+
+
 def test_an_old_s3fs_is_refused_by_its_version(bucket, monkeypatch):
     store = Store(f"{bucket}/old")
     versions = {"s3fs": "2024.6.0", "botocore": "1.43.1"}

@@ -86,7 +86,10 @@ class Store:
 
     def _open(self) -> None:
         # What others create and remove must show: no listing may come from a cache.
-        self.fs, self.root = fsspec.core.url_to_fs(self.url, use_listings_cache=False)
+        try:
+            self.fs, self.root = fsspec.core.url_to_fs(self.url, use_listings_cache=False)
+        except (ImportError, ValueError) as error:
+            raise ConfigError(f"{self.url} cannot be reached: {error}") from error
         self.local = isinstance(self.fs, LocalFileSystem)
         self.root = self.root.rstrip("/")
         self.url = self.fs.unstrip_protocol(self.root)  # absolute: a task has another working folder
