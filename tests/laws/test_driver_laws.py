@@ -70,6 +70,9 @@ class MemoryStore:
             raise FileExistsError(name)
         self.files[self.prefix + name] = data
 
+    def replace(self, name: str, data: bytes) -> None:
+        self.write(name, [data])
+
     def write(self, name: str, parts: list[bytes]) -> None:
         if self._noticed(name):
             self.step(f"write {name}")

@@ -64,15 +64,9 @@ def run(frame: Any, sink: Any, tmp_path: Path, name: str, mode: str = "append") 
     writer.trigger(availableNow=True).start().awaitTermination()
 
 
-def drained(stage: Any, frame: Any) -> list[tuple[Any, ...]]:
+def drained(stage: Any) -> list[tuple[Any, ...]]:
     """What the stage has emitted once nothing waits any more."""
-    empty = frame.sparkSession.createDataFrame([], frame.schema)
-    last = max(stage.sink.batches)
-    for batch in range(last + 1, last + 20):
-        stage(empty, batch)
-        if not any(one.backlog_rows for one in stage.journal()[-1].report.channels):
-            break
-    stage(empty, batch + 1)
+    stage.drain()
     return ours(stage)
 
 
@@ -121,9 +115,9 @@ def test_windows_are_those_of_native(kind: str, streamed: Any, make_stage: Any, 
     assert {row["reason"] for row in late} == {"late"}
     assert f"{len(late)} rows late" in str(stage.status())
     if mode == "update":  # rows that wait are emitted with the batch that takes them up
-        assert _newest(drained(stage, frame)) == _newest(found)
+        assert _newest(drained(stage)) == _newest(found)
     else:
-        assert drained(stage, frame) == found
+        assert drained(stage) == found
 
 
 def _newest(rows: list[tuple[Any, ...]]) -> dict[Any, Any]:
@@ -170,7 +164,7 @@ def test_joins_are_those_of_native(how: Any, streamed: Any, make_stage: Any, tmp
         lonely = how == "anti"
         found = sorted({row[:3] for row in found if (row[4] is None) == lonely}, key=repr)
     assert found
-    assert drained(stage, both) == found
+    assert drained(stage) == found
 
 
 def test_a_pipeline_is_exactly_once_whatever_crashes_between_its_commits(

@@ -106,7 +106,7 @@ def test_opening_a_checkpoint_changes_nothing(store, tmp_path):
     ],
 )
 def test_a_changed_stage_is_refused_with_both_values(store, name, value, text):
-    opened(store)
+    run_batch(opened(store), 0)
     with pytest.raises(CheckpointMismatch, match=text) as caught:
         Checkpoint(store, IDENTITY | {name: value})
     assert store.path() in str(caught.value)
@@ -162,8 +162,28 @@ def test_two_drivers_that_begin_at_once_get_one_stage(store):
     first.identify()
     second.identify()
     assert second.stage == first.stage
+
+
+def test_a_stage_may_be_corrected_until_its_first_commit(store):
+    first = opened(store)
+    changed = Checkpoint(store, IDENTITY | {"bins": 8})
+    changed.identify()
+    changed.take()
+    assert (changed.stage, changed.identity["bins"]) == (first.stage, 8)
+    with pytest.raises(Superseded):
+        run_batch(first, 0)
+    run_batch(changed, 0)
+    with pytest.raises(CheckpointMismatch, match="made with bins = 8, and the stage now has 4"):
+        Checkpoint(store, IDENTITY)
+
+
+def test_a_stage_that_was_corrected_too_late_is_refused(store):
+    first = opened(store)
+    changed = Checkpoint(store, IDENTITY | {"bins": 8})
+    run_batch(first, 0)
     with pytest.raises(CheckpointMismatch):
-        Checkpoint(store, IDENTITY | {"bins": 8})
+        changed.take()
+    assert Checkpoint(store, IDENTITY).last.batch == 0
 
 
 # -- what is committed ----------------------------------------------------------------------------------------------

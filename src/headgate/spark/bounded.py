@@ -158,7 +158,7 @@ class Bounded:
         target = sinks.as_sink(sinks.Parquet(sink) if isinstance(sink, str) else sink)
         if isinstance(target, sinks.Parquet) and target.occupied():
             raise ConfigError(f"{target.path} has batches already; name a new folder, or remove it")
-        target.own(Owner("hg.bounded", "none"), pa.schema([]))
+        target.own(Owner("hg.bounded", "none"))
         with self._folder("output") as folder:
             staged = target.staging(folder)
             number = count()

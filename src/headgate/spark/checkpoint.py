@@ -53,6 +53,7 @@ class Checkpoint:
         self.identity = self._identity()
         if self.identity is not None:
             self._read(self.log.last())
+            self._compare()
         elif store.names("log") or store.names("journal"):
             raise CorruptState(f"{store.path(IDENTITY)} is missing beside committed batches; {_REMEDY}")
 
@@ -73,9 +74,8 @@ class Checkpoint:
             return
         self.store.check()
         self.store.make("")
-        new = {"format": FORMAT, "stage": uuid.uuid4().hex[:12], **self._wanted}
         with suppress(FileExistsError):  # another run was faster: then this must be the same stage
-            self.store.create(IDENTITY, json.dumps({**new, "checksum": _seal(new)}, indent=1).encode())
+            self.store.create(IDENTITY, self._encoded(uuid.uuid4().hex[:12]))
         self.identity = self._identity()
 
     def take(self) -> None:
@@ -83,6 +83,12 @@ class Checkpoint:
         self.store.check()
         self.store.make("state", "backlog", "journal")
         self._read(self.log.take())
+        self._compare()
+        assert self.identity is not None
+        if self.last is None and self.identity != {**self.identity, **self._wanted}:
+            # Nothing was ever committed: a stage that was corrected meanwhile may begin here.
+            self.store.replace(IDENTITY, self._encoded(self.stage))
+            self.identity = self._identity()
         if self.last is not None and self.last.journal not in journal_lines(self.store, self.last.batch):
             self.write_journal(self.last.journal, self.last.batch)
 
@@ -110,13 +116,22 @@ class Checkpoint:
         check_format(version, where)
         if seal != _seal(found):
             raise CorruptState(f"{where} is damaged: its checksum does not match; {_REMEDY}")
-        for name, value in self._wanted.items():
-            if name not in self._adopt and found.get(name) != value:
-                raise CheckpointMismatch(
-                    f"checkpoint {self.store.path()} was made with {name} = {json.dumps(found.get(name))}, and the stage now has "
-                    f"{json.dumps(value)}; put it back as it was, or give the changed stage a checkpoint of its own"
-                )
         return dict(found)
+
+    def _encoded(self, stage: str) -> bytes:
+        new = {"format": FORMAT, "stage": stage, **self._wanted}
+        return json.dumps({**new, "checksum": _seal(new)}, indent=1).encode()
+
+    def _compare(self) -> None:
+        """Refuse a stage that is not the one whose batches are committed."""
+        if self.last is None or self.identity is None:
+            return
+        for name, value in self._wanted.items():
+            if name not in self._adopt and self.identity.get(name) != value:
+                raise CheckpointMismatch(
+                    f"checkpoint {self.store.path()} was made with {name} = {json.dumps(self.identity.get(name))}, and the stage now "
+                    f"has {json.dumps(value)}; put it back as it was, or give the changed stage a checkpoint of its own"
+                )
 
     def commit(self, manifest: Manifest) -> None:
         """The atomic step. After it returns, the batch is done for ever."""

@@ -34,8 +34,12 @@ class Sink(ABC):
         """Refuse a batch that could not be published; nothing is computed then."""
         return None
 
-    def own(self, owner: Owner, schema: pa.Schema) -> None:
-        """Before a stage's first batch: refuse a place that is another's, or columns that cannot be written."""
+    def check_columns(self, schema: pa.Schema) -> None:
+        """Refuse columns that cannot be written."""
+        return None
+
+    def own(self, owner: Owner) -> None:
+        """Before a stage's first batch: refuse a place that is another's."""
         return None
 
     @abstractmethod
@@ -71,11 +75,10 @@ class Parquet(Sink):
     def staging(self, checkpoint: Store) -> Store:
         return self._folder.store.child(STAGING)
 
-    def own(self, owner: Owner, schema: pa.Schema) -> None:
-        self._check_columns(schema)
+    def own(self, owner: Owner) -> None:
         self._folder.own(owner)
 
-    def _check_columns(self, schema: pa.Schema) -> None:
+    def check_columns(self, schema: pa.Schema) -> None:
         column = self._folder.column
         clash = [name for name in schema.names if name.lower() == column.lower()]
         if clash:
@@ -99,7 +102,7 @@ class Parquet(Sink):
     def publish(
         self, staged: Store, files: Files, batch: int, schema: pa.Schema, spark: Any, *, again: bool = False
     ) -> None:
-        self._check_columns(schema)
+        self.check_columns(schema)
         self._folder.show(staged, files, batch, again=again)
         if files:
             staged.remove(files[0].name.rpartition("/")[0])

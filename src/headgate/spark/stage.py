@@ -405,16 +405,19 @@ class Stage:
             "bins": self.bins,
             **operator.fingerprint(),
         }
+        rows = routed_schema(operator, source)
+        self.sink.check_columns(emitted_schema(operator.output))
+        if self.aside is not None:
+            self.aside.check_columns(emitted_schema(aside_schema(operator, rows)))
         staged = [one for one in (self._staged, self._staged_aside) if one is not None]
         checkpoint = Checkpoint(self.store, identity, adopt=self._adopt, staged=staged)
         self._check(
             checkpoint.last, batch, origin
         )  # before anything is changed, or taken from a driver that is at work
         checkpoint.identify()
-        rows = routed_schema(operator, source)
-        self.sink.own(Owner(checkpoint.stage, self.store.url), emitted_schema(operator.output))
+        self.sink.own(Owner(checkpoint.stage, self.store.url))
         if self.aside is not None:
-            self.aside.own(Owner(checkpoint.stage, self.store.url, "aside"), aside_schema(operator, rows))
+            self.aside.own(Owner(checkpoint.stage, self.store.url, "aside"))
         checkpoint.take()
         self._check(checkpoint.last, batch, origin)
         assert checkpoint.identity is not None
