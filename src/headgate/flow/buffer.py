@@ -31,10 +31,10 @@ def shares(
 ) -> list[Share]:
     """Each channel's share of the next batch; without any report yet, nobody lets rows wait.
 
-    A channel should work as long as the one in the middle has new work, and for its part of what waits: one that was slow for a
-    moment moves the mean of all, and not the middle. `slack`, a part of the time that a batch takes, keeps chance alone from deferring
-    much, and where batches are all but empty, from deferring what costs no time. Room is given by how much more than that a channel has
-    to do, and evenly where none has.
+    A channel should work as long as the channel with the median load has new work, and in addition for its part of what waits. The
+    median is used since a channel that was slow for a moment changes the mean of all channels, but not their median. `slack`, a part
+    of the time that a batch takes, keeps chance from deferring many rows, and keeps near-empty batches from deferring rows that cost
+    no time. Room is divided by how much more than that each channel has to do, and evenly where no channel has more to do.
     """
     if view.reports == 0:
         return [Share(float("inf"), 0)] * table.channels

@@ -43,7 +43,7 @@ class Checkpoint:
         staged: Iterable[Store] = (),
         me: Driver | None = None,
     ) -> None:
-        """What is in `adopt` is taken from an old checkpoint as it is, not compared. `staged` is where sinks have output put."""
+        """Settings named in `adopt` come from an old checkpoint and are not compared. `staged` is where sinks have output put."""
         self.store, self._staged = store, tuple(staged)
         self.log = CommitLog(store, me)
         self._adopt, self._wanted = adopt, identity
