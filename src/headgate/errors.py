@@ -42,6 +42,8 @@ EXTRAS = {
     "prometheus_client": "service",
     "sqlglot": "service",
     "uvicorn": "service",
+    "s3fs": "s3",
+    "aiobotocore": "s3",
     "psycopg": "postgres",
     "highspy": "reference",
     "mtkahypar": "reference",

@@ -10,6 +10,7 @@ What is driven here is the stage's own flow control and admission, with the task
 time is what the example says, and a row is the number of the batch in which it came.
 """
 
+import json
 from itertools import groupby
 
 import numpy as np
@@ -60,7 +61,7 @@ class Loop:
             flow=flow.to_json(answers, wall_ms),
             table=table.to_json(),
         )
-        self.last = Manifest.decode(self.last.encode(), "here")
+        self.last = Manifest.from_json(json.loads(json.dumps(self.last.to_json())))
         self.number += 1
         return flow
 

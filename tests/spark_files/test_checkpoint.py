@@ -392,6 +392,14 @@ def test_a_line_torn_by_bytes_that_are_no_text_is_passed_over(journaled):
     assert journal_lines(store) == LINES
 
 
+def test_a_damaged_journal_is_named_and_stops_no_driver(journaled):
+    store, name = journaled
+    store.replace(name, b"rubbish\n" + WHOLE.encode())
+    with pytest.raises(CorruptState, match="journal line 1, cannot be read: 'rubbish'; remove the line"):
+        journal_lines(store)
+    run_batch(opened(store), 3)
+
+
 def test_a_driver_that_appends_late_changes_nothing(journaled):
     store, name = journaled
     successor = opened(store)

@@ -8,18 +8,19 @@ from rich.table import Table as Grid
 
 from headgate.control import journal
 from headgate.errors import ConfigError, CorruptState
-from headgate.spark.checkpoint import journal_lines
+from headgate.spark.checkpoint import read_journal
 from headgate.spark.store import Store
 
 
 def read(checkpoint: str) -> tuple[list[journal.Entry], str]:
     """The entries, oldest first, and a word on a torn last line (empty if there is none)."""
-    lines = journal_lines(Store(checkpoint))
+    lines, torn = read_journal(Store(checkpoint))
     if not lines:
         raise ConfigError(
             f"{checkpoint} holds no journal: give the folder that the stage has as its checkpoint, after its first batch"
         )
-    return decoded(lines, f"{checkpoint}, journal")
+    entries, _ = decoded(lines, f"{checkpoint}, journal")
+    return entries, f"the last line is torn and was left out: {torn[:60]!r}" if torn else ""
 
 
 def entry_of(checkpoint: str, batch: int | None) -> journal.Entry:

@@ -89,8 +89,15 @@ class Checkpoint:
             # Nothing was ever committed: a stage that was corrected meanwhile may begin here.
             self.store.replace(IDENTITY, self._encoded(self.stage))
             self.identity = self._identity()
-        if self.last is not None and self.last.journal not in journal_lines(self.store, self.last.batch):
+        if self.last is not None and not self._is_journaled(self.last):
             self.write_journal(self.last.journal, self.last.batch)
+
+    def _is_journaled(self, last: Manifest) -> bool:
+        """Whether the journal has the line of a batch. A damaged journal stops no stage: it is a record for people."""
+        try:
+            return last.journal in journal_lines(self.store, last.batch)
+        except CorruptState:
+            return False
 
     def _read(self, entry: Any) -> None:
         if entry is None:
@@ -188,19 +195,36 @@ def last_manifest(store: Store) -> Manifest | None:
 
 
 def journal_lines(store: Store, batch: int | None = None) -> list[str]:
-    """The lines of the journal in the order of their batches, each batch once; or only those of the files that may hold a batch.
+    """The lines of the journal in the order of their batches, each batch once; or only those of the files that may hold a batch."""
+    return read_journal(store, batch)[0]
 
-    What a driver left torn when it died is passed over: its successor has written that line again.
+
+def read_journal(store: Store, batch: int | None = None) -> tuple[list[str], str]:
+    """The journal's lines, and the torn end of its newest file (empty if that is whole).
+
+    A driver that dies may leave the last line of its file torn; its successor writes that line again. Any other line that cannot be read
+    is an error.
     """
     prefix = "" if batch is None else f"{batch // LINES_PER_JOURNAL:06d}-"
     names = [n for n in store.names("journal") if n.endswith(".jsonl") and n.startswith(prefix)]
     found: dict[int, str] = {}
+    torn = ""
     for name in names:
-        for line in store.read(f"journal/{name}").decode("utf-8", errors="replace").split("\n"):
+        lines = store.read(f"journal/{name}").decode("utf-8", errors="replace").split("\n")
+        if not lines[-1]:
+            lines.pop()
+        torn = ""
+        for at, line in enumerate(lines, start=1):
             number = _batch_of(line)
             if number is not None:
                 found.setdefault(number, line)
-    return [found[number] for number in sorted(found)]
+            elif at == len(lines):
+                torn = line
+            else:
+                raise CorruptState(
+                    f"{store.path(f'journal/{name}')}, journal line {at}, cannot be read: {line[:60]!r}; remove the line"
+                )
+    return [found[number] for number in sorted(found)], torn
 
 
 def check_order(
