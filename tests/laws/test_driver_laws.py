@@ -37,6 +37,8 @@ class MemoryStore:
     def child(self, name: str) -> "MemoryStore":
         return MemoryStore(self.files, self.step, self.saw, f"{self.prefix}{name}/")
 
+    appends = True
+
     def check(self) -> None: ...
 
     def make(self, *names: str) -> None: ...

@@ -392,6 +392,16 @@ def test_a_line_torn_by_bytes_that_are_no_text_is_passed_over(journaled):
     assert journal_lines(store) == LINES
 
 
+def test_a_journal_on_an_object_store_has_a_file_for_each_line(any_store):
+    store = any_store("journaled")
+    first = opened(store)
+    for batch in range(2):
+        run_batch(first, batch)
+    run_batch(opened(store), 2)
+    assert journal_lines(store) == LINES
+    assert len(store.names("journal")) == (2 if store.local else 3)
+
+
 def test_a_damaged_journal_is_named_and_stops_no_driver(journaled):
     store, name = journaled
     store.replace(name, b"rubbish\n" + WHOLE.encode())

@@ -150,9 +150,13 @@ class Checkpoint:
     _forget: Link | None = None
 
     def write_journal(self, line: str, batch: int) -> None:
-        """Append a line to the journal, in a file of this driver's own."""
+        """Append a line to the journal, in a file of this driver's own. Object stores cannot append: there each line is a file."""
         self._journaled = True
-        self.store.append(f"journal/{batch // LINES_PER_JOURNAL:06d}-{self.run}.jsonl", line)
+        name = f"journal/{batch // LINES_PER_JOURNAL:06d}-{self.run}"
+        if self.store.appends:
+            self.store.append(f"{name}.jsonl", line)
+        else:
+            self.store.replace(f"{name}-{batch:012d}.jsonl", f"{line}\n".encode())
 
     def starts_journal(self, batch: int) -> bool:
         """Whether the line of this batch is the first of a file."""

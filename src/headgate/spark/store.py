@@ -248,16 +248,16 @@ class Store:
             finally:
                 os.close(folder)
 
+    @property
+    def appends(self) -> bool:
+        """Whether files can grow here; on object stores they are written whole."""
+        return bool(self.local)
+
     def append(self, name: str, line: str) -> None:
-        """Add a line to a file (rewriting it where the file system cannot append)."""
+        """Add a line to a file, where that can be done."""
         path = self.path(name)
-        with translated(path, "appending to"):
-            if self.local:
-                with open(path, "a", encoding="utf-8") as file:
-                    file.write(line + "\n")
-            else:
-                before = self.fs.cat_file(path) if self.fs.exists(path) else b""
-                self.fs.pipe_file(path, before + (line + "\n").encode())
+        with translated(path, "appending to"), open(path, "a", encoding="utf-8") as file:
+            file.write(line + "\n")
 
     def read(self, name: str, start: int | None = None, end: int | None = None) -> bytes:
         """A file, or a range of its bytes (negative from the end); FileNotFoundError when it is not there."""
