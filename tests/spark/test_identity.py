@@ -105,6 +105,19 @@ def test_a_lost_spark_checkpoint_beside_ours_is_refused(job: Job) -> None:
     assert job.counts() == every(1)
 
 
+def test_a_batch_that_comes_again_with_other_rows_is_refused(job: Job) -> None:
+    """Spark's checkpoint is of a backup from before batch 1, which it plans anew: with the files that have come since."""
+    job.run(new_files=1)
+    shutil.copytree(job.path("spark"), job.path("backup"))
+    job.run(new_files=1)
+    shutil.rmtree(job.path("spark"))
+    shutil.move(job.path("backup"), job.path("spark"))
+    write_file(job.path("in"), 2, rows_of(2))
+    with pytest.raises(Exception, match=r"delivers batch 1 again with 80 rows, but 40 were committed"):
+        run_query(job.spark, job.path("in"), SCHEMA, job.stage(), job.path("spark"), files=9)
+    assert job.counts() == every(2)
+
+
 def test_a_query_goes_on_from_anothers_state_once_if_that_is_said(job: Job) -> None:
     query = job.run(new_files=2)
     shutil.rmtree(job.path("in"))  # it reads its source from a start of its own
@@ -138,9 +151,34 @@ def test_two_stages_on_one_folder_are_refused(job: Job, tmp_path: Path) -> None:
     other = job.stage(checkpoint=str(tmp_path / "second"))
     job.refused("out holds the output of another stage", other, checkpoint="spark2")
     aside = job.stage(aside=hg.sinks.Parquet(str(tmp_path / "out")))
-    job.refused("out holds the output of another stage.*this is the aside", aside, new_files=1)
+    job.refused("out holds the output of this stage, and cannot hold its rows aside too", aside, new_files=1)
     job.run()
     assert job.counts() == every(2)
+
+
+def test_an_output_folder_that_lacks_batches_or_has_later_ones_is_refused(job: Job) -> None:
+    job.run(new_files=2)
+    for name in ("ckpt", "spark", "out"):
+        shutil.copytree(job.path(name), job.path(f"old-{name}"))
+    job.run(new_files=2)
+    new = hg.sinks.Parquet(str(job.path("new")))
+    job.refused(r"new has no batch, though .* up to batch 3.*first_batch=4", job.stage(sink=new), new_files=1)
+    shutil.move(job.path("out"), job.path("kept"))
+    shutil.copytree(job.path("old-out"), job.path("out"))
+    job.refused("out has only batches up to 1, though this stage has committed up to batch 3")
+    shutil.rmtree(job.path("out"))
+    shutil.move(job.path("kept"), job.path("out"))
+    job.run(job.stage(sink=hg.sinks.Parquet(str(job.path("new")), first_batch=4)))
+    assert hg.sinks.Parquet(str(job.path("new"))).batches() == [4]
+    for name in ("ckpt", "spark"):
+        shutil.rmtree(job.path(name))
+        shutil.move(job.path(f"old-{name}"), job.path(name))
+    job.refused("out holds the batches 2 to 3, which this stage has not committed")
+    for number in (2, 3):
+        shutil.rmtree(job.path("out") / f"batch={number}")
+        (job.path("out") / "_batches" / f"{number:012d}.json").unlink()
+    job.run()
+    assert job.counts() == every(5)
 
 
 def test_batches_of_nobody_known_are_refused(job: Job) -> None:

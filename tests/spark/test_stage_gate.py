@@ -1,5 +1,7 @@
 """A stage behind a gate: micro-batches in waves."""
 
+import datetime as dt
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -106,6 +108,49 @@ def test_a_batch_that_leaves_a_gap_is_refused(
     feed(stage, BATCHES[:1])
     with pytest.raises(BatchOrder, match="only up to batch 0"):
         feed(stage, BATCHES[2:], start=2)
+
+
+@pytest.mark.parametrize(
+    "window", [hg.tumbling("10 minutes"), hg.session("5 minutes")], ids=["tumbling", "session"]
+)
+def test_windows_are_the_same_in_waves_as_in_one_piece(
+    make_stage: Callable[..., Any], feed: Callable[..., None], tmp_path: Path, window: Any
+) -> None:
+    """Rows of a batch in any order: none is late because of another wave, and no window is closed before the last."""
+    draw = random.Random(5)
+    start = dt.datetime(2024, 3, 1, 12, tzinfo=dt.UTC)
+    batches = []
+    for b in range(5):
+        minutes = [20 * b + draw.uniform(-60, 20) for _ in range(60)]
+        batches.append([(draw.randrange(3), start + dt.timedelta(minutes=m)) for m in minutes])
+    found = []
+    for name, gate in (("whole", None), ("waves", hg.Gate(in_flight=1, batch=13))):
+        operator = hg.Windows(window, on="at", delay="10 minutes", n=agg.count())
+        aside = hg.sinks.Memory()
+        stage = make_stage(operator, gate=gate, aside=aside, checkpoint=str(tmp_path / name))
+        feed(stage, batches, "k long, at timestamp")
+        stage.finish()
+        late = sorted((row["k"], row["at"]) for row in aside.table().to_pylist())
+        rows = sorted((row["k"], row["window_start"], row["n"]) for row in stage.sink.table().to_pylist())
+        found.append((rows, late))
+    assert found[0] == found[1]
+    assert found[0][1], "some rows are late"
+
+
+def test_a_window_is_emitted_once_though_its_rows_come_in_several_waves(
+    make_stage: Callable[..., Any], feed: Callable[..., None]
+) -> None:
+    start = dt.datetime(2024, 3, 1, 12, tzinfo=dt.UTC)
+    batches = [
+        [(0, start + dt.timedelta(minutes=m)) for m in some]
+        for some in ([5], [6, 6, 30], [31, 7, 8, 9], [60])
+    ]
+    operator = hg.Windows(hg.tumbling("10 minutes"), on="at", delay="0 minutes", n=agg.count())
+    stage = make_stage(operator, gate=hg.Gate(in_flight=1, batch=1))
+    feed(stage, batches, "k long, at timestamp")
+    stage.drain()
+    found = [(row["window_start"], row["n"]) for row in stage.sink.table().to_pylist()]
+    assert sorted(found) == [(start, 6), (start + dt.timedelta(minutes=30), 2)]
 
 
 def test_a_gate_must_be_one(make_stage: Callable[..., Any]) -> None:

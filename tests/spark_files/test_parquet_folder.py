@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from headgate.errors import CheckpointMismatch, CorruptState
-from headgate.spark.commit_log import checksum
+from headgate.spark.commit_log import checksum, sealed
 from headgate.spark.manifest import Written
 from headgate.spark.parquet_folder import Owner, ParquetFolder
 from headgate.spark.store import Store
@@ -141,19 +141,72 @@ def test_a_batch_that_something_else_wrote_is_not_taken_for_ours(folder):
 
 
 @pytest.mark.parametrize(
-    "other",
-    [Owner("stage-b", "file:///other"), Owner("stage-a", "file:///ckpt", "aside")],
+    ("other", "text"),
+    [
+        (
+            Owner("stage-b", "file:///other"),
+            r"of another stage, stage-a with the checkpoint file:///ckpt; this is",
+        ),
+        (
+            Owner("stage-a", "file:///ckpt", "rows aside"),
+            "holds the output of this stage, and cannot hold its rows aside too",
+        ),
+    ],
     ids=["another stage", "the rows aside"],
 )
-def test_a_folder_has_one_owner(folder, any_store, other):
+def test_a_folder_has_one_owner(folder, any_store, other, text):
     ParquetFolder(any_store("out").url).own(OWNER)
     ParquetFolder(any_store("out").url).own(
         Owner("stage-a", "file:///moved")
     )  # folders may be moved together
-    with pytest.raises(
-        CheckpointMismatch, match=r"of another stage, stage-a with the checkpoint file:///ckpt; this is"
-    ):
+    with pytest.raises(CheckpointMismatch, match=text):
         ParquetFolder(any_store("out").url).own(other)
+
+
+@pytest.mark.parametrize(
+    ("shown", "committed", "first", "text"),
+    [
+        (0, None, None, None),
+        (0, 0, None, None),
+        (3, 2, None, None),
+        (2, 2, None, None),
+        (
+            3,
+            1,
+            None,
+            r"holds the batches 2 to 2, which this stage has not committed: .*batch=2 and _batches/0+2\.json",
+        ),
+        (3, None, None, "holds the batches 0 to 2, which this stage has not committed"),
+        (1, 2, None, r"has only batches up to 0, though .* up to batch 2.*first_batch=3"),
+        (0, 2, None, r"has no batch, though this stage has committed up to batch 2.*first_batch=3"),
+        (0, 2, 3, None),
+        (0, 2, 2, None),
+        (0, 2, 1, "has no batch"),
+        (1, 2, 3, "has only batches up to 0"),
+    ],
+)
+def test_a_folder_has_the_batches_that_are_committed(any_store, shown, committed, first, text):
+    folder = ParquetFolder(any_store("out").url, first=first)
+    folder.own(OWNER) if first is None else None
+    for batch in range(shown):
+        folder.store.make("_staging", "_batches")
+        folder.show(*staged_in(folder, batch, count=1), batch, again=False)
+    if first is not None and shown:
+        ParquetFolder(any_store("out").url).store.write_once(
+            "_headgate.json", sealed({"stage": "stage-a", "checkpoint": "x", "what": "output"})
+        )
+    if text is None:
+        folder.own(OWNER, committed)
+        return
+    with pytest.raises(CheckpointMismatch, match=text):
+        folder.own(OWNER, committed)
+
+
+def test_an_owners_record_of_another_kind_is_named(folder):
+    folder.show(*staged_in(folder, 0), 0, again=False)
+    folder.store.replace("_headgate.json", folder.store.read("_batches/000000000000.json"))
+    with pytest.raises(CorruptState, match=r"_headgate\.json does not say whose folder this is"):
+        folder.own(OWNER, 0)
 
 
 def test_batches_without_an_owner_are_refused(any_store):
@@ -162,6 +215,25 @@ def test_batches_without_an_owner_are_refused(any_store):
     store.write("batch=0/part.parquet", [b"x"])
     with pytest.raises(CheckpointMismatch, match="nothing says whose they are"):
         ParquetFolder(store.url).own(OWNER)
+
+
+def test_a_record_that_is_missing_between_others_is_named(folder):
+    for batch in range(4):
+        folder.show(*staged_in(folder, batch), batch, again=False)
+    folder.store.remove("_batches/000000000000.json")  # the oldest may be removed
+    assert folder.batches() == [1, 2, 3]
+    folder.store.remove("_batches/000000000002.json")
+    with pytest.raises(
+        CorruptState, match=r"_batches/000000000002\.json is missing, though batches after it"
+    ):
+        folder.files()
+
+
+def test_a_record_of_another_kind_is_named(folder):
+    folder.show(*staged_in(folder, 0), 0, again=False)
+    folder.store.replace("_batches/000000000000.json", folder.store.read("_headgate.json"))
+    with pytest.raises(CorruptState, match=r"000000000000\.json is not the record of batch 0"):
+        folder.files()
 
 
 def test_a_damaged_record_is_named(folder):

@@ -23,6 +23,8 @@ class Part:
     rest: tuple[Range, ...] = ()
     rest_in: str = ""
     """The folder of what is left."""
+    rest_rows: int | None = None
+    """The rows of the whole batch, where it goes through a gate."""
     extra: bool = False
     """Whether there are no rows at all: the stage adds a batch of its own."""
     complete: bool = False

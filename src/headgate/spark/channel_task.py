@@ -122,6 +122,7 @@ class _Attempt:
         self.rebuilt = 0
         self.reading = 0.0
         self.idle = 0.0
+        self.came = 0
 
     def work(self, batches: Iterator[pa.RecordBatch]) -> dict[str, Any]:
         self.started = self.watch.now()
@@ -165,6 +166,7 @@ class _Attempt:
         host, process_id = executor_identity()
         report |= {
             "channel": self.channel,
+            "came": self.came,
             "rows": rows,
             "busy_ms": 1e3 * self._busy(),
             "idle_ms": 1e3 * self.idle,
@@ -206,6 +208,7 @@ class _Attempt:
             self.idle += self.watch.now() - before
             if rows is None:
                 break
+            self.came += rows.num_rows
             rows = conform(rows, self.task.rows)
             if operator.ordered or operator.gathers:
                 waiting.append(rows)

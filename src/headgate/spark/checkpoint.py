@@ -268,11 +268,15 @@ def check_origin(origin: str | None, last: str | None, where: str, *, continues:
     """Refuse batches of another origin than those that are committed, unless the user has named the old one."""
     if origin == last or (continues is not None and continues == last):
         return
+    if last and last.startswith("stage:"):
+        remedy = "Use the checkpoint of that stage, or give both stages an empty folder"
+    else:
+        remedy = "Use the checkpointLocation of that query (it was deleted, or another one is named), or give the stage an empty folder"
+    given = f" (continues={continues!r} names another)" if continues is not None else ""
     raise CheckpointMismatch(
-        f"{where} holds the state of {_said(last)}, and these batches come from {_said(origin)}: the two checkpoints do not belong "
-        "together. Use the checkpointLocation of that query (it was deleted, or another one is named), or give the stage an "
-        "empty folder. If this query is to go on from that state, though it reads its source from a start of its own, say so with "
-        f"continues={last or ''!r}"
+        f"{where} holds the state of {_said(last)}, and these batches come from {_said(origin)}{given}: the two checkpoints do not "
+        f"belong together. {remedy}. If this query is to go on from that state, though it reads its source from a start of its own, "
+        f"say so with continues={last or ''!r}"
     )
 
 

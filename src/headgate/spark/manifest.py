@@ -82,6 +82,10 @@ class Manifest:
     """What is left of the source's batch, where a gate cuts it into waves."""
     rest_in: str = ""
     """The folder where it waits."""
+    rows_in: int = 0
+    """Rows of the source's batch: Spark must deliver as many if it delivers the batch again."""
+    rest_rows: int | None = None
+    """The same for a batch that goes through a gate, before a step that expands it."""
     extra: bool = False
     """Whether the batch was added by the stage itself, after all rows of the source's batch (`Stage.drain`)."""
     columns: str = ""
@@ -147,6 +151,8 @@ class Manifest:
             "source": self.source,
             "rest": [[some.file, some.start, some.stop] for some in self.rest],
             "rest_in": self.rest_in,
+            "rows_in": self.rows_in,
+            "rest_rows": self.rest_rows,
             "extra": self.extra,
             "columns": self.columns,
             "held_clock": self.held_clock,

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from headgate.errors import CheckpointMismatch, CorruptState
@@ -37,35 +38,63 @@ class Owner:
 class ParquetFolder:
     """The folder. `show` may be called again with the same files: after a crash, or by two drivers at once."""
 
-    def __init__(self, path: str, column: str = "batch") -> None:
-        self.store, self.column = Store(path), column
+    def __init__(self, path: str, column: str = "batch", first: int | None = None) -> None:
+        self.store, self.column, self.first = Store(path), column, first
 
     @property
     def path(self) -> str:
         """Where it is."""
         return self.store.path()
 
-    def own(self, owner: Owner) -> None:
-        """Take an empty folder for a stage; one that belongs to another stage, or to nobody known, is refused."""
+    def own(self, owner: Owner, committed: int | None = None) -> None:
+        """Take an empty folder for a stage. One that belongs to another stage, or to nobody known, is refused; so is one whose batches
+        are not those that the stage has `committed`, up to this number.
+        """
         remedy = f"give this stage a folder of its own, or remove {self.path} if it is not needed any more"
-        try:
-            found = unsealed(self.store.read(OWNER), self.store.path(OWNER))
-        except FileNotFoundError:
+        if not self.store.exists(OWNER):
             if self.occupied():
                 raise CheckpointMismatch(
                     f"{self.path} holds batches, and nothing says whose they are ({OWNER} is missing); {remedy}"
-                ) from None
+                )
+            self._check_batches([], committed)
             self.store.make("", STAGING, RECORDS)
             new = {"stage": owner.stage, "checkpoint": owner.checkpoint, "what": owner.what}
             self.store.write_once(OWNER, sealed(new))
-            found = unsealed(self.store.read(OWNER), self.store.path(OWNER))
-        if (found["stage"], found["what"]) != (owner.stage, owner.what):
+        where = self.store.path(OWNER)
+        found = unsealed(self.store.read(OWNER), where)
+        if not {"stage", "checkpoint", "what"} <= found.keys():
+            raise CorruptState(f"{where} does not say whose folder this is; restore it from a backup")
+        if found["stage"] != owner.stage:
             raise CheckpointMismatch(
                 f"{self.path} holds the {found['what']} of another stage, {found['stage']} with the checkpoint "
                 f"{found['checkpoint']}; this is the {owner.what} of {owner.stage} with the checkpoint {owner.checkpoint}. "
                 f"If that checkpoint was deleted or replaced, what is here is of the old one; {remedy}"
             )
+        if found["what"] != owner.what:
+            raise CheckpointMismatch(
+                f"{self.path} holds the {found['what']} of this stage, and cannot hold its {owner.what} too; name two folders"
+            )
+        self._check_batches(self.batches(), committed)
         self.store.make(STAGING, RECORDS)
+
+    def _check_batches(self, shown: list[int], committed: int | None) -> None:
+        """Refuse a folder that has batches which are not committed, or lacks some that are (the last may not be shown yet)."""
+        newest = -1 if committed is None else committed
+        later = [number for number in shown if number > newest]
+        if later:
+            raise CheckpointMismatch(
+                f"{self.path} holds the batches {later[0]} to {later[-1]}, which this stage has not committed: its checkpoint is older "
+                "than the output. Restore the checkpoint that belongs to it, or move all of these batches away: "
+                + ", ".join(f"{self._folder(number)} and {_record(number)}" for number in later)
+            )
+        upto = shown[-1] if shown else -1
+        if upto < newest - 1 and not (not shown and self.first in (newest, newest + 1)):
+            has = f"only batches up to {upto}" if shown else "no batch"
+            raise CheckpointMismatch(
+                f"{self.path} has {has}, though this stage has committed up to batch {newest}: its output lies elsewhere, or was lost. "
+                f"Name the folder that it had, or restore it; a new folder that is to begin with the next batch says so: "
+                f"sinks.Parquet(path, first_batch={newest + 1})"
+            )
 
     def occupied(self) -> bool:
         """Whether a batch has been shown here."""
@@ -74,7 +103,14 @@ class ParquetFolder:
     def batches(self) -> list[int]:
         """The batches that are there, by the rule."""
         names = (name.removesuffix(".json") for name in self.store.names(RECORDS))
-        return sorted(int(name) for name in names if name.isdecimal())
+        found = sorted(int(name) for name in names if name.isdecimal())
+        for before, after in pairwise(found):
+            if after != before + 1:
+                raise CorruptState(
+                    f"{self.store.path(_record(before + 1))} is missing, though batches after it are there: restore it from a backup, or "
+                    f"remove the batches up to {before} with their records"
+                )
+        return found
 
     def files(self, batch: int | None = None) -> list[str]:
         """The paths of the files of a batch, or of all, by the rule."""
@@ -118,7 +154,8 @@ class ParquetFolder:
                 except FileNotFoundError:
                     if not os.path.isdir(final):  # else another driver has just done the same
                         raise CorruptState(
-                            f"output of batch {batch} is missing from {staged.path()}; restore it from a backup"
+                            f"output of batch {batch} is missing from {staged.path()}: run the stage once with its old output folder, if "
+                            "that was changed, or restore it from a backup"
                         ) from None
             elif again and self.store.names(folder) == names:
                 for one in files:
@@ -153,8 +190,8 @@ class ParquetFolder:
             found = unsealed(self.store.read(_record(batch)), where)
         except FileNotFoundError:
             raise CorruptState(f"{where} is missing: batch {batch} is not, or not yet, shown") from None
-        if found["batch"] != batch:
-            raise CorruptState(f"{where} is the record of batch {found['batch']}; restore it from a backup")
+        if found.get("batch") != batch or "files" not in found:
+            raise CorruptState(f"{where} is not the record of batch {batch}; restore it from a backup")
         return found
 
     def _taken(self, batch: int) -> CheckpointMismatch:
@@ -173,7 +210,8 @@ def verify(store: Store, name: str, one: Written) -> None:
         data = store.read(name)
     except FileNotFoundError:
         raise CorruptState(
-            f"output file {store.path(name)} is missing; restore it from a backup of the checkpoint"
+            f"output file {store.path(name)} is missing: run the stage once with its old output folder, if that was changed, or restore "
+            "it from a backup"
         ) from None
     if checksum(data) != one.checksum:
         raise CorruptState(

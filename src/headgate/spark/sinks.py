@@ -38,8 +38,8 @@ class Sink(ABC):
         """Refuse columns that cannot be written."""
         return None
 
-    def own(self, owner: Owner) -> None:
-        """Before a stage's first batch: refuse a place that is another's."""
+    def own(self, owner: Owner, committed: int | None = None) -> None:
+        """Before a stage's first batch: refuse a place that is another's, or that does not have what is committed so far."""
         return None
 
     @abstractmethod
@@ -56,18 +56,19 @@ class Parquet(Sink):
 
     Readers see the column `batch` (or another, by `batch_column`); the newest row of a key is the one with the largest `batch`.
     On a local disk a batch appears in one rename. Object stores cannot rename: there a batch is whole when its record
-    in `_batches` is there, and `files` gives the files of whole batches.
+    in `_batches` is there, and `files` gives the files of whole batches. A folder has all batches of its stage; one that is to begin
+    in the midst says so with `first_batch`.
 
     >>> import tempfile
     >>> Parquet(tempfile.mkdtemp()).files()
     []
     """
 
-    def __init__(self, path: str, *, batch_column: str = "batch") -> None:
+    def __init__(self, path: str, *, batch_column: str = "batch", first_batch: int | None = None) -> None:
         if not batch_column or set(batch_column) & set("/=\\") or batch_column[0] in "_.":
             raise ConfigError(f"batch_column={batch_column!r} must be a plain name: it is a part of paths")
         self.path = path
-        self._folder = ParquetFolder(path, batch_column)
+        self._folder = ParquetFolder(path, batch_column, first_batch)
 
     def __repr__(self) -> str:
         return f"sinks.Parquet({self.path!r})"
@@ -75,8 +76,8 @@ class Parquet(Sink):
     def staging(self, checkpoint: Store) -> Store:
         return self._folder.store.child(STAGING)
 
-    def own(self, owner: Owner) -> None:
-        self._folder.own(owner)
+    def own(self, owner: Owner, committed: int | None = None) -> None:
+        self._folder.own(owner, committed)
 
     def check_columns(self, schema: pa.Schema) -> None:
         column = self._folder.column

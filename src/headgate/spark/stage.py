@@ -32,7 +32,7 @@ from headgate.control import journal
 from headgate.control.explain import explained
 from headgate.control.loop import Decision, Loop
 from headgate.control.modes import Mode
-from headgate.errors import BatchOrder, CheckpointError, ConfigError, Superseded
+from headgate.errors import BatchOrder, CheckpointError, CheckpointMismatch, ConfigError, Superseded
 from headgate.flow.gate import BY_ITSELF, Gate
 from headgate.operators.arrival import aside_schema
 from headgate.operators.base import Operator
@@ -193,6 +193,8 @@ class Stage:
                     "would all be late. Give a stage that goes on a new checkpoint, and call drain() instead of finish()"
                 )
             with self._guarded(bound):
+                if last is not None and (last.origin, last.of) == (origin, batch_id):
+                    self._check_rows(df, last)
                 self._deliver(df, batch_id, origin, bound)
 
     def _deliver(self, df: DataFrame, batch_id: int, origin: str | None, bound: Bound) -> None:
@@ -208,6 +210,17 @@ class Stage:
                 self._all_of(df, last.of, last.origin, bound, last)
         if not again:
             self._all_of(df, batch_id, origin, bound, bound.checkpoint.last)
+
+    def _check_rows(self, df: DataFrame, last: Manifest) -> None:
+        """Refuse a batch that comes again with another number of rows: its new rows would be dropped as committed before."""
+        wanted = last.rows_in if last.rest_rows is None else last.rest_rows
+        rows = (self._expanded(df) if last.rest_rows is None else df).count()
+        if rows != wanted:
+            raise BatchOrder(
+                f"Spark delivers batch {last.of} again with {rows} rows, but {wanted} were committed for it in "
+                f"{self.store.path()}: Spark's checkpoint is older than the stage's, or the source has changed. Use the Spark checkpoint "
+                "that belongs to it, or start both anew. (A query that draws rows at random cannot be repeated; give it a seed)"
+            )
 
     def drain(self) -> None:
         """Emit what the watermark allows, and process all rows that wait. Call it when a query has ended, as after `availableNow`.
@@ -272,6 +285,11 @@ class Stage:
     def _check(self, last: Manifest | None, batch: int, origin: str | None) -> None:
         """Refuse a batch that does not belong to what is committed."""
         where = self.store.path()
+        if last is None and self._continues is not None:
+            raise CheckpointMismatch(
+                f"{where} is empty, and continues={self._continues!r} says that it holds the state of that query: name the folder of "
+                "that state, or leave `continues` out to start without it"
+            )
         if last is not None:
             check_origin(origin, last.origin, where, continues=self._continues)
         if last is None or last.origin != origin:
@@ -290,7 +308,12 @@ class Stage:
         waves = self._waves or Waves(BY_ITSELF, self.store.child("waves"), self._expand)
         aside = last.rest_in if last is not None and rest else staging_folder(source, bound.checkpoint.run)
         for wave in waves.of(df, aside, rest, ordered=bound.operator.ordered):
-            self._batch(wave.rows, Part(source, origin, wave.rest, aside), bound, bound.checkpoint.last)
+            self._batch(
+                wave.rows,
+                Part(source, origin, wave.rest, aside, wave.source_rows),
+                bound,
+                bound.checkpoint.last,
+            )
         waves.forget(aside, bound.checkpoint.log.is_older)
         if bound.checkpoint.last is last:  # not one row
             self._batch(self._expanded(df), Part(source, origin), bound, last)
@@ -415,9 +438,10 @@ class Stage:
             checkpoint.last, batch, origin
         )  # before anything is changed, or taken from a driver that is at work
         checkpoint.identify()
-        self.sink.own(Owner(checkpoint.stage, self.store.url))
+        committed = checkpoint.last.batch if checkpoint.last else None
+        self.sink.own(Owner(checkpoint.stage, self.store.url), committed)
         if self.aside is not None:
-            self.aside.own(Owner(checkpoint.stage, self.store.url, "aside"))
+            self.aside.own(Owner(checkpoint.stage, self.store.url, "rows aside"), committed)
         checkpoint.take()
         self._check(checkpoint.last, batch, origin)
         assert checkpoint.identity is not None
@@ -455,8 +479,9 @@ class Stage:
         clock = Clock.from_json(last.clock) if last and last.clock else Clock.start(operator.event_time)
         if part.complete:
             clock = clock.complete()
-        # All waves of a micro-batch see the event time that was before it, as they would in one piece.
-        held = last.held_clock if last else None
+        # All waves of a micro-batch see the event time that was before it, as they would in one piece, and what is due is closed
+        # with the last of them.
+        held = Clock.from_json(last.held_clock) if last and last.held_clock else clock
         task = ChannelTask(
             batch=batch,
             stage=bound.checkpoint.stage,
@@ -472,7 +497,7 @@ class Stage:
             flow=flow,
             backlog=self.store.child("backlog"),
             pace_us=pace if isinstance(pace, Mapping) else dict.fromkeys(range(table.channels), pace),
-            clock=Clock.from_json(held) if held else clock,
+            clock=replace(held, watermark=held.closed) if part.rest else held,
             aside=self._staged_aside,
             watch=self.watch,
         )
@@ -498,16 +523,19 @@ class Stage:
         manifest = self._manifest(
             batch, table, answers, last, credit, report, decision, before, bound, output
         )
-        before_clock, clock = clock.to_json(), clock.after(operator.event_time, [a["seen"] for a in answers])
+        clock = replace(clock.after(operator.event_time, [a["seen"] for a in answers]), closed=held.watermark)
         manifest = replace(
             manifest,
             origin=part.origin,
             source=part.source,
             rest=part.rest,
             rest_in=part.rest_in,
+            rest_rows=last.rest_rows if last and part.extra else part.rest_rows,
+            rows_in=sum(a["came"] for a in answers)
+            + (last.rows_in if last and (last.rest or part.extra) else 0),
             extra=part.extra,
             columns=bound.columns,
-            held_clock=(held or before_clock) if part.rest else None,
+            held_clock=held.to_json() if part.rest else None,
             clock=clock.to_json(),
             aside=tuple(Written(*a["aside"]) for a in answers if a["aside"]),
             backlog=backlog,

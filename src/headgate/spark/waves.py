@@ -42,6 +42,8 @@ class StageWave:
 
     rows: DataFrame
     rest: tuple[Range, ...]
+    source_rows: int
+    """The rows of the whole batch."""
 
 
 class Waves:
@@ -87,7 +89,7 @@ class Waves:
                 later = [some for other, _ in ready for some in other.items]
                 started = time.perf_counter()
                 frame = made.result() if isinstance(made, Future) else made
-                yield StageWave(frame, tuple(later + waiting.left))
+                yield StageWave(frame, tuple(later + waiting.left), sum(one.rows for one in staged.files))
                 batcher.done(batch.stamp)
                 self._size = self._size.after(batch.rows, time.perf_counter() - started)
                 batcher.gate = self._sized()
