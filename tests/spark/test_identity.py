@@ -220,7 +220,15 @@ def slow(job: Job) -> Callable[..., Any]:
     return make
 
 
-@pytest.mark.parametrize("step", ["computed", "decided", "committed", "retired"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        "computed",
+        pytest.param("decided", marks=pytest.mark.full),
+        "committed",
+        pytest.param("retired", marks=pytest.mark.full),
+    ],
+)
 def test_a_driver_that_slept_changes_nothing_and_says_who_has_the_query(
     job: Job, slow: Any, step: str, tmp_path: Path
 ) -> None:

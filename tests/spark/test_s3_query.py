@@ -10,7 +10,8 @@ import pytest
 from tests.spark_files import s3
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.full
+@pytest.mark.timeout(600)
 def test_queries_run_on_s3_and_go_on_after_a_restart(java_home: str, tmp_path: Path) -> None:
     script = Path(__file__).with_name("s3_job.py")
     root = str(script.parents[2])
