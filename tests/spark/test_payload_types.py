@@ -1,4 +1,4 @@
-"""No column vanishes: every operator that emits rows carries every type that Spark has, and what cannot be carried is refused by name."""
+"""No column vanishes: every operator that emits rows carries every type that Spark has, and raises `UnsupportedType` for the few that cannot be carried."""
 
 import datetime as dt
 import json

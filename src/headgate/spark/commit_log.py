@@ -203,7 +203,7 @@ class CommitLog:
         return self._numbers()[-1:] == [number]
 
     def _create(self, number: int, before: Link | None, body: Mapping[str, Any] | None) -> Link | None:
-        """Create an entry; None if the number is taken."""
+        """Create an entry; None if another one has the number already."""
         content = {
             "entry": number,
             "driver": self._me.to_json(),
