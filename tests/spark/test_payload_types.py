@@ -1,4 +1,4 @@
-"""No column vanishes: every operator that emits rows carries every type that Spark has, and raises `UnsupportedType` for the few that cannot be carried."""
+"""No column vanishes: every operator that emits rows carries every type that Spark has. The few that cannot be carried raise an error."""
 
 import datetime as dt
 import json
