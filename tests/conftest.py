@@ -1,6 +1,6 @@
 """What every test can count on: the `--full` option, the `spark` mark and session, the Hypothesis profiles.
 
-Everything under `tests/spark` and `tests/chaos` is marked `spark`. Nothing here imports pyspark or headgate
+Everything under `tests/spark`, `tests/lab/spark` and `tests/chaos` is marked `spark`. Nothing here imports pyspark or headgate
 before a test asks for the session, so the core tests run where pyspark is not installed.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TESTS = Path(__file__).parent
-SPARK_DIRS = (TESTS / "spark", TESTS / "chaos")
+SPARK_DIRS = (TESTS / "spark", TESTS / "chaos", TESTS / "lab" / "spark")
 
 # "ci" gives the same examples every time: a red build is red again on the next try. To hunt for new examples:
 # script/test --hypothesis-profile=explore

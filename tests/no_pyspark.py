@@ -14,7 +14,7 @@ from importlib.metadata import Distribution, DistributionFinder
 from pathlib import Path
 
 HIDDEN = frozenset({"pyspark", "py4j"})
-NEEDS_SPARK = frozenset({Path(__file__).parent / "spark", Path(__file__).parent / "chaos"})
+NEEDS_SPARK = frozenset(Path(__file__).parent / name for name in ("spark", "chaos", "lab/spark"))
 
 
 class HidingFinder:

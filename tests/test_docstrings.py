@@ -53,13 +53,13 @@ MODULES = sorted(name for name in IMPORTS if not needs_pyspark(name) and not nam
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_the_examples_of(name):
+def test_the_examples_of(name) -> None:
     found = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
     assert found.failed == 0
 
 
-def test_the_search_finds_modules_and_leaves_out_what_needs_pyspark():
-    assert {"headgate", "headgate.state.lanes", "headgate.spark.store"} <= set(MODULES)
+def test_the_search_finds_modules_and_leaves_out_what_needs_pyspark() -> None:
+    assert {"headgate", "headgate.state.lanes", "headgate.storage.store"} <= set(MODULES)
     assert "headgate.spark.stage" not in MODULES
 
 
@@ -137,14 +137,14 @@ TAKEN_FOR_GRANTED = {
 }
 
 
-def test_every_example_that_is_set_in_is_known():
+def test_every_example_that_is_set_in_is_known() -> None:
     assert set(CODE) == set(TAKEN_FOR_GRANTED)
 
 
 @pytest.mark.parametrize(
     "example", sorted(TAKEN_FOR_GRANTED), ids=lambda example: f"{example[0]} {example[1]}"
 )
-def test_the_example_that_is_set_in_runs(example, monkeypatch):
+def test_the_example_that_is_set_in_runs(example, monkeypatch) -> None:
     if example == ("headgate", 0):
         monkeypatch.setitem(vars(headgate), "Stage", lambda **settings: settings)
         monkeypatch.setitem(vars(headgate), "sinks", SimpleNamespace(Parquet=str))
@@ -152,7 +152,7 @@ def test_the_example_that_is_set_in_runs(example, monkeypatch):
     exec(compile(CODE[example], " ".join(map(str, example)), "exec"), names)
 
 
-def test_code_that_was_filled_like_prose_is_found_and_formulas_are_left_alone():
+def test_code_that_was_filled_like_prose_is_found_and_formulas_are_left_alone() -> None:
     filled = 'What it is.\n\n    stage = hg.Stage(key="user",\n    sink=1) events.start()\n\nMore.'
     assert [bool(BEGINS_AS_CODE.match(block)) for block in set_in(filled)] == [True]
     formula = "What it is.\n\n    U(c) = busy share of the time\n    y = a x + b\n"

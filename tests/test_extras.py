@@ -67,7 +67,7 @@ NEEDS = {
 
 
 @pytest.mark.parametrize("extra", NEEDS)
-def test_every_command_says_which_extra_it_lacks(extra, tmp_path):
+def test_every_command_says_which_extra_it_lacks(extra, tmp_path) -> None:
     (tmp_path / "queries.csv").write_text("query,sources\nq1,road\nq2,rain\n")
     (tmp_path / "edges.txt").write_text("1 2\n2 3\n3 1\n")
     hidden = [module for module, brings in EXTRAS.items() if brings == extra]
@@ -86,13 +86,13 @@ def test_every_command_says_which_extra_it_lacks(extra, tmp_path):
         assert line.endswith(f"pip install 'headgate[{extra}]'"), words
 
 
-def test_a_module_of_no_extra_is_not_explained_away():
+def test_a_module_of_no_extra_is_not_explained_away() -> None:
     assert not_installed(ModuleNotFoundError("No module named 'colours'", name="colours"), "x") is None
     assert not_installed(ImportError("cannot import name 'a' from 'b'"), "x") is None
     assert isinstance(not_installed(ModuleNotFoundError(name="pyspark.sql"), "x"), ConfigError)
 
 
-def test_the_extras_are_those_of_the_package():
+def test_the_extras_are_those_of_the_package() -> None:
     import tomllib
     from pathlib import Path
 

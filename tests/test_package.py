@@ -26,11 +26,11 @@ def wheel(tmp_path_factory):
         return set(file.namelist())
 
 
-def test_the_wheel_has_types(wheel):
+def test_the_wheel_has_types(wheel) -> None:
     assert "headgate/py.typed" in wheel
 
 
-def test_the_wheel_has_every_file_of_the_package(wheel):
+def test_the_wheel_has_every_file_of_the_package(wheel) -> None:
     source = ROOT / "src"
     files = (
         path
@@ -40,6 +40,6 @@ def test_the_wheel_has_every_file_of_the_package(wheel):
     assert {path.relative_to(source).as_posix() for path in files} <= wheel
 
 
-def test_every_folder_of_modules_is_a_package():
+def test_every_folder_of_modules_is_a_package() -> None:
     folders = {path.parent for path in (ROOT / "src" / "headgate").rglob("*.py")}
     assert not [folder for folder in folders if not (folder / "__init__.py").exists()]

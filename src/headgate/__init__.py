@@ -22,6 +22,9 @@ from typing import Any
 
 from headgate import errors, hosting, policies, testing
 from headgate.flow.gate import Gate
+from headgate.kernels.face import emit
+from headgate.kernels.fields import map, ring, text
+from headgate.kernels.kernel import kernel
 from headgate.operators import agg
 from headgate.operators.aggregate import Aggregate
 from headgate.operators.dedup import Dedup
@@ -29,9 +32,6 @@ from headgate.operators.hash_join import HashJoin
 from headgate.operators.history import HistoryWindow
 from headgate.operators.stream_join import Join
 from headgate.operators.topk import TopK
-from headgate.operators.user_kernel.face import emit
-from headgate.operators.user_kernel.fields import map, ring, text
-from headgate.operators.user_kernel.kernel import kernel
 from headgate.operators.vectorised import Vectorised
 from headgate.operators.windows import Windows, hopping, session, tumbling
 
@@ -71,10 +71,10 @@ __all__ = [
 
 _LATER = {
     "Client": ("headgate.service.client", "Client"),
-    "FanOut": ("headgate.spark.staged", "FanOut"),
+    "FanOut": ("headgate.spark.gates.staged", "FanOut"),
     "Pipeline": ("headgate.spark.pipeline", "Pipeline"),
     "Stage": ("headgate.spark.stage", "Stage"),
-    "bounded": ("headgate.spark.bounded", "bounded"),
+    "bounded": ("headgate.spark.gates.bounded", "bounded"),
     "configure": ("headgate.spark.session", "configure"),
     "sinks": ("headgate.spark.sinks", None),
     "two_streams": ("headgate.spark.two_streams", "two_streams"),

@@ -33,7 +33,7 @@ def main(folder: Path, step: str, batch: int, memory: int | None = None) -> None
     class DoomedSink(sinks.Parquet):
         """Dies when some of a batch's files are gathered, all of them, or when they are shown without the batch's record."""
 
-        def publish(self, staged, files, number, schema, spark, *, again=False):  # type: ignore[no-untyped-def]
+        def publish(self, staged, files, number, schema, spark, *, again=False) -> None:  # type: ignore[no-untyped-def]
             if number == batch and not again:
                 moves = {"one file moved": 1, "all files moved": len(files)}.get(step, -1)
                 self._folder._move = self._counted(self._folder._move, moves)  # type: ignore[method-assign]
@@ -46,7 +46,7 @@ def main(folder: Path, step: str, batch: int, memory: int | None = None) -> None
         def _counted(self, move, most):  # type: ignore[no-untyped-def]
             calls = 0
 
-            def counted(*names):  # type: ignore[no-untyped-def]
+            def counted(*names) -> None:  # type: ignore[no-untyped-def]
                 nonlocal calls
                 move(*names)
                 calls += 1

@@ -22,12 +22,12 @@ QUERIES = 2_000
 class Process:
     """`headgate serve` in a folder; killed and started again as a test likes."""
 
-    def __init__(self, folder, where):
+    def __init__(self, folder, where) -> None:
         self.folder, self.master = folder, where
         self.log = (folder / "serve.log").open("w")
         self.start()
 
-    def start(self):
+    def start(self) -> None:
         self.port = 18620 + os.getpid() % 1000
         command = [
             sys.executable,
@@ -50,19 +50,19 @@ class Process:
         self.client = hg.Client(f"http://127.0.0.1:{self.port}", token.read_text().strip(), timeout=120)
         self.wait(self.client.ready, 120)
 
-    def wait(self, until, seconds):
+    def wait(self, until, seconds) -> None:
         deadline = time.monotonic() + seconds
         while not until():
             assert self.process.poll() is None, (self.folder / "serve.log").read_text()[-3000:]
             assert time.monotonic() < deadline, (self.folder / "serve.log").read_text()[-3000:]
             time.sleep(0.1)
 
-    def kill(self):
+    def kill(self) -> None:
         self.client.close()
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
-    def end(self):
+    def end(self) -> None:
         if self.process.poll() is None:
             self.kill()
         self.log.close()
@@ -82,7 +82,7 @@ def executors():
 
 @pytest.mark.full
 @pytest.mark.timeout(600)
-def test_killing_an_executor_and_the_driver_changes_no_answer(master, tmp_path):  # noqa: F811
+def test_killing_an_executor_and_the_driver_changes_no_answer(master, tmp_path) -> None:  # noqa: F811
     rng = np.random.default_rng(11)
     drawn = []
     for _ in range(QUERIES):

@@ -4,7 +4,7 @@ import pytest
 
 from headgate.control.explain import REMEDIES, explained
 from headgate.control.loop import Loop
-from headgate.plans.refusal import Reason
+from headgate.control.refusal import Reason
 from headgate.policies import FluxLoad, Guard, Static
 from headgate.routing.table import Table
 from headgate.testing import builders
@@ -17,7 +17,7 @@ def decided(policy=None, guard=None, mode="act", rows=(90, 10, 10, 10)):
     return explained(report, loop.step(report))
 
 
-def test_a_plan_that_is_carried_out_names_its_moves_gain_and_bytes():
+def test_a_plan_that_is_carried_out_names_its_moves_gain_and_bytes() -> None:
     text = decided()
     assert "channel 0 was busiest" in text
     assert "bin 2 (10 rows a batch, 100 B): channel 0 to 1" in text
@@ -35,15 +35,15 @@ def test_a_plan_that_is_carried_out_names_its_moves_gain_and_bytes():
     ],
     ids=["too little gain", "observing", "advising", "static"],
 )
-def test_what_is_not_carried_out_says_why_and_what_to_do(settings, said):
+def test_what_is_not_carried_out_says_why_and_what_to_do(settings, said) -> None:
     assert said in decided(**settings)
 
 
-def test_every_refusal_has_a_remedy():
+def test_every_refusal_has_a_remedy() -> None:
     assert set(REMEDIES) == set(Reason)
 
 
-def test_memory_and_backlog_are_told():
+def test_memory_and_backlog_are_told() -> None:
     table = Table.uniform(4, 2)
     report = builders.report(0, table, [9, 1, 1, 1], sizes={0: 900}, memory=[500, 5000], on_disk={0})
     loop = Loop(Static(), Guard(), "act", table)

@@ -27,7 +27,7 @@ def record(batches, *, ask=None, skip=0):
     return lines[skip:]
 
 
-def test_a_line_reads_back_as_what_was_written():
+def test_a_line_reads_back_as_what_was_written() -> None:
     lines = record(6, ask={2: 6})
     for line in lines:
         assert "\n" not in line
@@ -38,7 +38,7 @@ def test_a_line_reads_back_as_what_was_written():
 
 
 @pytest.mark.parametrize("skip", [0, 5])
-def test_replay_gives_the_same_bytes(skip):
+def test_replay_gives_the_same_bytes(skip) -> None:
     lines = record(12, ask={1: 3, 7: 5}, skip=skip)
     entries = [journal.decode(line) for line in lines]
     decisions = journal.replay(lines, FluxLoad(), GUARD, "act")
@@ -49,25 +49,25 @@ def test_replay_gives_the_same_bytes(skip):
     assert again == lines
 
 
-def test_replay_under_another_policy_still_answers_the_user():
+def test_replay_under_another_policy_still_answers_the_user() -> None:
     decisions = journal.replay(record(8, ask={4: 3}), FluxLoad(imbalance=50), GUARD, "observe")
     assert [decision.table.channels for decision in decisions] == [4] * 4 + [3] * 4
 
 
 @pytest.mark.parametrize("line", ["", "{}", "[]", "null", '{"format":1,"report":{}}'])
-def test_a_torn_line_is_named(line):
+def test_a_torn_line_is_named(line) -> None:
     with pytest.raises(CorruptState, match="not a journal line"):
         journal.decode(line)
 
 
-def test_a_line_cut_anywhere_is_named():
+def test_a_line_cut_anywhere_is_named() -> None:
     line = record(1)[0]
     for cut in range(0, len(line), 97):
         with pytest.raises(CorruptState):
             journal.decode(line[:cut])
 
 
-def test_a_newer_line_asks_for_an_upgrade():
+def test_a_newer_line_asks_for_an_upgrade() -> None:
     data = json.loads(record(1)[0]) | {"format": journal.FORMAT + 1}
     with pytest.raises(NewerFormat, match="upgrade"):
         journal.decode(json.dumps(data))

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from headgate.control import Loop, Mode
+from headgate.control import LoadView, Loop, Mode, Move, Plan, Reason, fold
 from headgate.errors import BatchOrder, ConfigError
-from headgate.plans import Move, Plan, Reason
 from headgate.policies import FluxLoad, Guard, Static
-from headgate.reports import LoadView, fold
 from headgate.routing.table import Table
 from headgate.testing import builders
 
@@ -42,7 +40,7 @@ def reason(decision):
     return decision.refusal and decision.refusal.name
 
 
-def test_act_changes_the_table_from_the_next_batch():
+def test_act_changes_the_table_from_the_next_batch() -> None:
     it = loop()
     decision = it.step(builders.report(4, EVEN, SKEWED))
     assert decision.changed
@@ -55,14 +53,14 @@ def test_act_changes_the_table_from_the_next_batch():
     ("mode", "planned", "name"),
     [("observe", False, Reason.observe_only), ("advise", True, Reason.advise_only)],
 )
-def test_other_modes_leave_the_table_alone(mode, planned, name):
+def test_other_modes_leave_the_table_alone(mode, planned, name) -> None:
     decision = loop(mode=mode).step(builders.report(0, EVEN, SKEWED))
     assert decision.table is EVEN
     assert (decision.plan is not None) is planned
     assert reason(decision) is name
 
 
-def test_silence_is_no_plan_and_no_refusal():
+def test_silence_is_no_plan_and_no_refusal() -> None:
     decision = loop().step(builders.report(0, EVEN, [5, 5, 5, 5]))
     assert (decision.plan, decision.refusal, decision.table) == (None, None, EVEN)
 
@@ -83,7 +81,7 @@ GOOD = Plan(policy="scripted", from_version=0, moves=(Move(0, 0, 1),), gain=0.5)
         (replace(GOOD, gain=0.0), Reason.gain_below_cost, "0.0500"),
     ],
 )
-def test_a_bad_plan_is_a_named_refusal_and_the_stream_goes_on(answer, name, detail):
+def test_a_bad_plan_is_a_named_refusal_and_the_stream_goes_on(answer, name, detail) -> None:
     it = loop(Scripted(answer))
     decision = it.step(builders.report(0, EVEN, SKEWED))
     assert reason(decision) is name
@@ -93,7 +91,7 @@ def test_a_bad_plan_is_a_named_refusal_and_the_stream_goes_on(answer, name, deta
     assert it.step(builders.report(1, EVEN, SKEWED)).changed
 
 
-def test_cool_down_holds_the_next_plan_back():
+def test_cool_down_holds_the_next_plan_back() -> None:
     it = loop(guard=Guard(min_gain=0.0, cool_down_batches=1))
     assert it.step(builders.report(0, EVEN, SKEWED)).changed
     it.policy = Scripted(Plan(policy="s", from_version=1, moves=(Move(1, 1, 0),), gain=0.5))
@@ -102,7 +100,7 @@ def test_cool_down_holds_the_next_plan_back():
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-def test_a_rescale_asked_for_passes_in_every_mode_and_past_the_guard(mode):
+def test_a_rescale_asked_for_passes_in_every_mode_and_past_the_guard(mode) -> None:
     it = loop(Static(), Guard(min_gain=0.9, cool_down_batches=99, max_moves=0), mode)
     for batch, channels in enumerate([3, 1, 4]):
         it.request_channels(2)
@@ -113,7 +111,7 @@ def test_a_rescale_asked_for_passes_in_every_mode_and_past_the_guard(mode):
     assert it.step(builders.report(9, it.table, SKEWED)).asked is None
 
 
-def test_a_rescale_to_what_is_there_does_nothing():
+def test_a_rescale_to_what_is_there_does_nothing() -> None:
     it = loop()
     it.request_channels(2)
     decision = it.step(builders.report(0, EVEN, SKEWED))
@@ -122,19 +120,19 @@ def test_a_rescale_to_what_is_there_does_nothing():
 
 
 @pytest.mark.parametrize("channels", [0, 5])
-def test_a_rescale_that_cannot_be_is_refused_when_asked(channels):
+def test_a_rescale_that_cannot_be_is_refused_when_asked(channels) -> None:
     with pytest.raises(ConfigError, match=f"{channels} channels for 4 bins"):
         loop().request_channels(channels)
 
 
-def test_a_batch_is_stepped_once():
+def test_a_batch_is_stepped_once() -> None:
     it = loop()
     it.step(builders.report(3, EVEN, SKEWED))
     with pytest.raises(BatchOrder, match="batch 3 was reported after batch 3"):
         it.step(builders.report(3, EVEN, SKEWED))
 
 
-def test_a_restored_loop_decides_as_the_one_that_went_on():
+def test_a_restored_loop_decides_as_the_one_that_went_on() -> None:
     it = loop(guard=Guard(cool_down_batches=1))
     rows = [SKEWED, [1, 9, 1, 9], [30, 1, 1, 1], [5, 5, 5, 5], [1, 1, 9, 1]]
     it.step(builders.report(0, it.table, rows[0]))
@@ -148,13 +146,13 @@ def test_a_restored_loop_decides_as_the_one_that_went_on():
         assert other.snapshot() == it.snapshot()
 
 
-def test_an_unknown_mode_names_the_closest():
+def test_an_unknown_mode_names_the_closest() -> None:
     with pytest.raises(ConfigError, match=r"observe, advise, act; did you mean 'observe'\?"):
         Mode.parse("obsrve")
     assert Mode.parse("act") is Mode.act
 
 
-def test_a_view_made_by_the_driver_is_decided_on_as_a_folded_report_is():
+def test_a_view_made_by_the_driver_is_decided_on_as_a_folded_report_is() -> None:
     table = Table.uniform(8, 2)
     report = builders.report(0, table, [40, 1, 40, 1, 40, 1, 40, 1])
     by_report = Loop(FluxLoad(), Guard(), "act", table)

@@ -14,7 +14,7 @@ ENTRIES = st.lists(
 
 
 @given(ENTRIES, ENTRIES, st.data())
-def test_taking_and_adding_keep_the_order_of_every_bin(first, added, data):
+def test_taking_and_adding_keep_the_order_of_every_bin(first, added, data) -> None:
     backlog = Backlog(tuple(first))
     taken = data.draw(st.lists(st.sampled_from(first), unique=True)) if first else []
     after = backlog.after(taken, added)

@@ -5,9 +5,9 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headgate.control import LoadView, fold
 from headgate.flow.backlog import Backlog, Waiting
 from headgate.flow.buffer import shares
-from headgate.reports import LoadView, fold
 from headgate.routing.table import Table
 from headgate.testing import builders
 from headgate.testing.strategies import reports, tables
@@ -18,7 +18,7 @@ from headgate.testing.strategies import reports, tables
     st.integers(1, 10**6),
     st.lists(st.tuples(st.integers(0, 23), st.integers(1, 10**5)), max_size=8),
 )
-def test_the_room_of_all_channels_together_is_what_the_buffer_has_left(data, buffer, waiting):
+def test_the_room_of_all_channels_together_is_what_the_buffer_has_left(data, buffer, waiting) -> None:
     table = data.draw(tables())
     view = fold(LoadView(), data.draw(reports(table)), table)
     backlog = Backlog(tuple(Waiting("f", bin, 5, size) for bin, size in waiting))
@@ -27,13 +27,13 @@ def test_the_room_of_all_channels_together_is_what_the_buffer_has_left(data, buf
     assert 0 <= sum(one.room_bytes for one in found) <= max(0, buffer - sum(size for _, size in waiting))
 
 
-def test_before_the_first_report_nobody_lets_rows_wait():
+def test_before_the_first_report_nobody_lets_rows_wait() -> None:
     for one in shares(LoadView(), Table.uniform(8, 2), Backlog(), 1000):
         assert one.room_bytes == 0
         assert math.isinf(one.work_ms)
 
 
-def test_a_backlog_raises_what_everyone_should_work_and_room_goes_where_it_is_needed():
+def test_a_backlog_raises_what_everyone_should_work_and_room_goes_where_it_is_needed() -> None:
     table = Table.uniform(8, 4)
     view = fold(LoadView(), builders.report(0, table, [10] * 8), table)
     calm = shares(view, table, Backlog(), 1000)

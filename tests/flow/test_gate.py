@@ -27,12 +27,12 @@ def stamps(batcher):
     ],
     ids=str,
 )
-def test_what_no_gate_can_be_is_named(what, told):
+def test_what_no_gate_can_be_is_named(what, told) -> None:
     with pytest.raises(ConfigError, match=told):
         Gate(**what)
 
 
-def test_a_batch_is_released_once_the_one_n_before_it_is_complete():
+def test_a_batch_is_released_once_the_one_n_before_it_is_complete() -> None:
     batcher = open_gate(Gate(in_flight=3, batch=1), "abcdefg")
     assert stamps(batcher) == [(0,), (1,), (2,)]
     batcher.done((0,))
@@ -40,7 +40,7 @@ def test_a_batch_is_released_once_the_one_n_before_it_is_complete():
     assert batcher.in_flight(()) == 3
 
 
-def test_a_straggler_gates_what_comes_n_behind_it_however_much_is_done():
+def test_a_straggler_gates_what_comes_n_behind_it_however_much_is_done() -> None:
     batcher = open_gate(Gate(in_flight=3, batch=1), "abcdefg")
     list(batcher.admit())
     batcher.done((1,))
@@ -51,7 +51,7 @@ def test_a_straggler_gates_what_comes_n_behind_it_however_much_is_done():
     assert stamps(batcher) == [(3,), (4,), (5,)]
 
 
-def test_the_input_may_run_dry():
+def test_the_input_may_run_dry() -> None:
     batcher = Batcher(Gate(in_flight=4, batch=10))
     batcher.offer((), Rows("ab"))
     assert stamps(batcher) == [(0,)]
@@ -66,7 +66,7 @@ def test_the_input_may_run_dry():
 
 
 @pytest.mark.parametrize("sources", [(), ([],), ([], [])], ids=["none", "an empty one", "two empty ones"])
-def test_an_input_without_rows_is_finished_without_a_batch(sources):
+def test_an_input_without_rows_is_finished_without_a_batch(sources) -> None:
     batcher = Batcher(Gate())
     batcher.offer((), *map(Rows, sources))
     batcher.close(())
@@ -74,7 +74,7 @@ def test_an_input_without_rows_is_finished_without_a_batch(sources):
     assert batcher.finished(())
 
 
-def test_a_source_that_ends_with_a_full_batch_makes_no_empty_one():
+def test_a_source_that_ends_with_a_full_batch_makes_no_empty_one() -> None:
     batcher = open_gate(Gate(in_flight=1, batch=2), "abcd")
     seen = []
     while not batcher.finished(()):
@@ -84,7 +84,7 @@ def test_a_source_that_ends_with_a_full_batch_makes_no_empty_one():
     assert seen == [("a", "b"), ("c", "d")]
 
 
-def test_a_lazy_expansion_is_drawn_no_further_than_the_batches_in_flight():
+def test_a_lazy_expansion_is_drawn_no_further_than_the_batches_in_flight() -> None:
     drawn = []
 
     def expand(item):
@@ -103,7 +103,7 @@ def test_a_lazy_expansion_is_drawn_no_further_than_the_batches_in_flight():
     assert len(drawn) == 12
 
 
-def test_counted_items_spend_credit_by_rows_and_large_ones_are_split():
+def test_counted_items_spend_credit_by_rows_and_large_ones_are_split() -> None:
     batcher = Batcher(Gate(in_flight=9, batch=4))
     batcher.offer((), Counted([("a", 3), ("b", 9), ("none", 0)]), Rows("xy"))
     batcher.close(())
@@ -118,7 +118,7 @@ def test_counted_items_spend_credit_by_rows_and_large_ones_are_split():
         Counted([("a", -1)]).take(1)
 
 
-def test_each_outer_stamp_has_a_budget_of_its_own_unless_it_is_shared():
+def test_each_outer_stamp_has_a_budget_of_its_own_unless_it_is_shared() -> None:
     for shared, first in ((False, [(0, 0), (0, 1), (1, 0), (1, 1)]), (True, [(0, 0), (0, 1)])):
         batcher = Batcher(Gate(in_flight=2, batch=1, shared=shared))
         for stamp in ((1,), (0,)):
@@ -128,7 +128,7 @@ def test_each_outer_stamp_has_a_budget_of_its_own_unless_it_is_shared():
         assert stamps(batcher) == [(0, 2)]
 
 
-def test_a_shared_budget_passes_by_an_outer_stamp_that_waits_for_input():
+def test_a_shared_budget_passes_by_an_outer_stamp_that_waits_for_input() -> None:
     batcher = Batcher(Gate(in_flight=1, batch=1, shared=True))
     batcher.offer((0,))
     batcher.offer((1,), Rows("ab"))
@@ -138,7 +138,7 @@ def test_a_shared_budget_passes_by_an_outer_stamp_that_waits_for_input():
     assert stamps(batcher) == [(0, 0)]
 
 
-def test_an_earlier_outer_stamp_that_waits_for_input_holds_nobody_up():
+def test_an_earlier_outer_stamp_that_waits_for_input_holds_nobody_up() -> None:
     batcher = Batcher(Gate(in_flight=1, batch=1))
     batcher.offer((0,))
     batcher.offer((1,), Rows("ab"))
@@ -149,7 +149,7 @@ def test_an_earlier_outer_stamp_that_waits_for_input_holds_nobody_up():
     assert batcher.complete((1, 0))
 
 
-def test_the_worked_example_with_one_batch_of_one_row_in_two_nested_gates():
+def test_the_worked_example_with_one_batch_of_one_row_in_two_nested_gates() -> None:
     """FC-12: section 4.1 of the paper."""
     neighbours = {"a11": ["a21", "a22"], "a12": ["a23"]}
     outer = Batcher(Gate(in_flight=1, batch=1))
@@ -176,7 +176,7 @@ def test_the_worked_example_with_one_batch_of_one_row_in_two_nested_gates():
     ]
 
 
-def test_tuples_are_counted_where_the_driver_sees_nothing_else():
+def test_tuples_are_counted_where_the_driver_sees_nothing_else() -> None:
     batcher = open_gate(Gate(in_flight=1, batch=1), "ab")
     list(batcher.admit())
     batcher.update((0,), +3)
@@ -209,7 +209,7 @@ def test_tuples_are_counted_where_the_driver_sees_nothing_else():
         "a stamp of another scope",
     ],
 )
-def test_misuse_is_named(misuse, told):
+def test_misuse_is_named(misuse, told) -> None:
     batcher = Batcher(Gate(in_flight=1, batch=1))
     batcher.offer((), Rows("abc"))
     list(batcher.admit())
@@ -217,7 +217,7 @@ def test_misuse_is_named(misuse, told):
         misuse(batcher)
 
 
-def test_an_inner_gate_cannot_be_offered_a_stamp_that_is_complete_outside():
+def test_an_inner_gate_cannot_be_offered_a_stamp_that_is_complete_outside() -> None:
     outer = open_gate(Gate(in_flight=1, batch=1), "a")
     (batch,) = outer.admit()
     outer.done(batch.stamp)
@@ -225,7 +225,7 @@ def test_an_inner_gate_cannot_be_offered_a_stamp_that_is_complete_outside():
         Batcher(Gate(), outer=outer).offer(batch.stamp, Rows("x"))
 
 
-def test_scopes_and_frontiers():
+def test_scopes_and_frontiers() -> None:
     assert leave(enter((1, 2), 3)) == (1, 2)
     with pytest.raises(ConfigError, match="in no scope"):
         leave(())

@@ -13,7 +13,7 @@ SIZES = st.dictionaries(st.integers(0, 12), st.integers(1, 100), max_size=10)
     st.floats(0, 1000),
     st.floats(0, 500),
 )
-def test_each_bin_is_in_one_queue_and_memory_within_its_limit(steps, elapsed, gap):
+def test_each_bin_is_in_one_queue_and_memory_within_its_limit(steps, elapsed, gap) -> None:
     now = Rotation()
     for sizes, limit, wanted in steps:
         now = rotate(now, sizes, limit, dict.fromkeys(wanted, 1), elapsed_ms=elapsed, gap_ms=gap)
@@ -25,7 +25,7 @@ def test_each_bin_is_in_one_queue_and_memory_within_its_limit(steps, elapsed, ga
 
 
 @given(SIZES.filter(bool), st.integers(1, 300), st.floats(1, 100))
-def test_a_bin_with_rows_waiting_comes_in_within_a_cycle(sizes, limit, gap):
+def test_a_bin_with_rows_waiting_comes_in_within_a_cycle(sizes, limit, gap) -> None:
     now = rotate(Rotation(), sizes, limit, {})
     waited = set(now.inactive)
     for _ in range(len(sizes) + 1):
@@ -34,7 +34,7 @@ def test_a_bin_with_rows_waiting_comes_in_within_a_cycle(sizes, limit, gap):
     assert not waited
 
 
-def test_a_long_gap_reads_less_often():
+def test_a_long_gap_reads_less_often() -> None:
     sizes, waiting = dict.fromkeys(range(6), 10), dict.fromkeys(range(6), 1)
     changes = {}
     for gap in (50.0, 400.0):
@@ -46,13 +46,13 @@ def test_a_long_gap_reads_less_often():
     assert changes[50.0] > 6 * changes[400.0] > 0
 
 
-def test_without_rows_waiting_nothing_is_read():
+def test_without_rows_waiting_nothing_is_read() -> None:
     sizes = dict.fromkeys(range(6), 10)
     now = rotate(Rotation(), sizes, 30, {})
     assert rotate(now, sizes, 30, {}, elapsed_ms=1e6, gap_ms=1.0) == now
 
 
-def test_a_limit_below_one_bin_works_on_one_bin_at_a_time():
+def test_a_limit_below_one_bin_works_on_one_bin_at_a_time() -> None:
     sizes, waiting = {1: 50, 2: 50}, {1: 1, 2: 1}
     now = rotate(Rotation(), sizes, 10, waiting)
     seen = set()
@@ -63,7 +63,7 @@ def test_a_limit_below_one_bin_works_on_one_bin_at_a_time():
     assert seen == {1, 2}
 
 
-def test_memory_given_back_lets_everything_in():
+def test_memory_given_back_lets_everything_in() -> None:
     sizes = dict.fromkeys(range(6), 10)
     short = rotate(Rotation(), sizes, 30, {})
     assert len(short.inactive) == 3

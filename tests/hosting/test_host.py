@@ -8,7 +8,7 @@ import headgate as hg
 from headgate.errors import ConfigError, NoRoom
 from headgate.hosting import Balance, Host, Repair
 from headgate.hosting.balance import enough_queries, largest_absolute
-from headgate.papers.mice.units import unit_claims
+from headgate_lab.papers.mice.units import unit_claims
 
 EXACT = {claim.id: claim for claim in unit_claims()}
 
@@ -142,7 +142,7 @@ def test_rare_first_puts_new_sources_where_partners_are_likely(rule, goes_to) ->
     assert host.explain(["x", "y"]).server == host.place("new", ["x", "y"]).server == goes_to
 
 
-def test_a_placement_can_be_taken_up_as_it_was():
+def test_a_placement_can_be_taken_up_as_it_was() -> None:
     sources = {"road": 2.0, "rain": 1.0, "news": 0.5}
     host = Host(sources, servers=3)
     wanted = {f"q{i}": [["road"], ["rain", "news"], ["road", "rain"]][i % 3] for i in range(30)}

@@ -7,10 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate import policies
-from headgate.control import Loop, journal
-from headgate.plans import Move, Pin, Plan, Reason
+from headgate.control import LoadView, Loop, Move, Pin, Plan, Reason, journal
 from headgate.policies import FluxLoad, Guard
-from headgate.reports import LoadView
 from headgate.testing import builders
 from headgate.testing.strategies import key_hashes, reports, tables
 
@@ -23,7 +21,7 @@ guards = st.builds(
 )
 
 
-def assert_one_channel_each(table):
+def assert_one_channel_each(table) -> None:
     channels = [bin for channel in range(table.channels) for bin in table.bins_of(channel)]
     assert sorted(channels) == list(table.bins)
 
@@ -60,7 +58,7 @@ class Wild:
 
 @given(st.data())
 @settings(deadline=None)
-def test_law_1_and_7_whatever_a_policy_does_the_stream_goes_on_with_a_whole_table(data):
+def test_law_1_and_7_whatever_a_policy_does_the_stream_goes_on_with_a_whole_table(data) -> None:
     loop = Loop(Wild(data), data.draw(guards), "act", data.draw(tables()))
     for batch in range(4):
         before = loop.table
@@ -77,7 +75,7 @@ def test_law_1_and_7_whatever_a_policy_does_the_stream_goes_on_with_a_whole_tabl
 
 @given(st.data())
 @settings(deadline=None)
-def test_law_5_replaying_a_journal_gives_the_same_decisions_byte_for_byte(data):
+def test_law_5_replaying_a_journal_gives_the_same_decisions_byte_for_byte(data) -> None:
     policy = policies.get(data.draw(st.sampled_from(policies.names())))
     guard, mode = data.draw(guards), data.draw(st.sampled_from(["observe", "advise", "act"]))
     view = LoadView(alpha=data.draw(st.floats(0.1, 1)), basis=data.draw(st.sampled_from(["rows", "busy"])))
@@ -97,7 +95,7 @@ def test_law_5_replaying_a_journal_gives_the_same_decisions_byte_for_byte(data):
 @pytest.mark.parametrize("name", policies.names())
 @given(st.data())
 @settings(deadline=None, max_examples=60)
-def test_law_6_on_steady_load_every_policy_falls_silent(name, data):
+def test_law_6_on_steady_load_every_policy_falls_silent(name, data) -> None:
     table = data.draw(tables())
     rows = {b: data.draw(st.integers(0, 500)) for b in table.bins}
     speeds = [data.draw(st.sampled_from([0.5, 1.0, 1.5, 3.0])) for _ in range(table.channels)]
@@ -112,7 +110,7 @@ def test_law_6_on_steady_load_every_policy_falls_silent(name, data):
 
 @given(st.data())
 @settings(deadline=None, max_examples=60)
-def test_law_6_on_steady_load_the_busiest_channel_never_gets_busier(data):
+def test_law_6_on_steady_load_the_busiest_channel_never_gets_busier(data) -> None:
     table = data.draw(tables())
     rows = {b: data.draw(st.integers(0, 500)) for b in table.bins}
     loop = Loop(FluxLoad(), Guard(cool_down_batches=0), "act", table)

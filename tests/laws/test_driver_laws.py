@@ -12,9 +12,9 @@ import greenlet
 import pytest
 
 from headgate.errors import Superseded
-from headgate.spark.checkpoint import Checkpoint
-from headgate.spark.commit_log import CommitLog, Driver
-from headgate.spark.manifest import Manifest, StateFile, live_files
+from headgate.storage.checkpoint import Checkpoint
+from headgate.storage.commit_log import CommitLog, Driver
+from headgate.storage.manifest import Manifest, StateFile, live_files
 
 IDENTITY = {"key": [["k", "int64"]], "bins": 4, "operator": "test"}
 

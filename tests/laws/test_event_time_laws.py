@@ -129,7 +129,7 @@ WINDOWS = {
 @pytest.mark.parametrize("window", WINDOWS)
 @given(seed=st.integers(0, 2**32), batches=streams(), key=st.sampled_from(KEYS))
 @FEW
-def test_windows(window, key, seed, batches):
+def test_windows(window, key, seed, batches) -> None:
     how, slowly = WINDOWS[window]
     operator = Windows(how, on="t", delay="7 us", ahead=FAR, **AGGREGATES)
     channels, out = run(operator, key, bits_of(batches), seed)
@@ -141,7 +141,7 @@ def test_windows(window, key, seed, batches):
 
 @given(seed=st.integers(0, 2**32), batches=streams(), key=st.sampled_from(KEYS))
 @FEW
-def test_windows_that_are_updated(key, seed, batches):
+def test_windows_that_are_updated(key, seed, batches) -> None:
     """The last that is emitted of a window is what it has when it closes."""
     operator = Windows(
         hopping("10 us", every="5 us"), on="t", delay="7 us", ahead=FAR, emit="update", **AGGREGATES
@@ -155,7 +155,7 @@ def test_windows_that_are_updated(key, seed, batches):
 
 @given(seed=st.integers(0, 2**32), batches=streams(), key=st.sampled_from(KEYS))
 @FEW
-def test_dedup(key, seed, batches):
+def test_dedup(key, seed, batches) -> None:
     channels, out = run(Dedup(on="t", delay="7 us", ahead=FAR), key, batches, seed)
     wanted, late = oracle.dedup(batches, 7)
     assert sorted(i for table in out for i in table.column("i").to_pylist()) == sorted(wanted)
@@ -164,7 +164,7 @@ def test_dedup(key, seed, batches):
 
 @given(seed=st.integers(0, 2**32), batches=streams())
 @FEW
-def test_dedup_for_ever(seed, batches):
+def test_dedup_for_ever(seed, batches) -> None:
     _, out = run(Dedup(keep=["i"]), KEYS[0], batches, seed)
     firsts = {}
     for key, _, number in (row for rows in batches for row in rows):
@@ -172,7 +172,7 @@ def test_dedup_for_ever(seed, batches):
     assert sorted(i for table in out for i in table.column("i").to_pylist()) == sorted(firsts.values())
 
 
-def test_bins_with_nothing_due_are_not_opened():
+def test_bins_with_nothing_due_are_not_opened() -> None:
     """Law 10: an empty batch opens the bins whose time has come, and no others."""
     key = KEYS[0]
     operator = Windows(tumbling("10 us"), on="t", delay="0 us", ahead=FAR, n=agg.count()).bind(
@@ -188,7 +188,7 @@ def test_bins_with_nothing_due_are_not_opened():
     assert channels.opened == []
 
 
-def test_rows_without_a_time_are_put_aside_by_name():
+def test_rows_without_a_time_are_put_aside_by_name() -> None:
     key = KEYS[0]
     operator = Dedup(on="t", delay="7 us").bind(key, schema_of(key))
     channels = Channels(operator)
@@ -233,7 +233,7 @@ def two_streams(draw):
 @pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
 @given(batches=two_streams(), seed=st.integers(0, 2**32), key=st.sampled_from(KEYS))
 @FEW
-def test_join(how, key, seed, batches):
+def test_join(how, key, seed, batches) -> None:
     operator = Join(how, before="4 us", after="9 us", delay=("7 us", "3 us"), ahead=FAR)
     channels, out = run(operator, key, batches, seed, sides_of)
     wanted, late = oracle.join(batches, how, 4, 9, (7, 3))
@@ -250,7 +250,7 @@ def test_join(how, key, seed, batches):
 
 @given(batches=streams(), seed=st.integers(0, 2**32), key=st.sampled_from(KEYS), k=st.integers(1, 4))
 @FEW
-def test_topk(key, seed, batches, k):
+def test_topk(key, seed, batches, k) -> None:
     """By time, of which there are equal ones."""
     _, out = run(TopK(k, by="t", keep=["i"]), key, batches, seed)
     newest = {}
@@ -284,7 +284,7 @@ def counting(state, rows):
 
 @given(batches=streams(), seed=st.integers(0, 2**32), key=st.sampled_from(KEYS))
 @FEW
-def test_vectorised(key, seed, batches):
+def test_vectorised(key, seed, batches) -> None:
     operator = Vectorised(counting, state={"n": pa.int64()}, output={"i": pa.int64(), "n": pa.int64()})
     _, out = run(operator, key, batches, seed)
     found = sorted((row["i"], row["n"]) for table in out for row in table.to_pylist())

@@ -27,7 +27,7 @@ class Graph:
     Every queue is counted at its gate: `update(+)` for what is made before `update(-)` for what it is made from.
     """
 
-    def __init__(self, levels, fan_outs, rounds, order):
+    def __init__(self, levels, fan_outs, rounds, order) -> None:
         self.fan_outs, self.rounds, self.order = fan_outs, rounds, order
         self.gates = []
         for gate in levels:
@@ -60,7 +60,7 @@ class Graph:
             level + 1,
         )
 
-    def admit(self, level):
+    def admit(self, level) -> None:
         gate = self.gates[level]
         for batch in gate.admit():
             assert 0 < batch.rows == len(batch.items) <= gate.gate.batch
@@ -74,7 +74,7 @@ class Graph:
                 self.gates[level + 1].offer(batch.stamp)
             gate.done(batch.stamp)
 
-    def work(self, level):
+    def work(self, level) -> None:
         """One tuple of a queue, any of them."""
         queue = self.queues[level]
         stamp, row, turns = queue.pop(self.order.randrange(len(queue)))
@@ -90,7 +90,7 @@ class Graph:
             self.gates[level + 1].close(stamp)
         gate.update(stamp, -1)
 
-    def check(self):
+    def check(self) -> None:
         for gate, flying, made, handed in zip(self.gates, self.flying, self.made, self.handed, strict=True):
             for stamp in [stamp for stamp in flying if gate.complete(stamp)]:
                 del flying[stamp]
@@ -127,7 +127,7 @@ class Graph:
     st.lists(st.integers(-1, 2), min_size=1, max_size=4),
     st.integers(0, 2**32),
 )
-def test_nested_gates_keep_their_bounds_and_the_answer(levels, fan_outs, rounds, seed):
+def test_nested_gates_keep_their_bounds_and_the_answer(levels, fan_outs, rounds, seed) -> None:
     graph = Graph(levels, fan_outs, rounds, Random(seed))
     rows = [(0,), (1,)]
     assert sorted(graph.run(rows)) == sorted(graph.reference(rows))
@@ -140,7 +140,9 @@ def test_nested_gates_keep_their_bounds_and_the_answer(levels, fan_outs, rounds,
 
 
 @given(st.integers(1, 4), st.integers(0, 12), st.data())
-def test_a_batch_enters_exactly_when_the_one_n_before_it_and_all_before_that_are_done(width, count, data):
+def test_a_batch_enters_exactly_when_the_one_n_before_it_and_all_before_that_are_done(
+    width, count, data
+) -> None:
     batcher = Batcher(Gate(width, 1))
     batcher.offer((), Rows(range(count)))
     batcher.close(())
@@ -157,14 +159,14 @@ def test_a_batch_enters_exactly_when_the_one_n_before_it_and_all_before_that_are
 
 
 @given(st.lists(stamps, max_size=8), stamps)
-def test_a_frontier_is_an_antichain_that_says_what_the_stamps_say(held, asked):
+def test_a_frontier_is_an_antichain_that_says_what_the_stamps_say(held, asked) -> None:
     frontier = Frontier.of(held)
     assert all(not precedes(a, b) for a in frontier for b in frontier if a != b)
     assert (asked in frontier) == any(precedes(stamp, asked) for stamp in held)
 
 
 @given(st.lists(st.tuples(stamps, st.booleans()), max_size=20))
-def test_progress_counts_and_what_is_passed_stays_passed(changes):
+def test_progress_counts_and_what_is_passed_stays_passed(changes) -> None:
     progress, counts = Progress(), Counter()
     progress.update((0, 0), +1)
     counts[(0, 0)] += 1
@@ -184,7 +186,7 @@ def test_progress_counts_and_what_is_passed_stays_passed(changes):
 
 
 @given(st.lists(st.integers(0, 20), max_size=12), st.integers(1, 9))
-def test_cutting_all_at_once_gives_what_a_batcher_releases(counts, batch):
+def test_cutting_all_at_once_gives_what_a_batcher_releases(counts, batch) -> None:
     batcher = Batcher(Gate(in_flight=10**6, batch=batch))
     batcher.offer((), Counted(enumerate(counts)))
     released = [

@@ -35,7 +35,7 @@ class PlainRing(list):
 
     most = 3
 
-    def append(self, value):
+    def append(self, value) -> None:
         super().append(value)
         del self[: -self.most]
 
@@ -43,7 +43,7 @@ class PlainRing(list):
 class PlainMap(dict):
     """A map that knows its bound."""
 
-    def __setitem__(self, key, value):
+    def __setitem__(self, key, value) -> None:
         if key not in self and len(self) == 3:
             raise ValueError("full")
         super().__setitem__(key, value)
@@ -58,7 +58,7 @@ class PlainText:
     def __get__(self, state, owner):
         return getattr(state, self.name, "")
 
-    def __set__(self, state, value):
+    def __set__(self, state, value) -> None:
         if len(value.encode()) > 6:
             raise ValueError("long")
         setattr(state, self.name, value)
@@ -69,14 +69,14 @@ class PlainState:
 
     name = PlainText()
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.n, self.total, self.open, self.last, self.seen = 0, 0.0, False, PlainRing(), PlainMap()
         self.gone, self.wake = False, None
 
-    def forget(self):
+    def forget(self) -> None:
         self.gone = True
 
-    def wake_at(self, when):
+    def wake_at(self, when) -> None:
         self.wake = when
 
 
@@ -184,7 +184,7 @@ SCRIPTS = st.fixed_dictionaries(
 
 @given(rows=ledgers(), script=SCRIPTS)
 @FEW
-def test_a_kernel_is_a_plain_loop_whatever_happens(rows, script):
+def test_a_kernel_is_a_plain_loop_whatever_happens(rows, script) -> None:
     ran = hg.testing.run(ledger, rows, **script)
     out, failed, states = plainly(ledger, rows)
     assert same(ran.table, out)
@@ -200,7 +200,7 @@ def test_a_kernel_is_a_plain_loop_whatever_happens(rows, script):
 
 @given(rows=ledgers(), script=SCRIPTS)
 @FEW
-def test_interpreted_is_compiled(rows, script):
+def test_interpreted_is_compiled(rows, script) -> None:
     fast, slow = (hg.testing.run(kernel, rows, **script) for kernel in (ledger, interpreted(ledger)))
     assert printed(fast.table) == printed(slow.table)
     assert in_order(fast.aside) == in_order(slow.aside), "the reasons too"
@@ -209,7 +209,7 @@ def test_interpreted_is_compiled(rows, script):
 
 @given(rows=ledgers(), data=st.data())
 @FEW
-def test_pins_sleep_snapshots_and_rescales_change_nothing(rows, data):
+def test_pins_sleep_snapshots_and_rescales_change_nothing(rows, data) -> None:
     key = KeySpec(("k",), (pa.string(),))
     channels = Channels(ledger.bind(key, SCHEMA))
     batch = rows.combine_chunks().to_batches()[0]
@@ -323,7 +323,7 @@ def plain_sessions(rows, sizes):
 @pytest.mark.parametrize("kernel", [session, interpreted(session)], ids=["compiled", "interpreted"])
 @given(rows=visits(), script=SCRIPTS)
 @FEW
-def test_timers_and_expiry_follow_the_watermark(kernel, rows, script):
+def test_timers_and_expiry_follow_the_watermark(kernel, rows, script) -> None:
     n, cut = rows.num_rows, script["batches"]
     sizes = [n * (b + 1) // cut - n * b // cut for b in range(cut)]
     ran = hg.testing.run(kernel, rows, idle=2, **script)
@@ -412,14 +412,14 @@ ARITHMETIC = hg.kernel(**{**arithmetic.options, "max_steps": 60})(arithmetic.fun
 
 
 @given(rows=st.lists(ROWS, min_size=1, max_size=60))
-def test_every_operation_interpreted_is_compiled(rows):
+def test_every_operation_interpreted_is_compiled(rows) -> None:
     table = pa.Table.from_pylist([{**r, "id": n} for n, r in enumerate(rows)], schema=pa.schema(KINDS))
     fast, slow = (hg.testing.run(k, table, key="op") for k in (ARITHMETIC, interpreted(ARITHMETIC)))
     assert printed(fast.table) == printed(slow.table)
     assert in_order(fast.aside) == in_order(slow.aside)
 
 
-def test_operations_are_pythons_own_where_numbers_are_small():
+def test_operations_are_pythons_own_where_numbers_are_small() -> None:
     """The interpreted kernel is held to 64 bits; here to Python itself, so that both cannot be wrong alike."""
     numbers = [-7, -2, -1, 1, 2, 3, 10]
     rows = [
@@ -476,7 +476,7 @@ EXACT = [
 
 
 @given(st.lists(st.tuples(st.integers(0, len(EXACT) - 1), wholes, wholes), min_size=1, max_size=20))
-def test_whole_numbers_are_exact_or_a_failure_of_the_row(drawn):
+def test_whole_numbers_are_exact_or_a_failure_of_the_row(drawn) -> None:
     rows = [{"k": 1, "op": op, "a": a, "b": b} for op, a, b in drawn]
     ran = hg.testing.run(whole_numbers, rows)
     exact = [(op, EXACT[op](a, b)) for op, a, b in drawn]

@@ -3,9 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate.plans import Plan, apply
+from headgate.control import HotKey, LoadView, Plan, apply, fold
 from headgate.policies import Rebuild
-from headgate.reports import HotKey, LoadView, fold
 from headgate.testing import builders
 from headgate.testing.strategies import key_hashes, tables
 
@@ -33,14 +32,14 @@ def loads(draw, *, equal_speed):
     return table, fold(view, report, table)
 
 
-def assert_one_channel_each(table):
+def assert_one_channel_each(table) -> None:
     channels = [bin for channel in range(table.channels) for bin in table.bins_of(channel)]
     assert sorted(channels) == list(table.bins)
 
 
 @given(loads(equal_speed=True), ALGORITHMS, TAILS, st.booleans())
 @settings(deadline=None)
-def test_a_plan_applies_and_the_busiest_channel_gets_no_busier(load, algorithm, tail, split):
+def test_a_plan_applies_and_the_busiest_channel_gets_no_busier(load, algorithm, tail, split) -> None:
     table, view = load
     plan = Rebuild(algorithm=algorithm, tail=tail, split=split).propose(view, table)
     if not isinstance(plan, Plan):
@@ -54,7 +53,7 @@ def test_a_plan_applies_and_the_busiest_channel_gets_no_busier(load, algorithm, 
 
 @given(loads(equal_speed=False), TAILS)
 @settings(deadline=None)
-def test_with_speeds_the_busiest_channel_gets_no_busier_where_channels_differ(load, tail):
+def test_with_speeds_the_busiest_channel_gets_no_busier_where_channels_differ(load, tail) -> None:
     table, view = load
     plan = Rebuild(speeds=True, tail=tail).propose(view, table)
     if isinstance(plan, Plan):
@@ -64,7 +63,7 @@ def test_with_speeds_the_busiest_channel_gets_no_busier_where_channels_differ(lo
 
 @given(loads(equal_speed=True), ALGORITHMS, st.sampled_from(["CLL", "LLL", "LCL", "LQL"]), st.booleans())
 @settings(deadline=None)
-def test_on_steady_load_it_is_silent_after_at_most_two_rounds(load, algorithm, resources, split):
+def test_on_steady_load_it_is_silent_after_at_most_two_rounds(load, algorithm, resources, split) -> None:
     table, view = load
     policy = Rebuild(algorithm=algorithm, resources=resources, split=split)
     for _ in range(2):
@@ -78,7 +77,9 @@ def test_on_steady_load_it_is_silent_after_at_most_two_rounds(load, algorithm, r
 
 @given(loads(equal_speed=False), ALGORITHMS, TAILS, st.integers(1, 8), st.booleans(), st.booleans())
 @settings(deadline=None)
-def test_every_resize_applies_and_has_the_channels_asked_for(load, algorithm, tail, channels, speeds, split):
+def test_every_resize_applies_and_has_the_channels_asked_for(
+    load, algorithm, tail, channels, speeds, split
+) -> None:
     table, view = load
     channels = min(channels, table.hash_bins)
     policy = Rebuild(algorithm=algorithm, tail=tail, speeds=speeds, split=split)
@@ -91,7 +92,7 @@ def test_every_resize_applies_and_has_the_channels_asked_for(load, algorithm, ta
 
 @given(loads(equal_speed=False), st.integers(1, 8))
 @settings(deadline=None)
-def test_the_same_view_and_table_give_the_same_plan(load, channels):
+def test_the_same_view_and_table_give_the_same_plan(load, channels) -> None:
     table, view = load
     again = LoadView.from_json(view.to_json())
     assert Rebuild().propose(view, table) == Rebuild().propose(again, table)

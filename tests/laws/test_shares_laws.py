@@ -33,7 +33,7 @@ A_MILLIONFOLD = np.array([1.0, 1.0, 1.0, 5.0, 1e6]), np.full(5, 0.2)
 @example((np.array([1.0, 1.0, 1e6]), np.full(3, 1 / 3)), 0.0, "mean", Horizon(2, 3))
 @example(A_MILLIONFOLD, 0.0, "mean", Horizon(2, 3))
 @settings(max_examples=120)
-def test_the_planned_shares_are_the_exact_ones(problem, weight, of, horizon):
+def test_the_planned_shares_are_the_exact_ones(problem, weight, of, horizon) -> None:
     unit, shares = problem
     weight *= {"fastest": unit.min(), "mean": unit.mean(), "slowest": unit.max()}[of] ** 2
     plan = least_imbalance(unit, shares, weight=weight, horizon=horizon)
@@ -42,7 +42,7 @@ def test_the_planned_shares_are_the_exact_ones(problem, weight, of, horizon):
 
 @given(channels(), st.floats(-1, 1), st.just(0.0) | st.floats(1e-4, 0.5), st.sampled_from(HORIZONS))
 @settings(max_examples=60)
-def test_so_they_are_with_bounds_and_with_times_that_the_model_misses(problem, bias, room, horizon):
+def test_so_they_are_with_bounds_and_with_times_that_the_model_misses(problem, bias, room, horizon) -> None:
     unit, shares = problem
     offset = np.zeros(len(unit))
     offset[0] = bias * unit[0] * shares[0]
@@ -57,7 +57,7 @@ def test_so_they_are_with_bounds_and_with_times_that_the_model_misses(problem, b
 @given(channels())
 @settings(max_examples=60)
 @example(A_MILLIONFOLD)
-def test_without_a_weight_all_channels_end_together(problem):
+def test_without_a_weight_all_channels_end_together(problem) -> None:
     unit, shares = problem
     times = least_imbalance(unit, shares, weight=0.0)[0] * unit
     assert times.max() == pytest.approx(1 / (1 / unit).sum(), rel=1e-6)

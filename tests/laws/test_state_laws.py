@@ -106,7 +106,7 @@ def plain(operator, key, rows):
 @BY_OPERATOR
 @given(data=st.data(), key=st.sampled_from(KEYS), distinct=st.sampled_from([2, 2**63]))
 @FEW
-def test_any_batches_under_any_tables_give_the_one_channel_answer(operator, data, key, distinct):
+def test_any_batches_under_any_tables_give_the_one_channel_answer(operator, data, key, distinct) -> None:
     rows = data.draw(streams(key))
     positions = st.lists(st.integers(0, rows.num_rows), max_size=3).map(sorted)
     channels = Channels(operator.bind(key, rows.schema), distinct_hashes=distinct)
@@ -131,7 +131,7 @@ def test_any_batches_under_any_tables_give_the_one_channel_answer(operator, data
 
 @given(data=st.data(), key=st.sampled_from(KEYS))
 @FEW
-def test_rows_of_one_key_are_processed_in_their_order(data, key):
+def test_rows_of_one_key_are_processed_in_their_order(data, key) -> None:
     """Law 3: `last` of the row's number is the number of the last row, and `first` that of the first, for every key."""
     rows = data.draw(streams(key))
     operator = Aggregate(head=agg.first("id"), tail=agg.last("id"), n=agg.count()).bind(key, rows.schema)
@@ -146,7 +146,7 @@ def test_rows_of_one_key_are_processed_in_their_order(data, key):
 class MovingBins(RuleBasedStateMachine):
     """A stream under tables that change at will, with snapshots and deaths in between."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.key = KEYS[1]
         self.schema = pa.schema([("k", pa.string()), ("id", pa.int64()), ("x", pa.float64())])
@@ -157,7 +157,7 @@ class MovingBins(RuleBasedStateMachine):
         self.rows, self.out = [], [[] for _ in self.operators]
 
     @initialize(assigned=st.lists(st.integers(0, 2), min_size=BINS, max_size=BINS))
-    def start(self, assigned):
+    def start(self, assigned) -> None:
         self.table = builders.table(assigned)
         self.channels = [Channels(o.bind(self.key, self.schema)) for o in self.operators]
 
@@ -168,29 +168,29 @@ class MovingBins(RuleBasedStateMachine):
             max_size=8,
         )
     )
-    def batch(self, rows):
+    def batch(self, rows) -> None:
         ids = range(len(self.rows), len(self.rows) + len(rows))
         self.rows += [(k, i, x) for i, (k, x) in zip(ids, rows, strict=True)]
         for channels, out in zip(self.channels, self.out, strict=True):
             out.append(channels.batch(self._batch(self.rows[-len(rows) :]), self.table))
 
     @rule(b=st.integers(0, BINS - 1), channel=st.integers(0, 2))
-    def move(self, b, channel):
+    def move(self, b, channel) -> None:
         assigned = list(self.table.assignment)
         assigned[b] = channel
         self.table = builders.table(assigned, version=self.table.version + 1)
 
     @rule(assigned=st.lists(st.integers(0, 4), min_size=BINS, max_size=BINS))
-    def rescale(self, assigned):
+    def rescale(self, assigned) -> None:
         self.table = builders.table(assigned, version=self.table.version + 1)
 
     @rule(b=st.integers(0, BINS - 1))
-    def snapshot(self, b):
+    def snapshot(self, b) -> None:
         for channels in self.channels:
             channels.snapshot(b)
 
     @rule()
-    def die(self):
+    def die(self) -> None:
         for channels in self.channels:
             channels.forget()
 
@@ -199,7 +199,7 @@ class MovingBins(RuleBasedStateMachine):
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     @invariant()
-    def answers_are_those_of_one_channel(self):
+    def answers_are_those_of_one_channel(self) -> None:
         if self.rows:
             for operator, out in zip(self.operators, self.out, strict=True):
                 assert answer(operator, self.key, out) == plain(operator, self.key, self._batch(self.rows))
@@ -228,7 +228,7 @@ def numbered(start, count, prefix):
 
 @BY_OPERATOR
 @pytest.mark.parametrize("untouched", [0, 1, 100, 5000])
-def test_the_bytes_of_a_delta_depend_only_on_what_was_touched(operator, untouched):
+def test_the_bytes_of_a_delta_depend_only_on_what_was_touched(operator, untouched) -> None:
     """Law 10: however many keys a bin holds, a batch writes the bytes of those that it touched."""
     key, hot = KEYS[1], numbered(0, 7, "hot")
     alone = one_bin(operator, key, hot, hot)
@@ -240,7 +240,7 @@ def test_the_bytes_of_a_delta_depend_only_on_what_was_touched(operator, untouche
 @BY_OPERATOR
 @given(data=st.data())
 @FEW
-def test_the_bytes_of_a_delta_do_not_depend_on_where_the_rows_lie(operator, data):
+def test_the_bytes_of_a_delta_do_not_depend_on_where_the_rows_lie(operator, data) -> None:
     key = KEYS[1]
     rows, others = data.draw(streams(key)), data.draw(streams(key))
     mine = set(printed(rows.column("k")))
@@ -250,7 +250,7 @@ def test_the_bytes_of_a_delta_do_not_depend_on_where_the_rows_lie(operator, data
 
 
 @BY_OPERATOR
-def test_a_table_that_lived_on_and_one_that_was_rebuilt_write_the_same(operator):
+def test_a_table_that_lived_on_and_one_that_was_rebuilt_write_the_same(operator) -> None:
     channels = one_bin(operator, KEYS[1], numbered(0, 40, "a"), numbered(40, 90, "b"), numbered(130, 40, "a"))
     whole = []
     for table in (channels.table(0), channels.rebuilt(0)):
@@ -262,7 +262,7 @@ def test_a_table_that_lived_on_and_one_that_was_rebuilt_write_the_same(operator)
 @pytest.mark.parametrize("key", KEYS, ids=str)
 @given(data=st.data())
 @FEW
-def test_law_2_the_merged_pieces_of_a_key_know_what_the_whole_knows(key, data):
+def test_law_2_the_merged_pieces_of_a_key_know_what_the_whole_knows(key, data) -> None:
     """Rows dealt in any way over pieces, as the rows of a split key are; `first` and `last` have an order and no part in it."""
     rows = data.draw(streams(key))
     everything = {

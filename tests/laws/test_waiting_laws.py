@@ -18,16 +18,16 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from headgate.control import LoadView, fold
 from headgate.flow.backlog import Backlog, Waiting
 from headgate.flow.rotation import TURN
 from headgate.operators.admission import Admission
 from headgate.operators.event_time import Clock
-from headgate.reports import LoadView, fold
 from headgate.routing.table import Table
-from headgate.spark.flow_control import FlowControl
-from headgate.spark.manifest import Manifest
-from headgate.spark.measured import batch_report
-from headgate.spark.outcome import backlog_after
+from headgate.stage.flow_control import FlowControl
+from headgate.stage.measured import batch_report
+from headgate.stage.outcome import backlog_after
+from headgate.storage.manifest import Manifest
 
 BINS = 6
 SLICE = 8
@@ -37,7 +37,7 @@ SLICE = 8
 class Loop:
     """A stage without its operator."""
 
-    def __init__(self, sizes, **settings):
+    def __init__(self, sizes, **settings) -> None:
         self.control = FlowControl(**settings)
         self.sizes = dict(enumerate(sizes))
         self.view, self.last, self.number = LoadView(), None, 0
@@ -70,7 +70,7 @@ class Loop:
         asleep = flow.asleep & mine
         done = dict.fromkeys(sorted(mine), 0)
 
-        def process(some, bins):
+        def process(some, bins) -> None:
             for came, b in zip(some["came"].to_pylist(), bins.tolist(), strict=True):
                 done[b] += 1
                 self.waited.append((b, self.number - came))
@@ -152,7 +152,7 @@ assignments = st.lists(st.integers(0, 1), min_size=BINS, max_size=BINS)
 LONG = 30
 
 
-def memory_changes(loop, change):
+def memory_changes(loop, change) -> None:
     """Grant or reclaim, where that is possible."""
     if loop.control.memory is not None and change:
         amount = abs(change)
@@ -176,7 +176,7 @@ def memory_changes(loop, change):
 )
 def test_under_one_table_a_row_waits_for_the_turns_of_the_bins_of_its_channel_and_no_longer(
     sizes, settings, cycle, changes
-):
+) -> None:
     loop = Loop(sizes, **settings)
     loop.batch(EVEN, {})
     loop.batch(EVEN, dict.fromkeys(range(BINS), 9))
@@ -206,7 +206,7 @@ def test_under_one_table_a_row_waits_for_the_turns_of_the_bins_of_its_channel_an
 @given(
     sizes, settings, st.lists(batches, min_size=1, max_size=5), st.lists(assignments, min_size=1, max_size=4)
 )
-def test_moves_hold_up_no_row_for_ever(sizes, settings, cycle, tables):
+def test_moves_hold_up_no_row_for_ever(sizes, settings, cycle, tables) -> None:
     loop = Loop(sizes, **settings)
     loop.batch(table_of(tables[-1]), dict.fromkeys(range(1, BINS), 9))
     for at in range(3 * LONG):
@@ -219,7 +219,7 @@ def test_moves_hold_up_no_row_for_ever(sizes, settings, cycle, tables):
 @given(
     sizes, settings, st.lists(batches, min_size=1, max_size=5), st.lists(assignments, min_size=1, max_size=20)
 )
-def test_a_channel_that_gets_nothing_new_does_all_that_waits(sizes, settings, cycle, tables):
+def test_a_channel_that_gets_nothing_new_does_all_that_waits(sizes, settings, cycle, tables) -> None:
     loop = Loop(sizes, **settings)
     for at, assignment in enumerate(tables):
         came, wall, late = cycle[at % len(cycle)]
@@ -234,14 +234,14 @@ def test_a_channel_that_gets_nothing_new_does_all_that_waits(sizes, settings, cy
 
 
 @given(sizes, st.integers(1, 2000), rows, st.booleans())
-def test_a_near_empty_batch_is_done_at_once(sizes, buffer, came, late):
+def test_a_near_empty_batch_is_done_at_once(sizes, buffer, came, late) -> None:
     loop = Loop(sizes, buffer=buffer)
     for _ in range(4):
         loop.batch(EVEN, dict.fromkeys(came, 1), late=late)
         assert not loop.waiting
 
 
-def test_a_bin_on_disk_comes_in_for_work_that_is_due():
+def test_a_bin_on_disk_comes_in_for_work_that_is_due() -> None:
     loop = Loop([10] * BINS, memory=10, t_gap_ms=0.0)
     for _ in range(3):
         flow = loop.batch(EVEN, {})

@@ -16,14 +16,14 @@ def rows_of(ids):
 class Run:
     """An admission over numbered rows, with what it processed by bin."""
 
-    def __init__(self, **settings):
+    def __init__(self, **settings) -> None:
         self.done = {}
         self.admission = Admission(self._process, **settings)
 
-    def add(self, ids, bins):
+    def add(self, ids, bins) -> None:
         self.admission.add(rows_of(ids), np.array(bins, np.int32))
 
-    def _process(self, rows, bins):
+    def _process(self, rows, bins) -> None:
         for number, bin in zip(rows["id"].to_pylist(), bins.tolist(), strict=True):
             self.done.setdefault(bin, []).append(number)
 
@@ -41,7 +41,7 @@ def streams(draw):
 
 
 @given(streams(), st.frozensets(st.integers(0, 3)), st.integers(0, 8), st.integers(0, 200))
-def test_every_row_is_processed_or_left_once_and_in_order(chunks, asleep, late_after, room):
+def test_every_row_is_processed_or_left_once_and_in_order(chunks, asleep, late_after, room) -> None:
     checks = iter([False] * late_after)
     run = Run(asleep=asleep, late=lambda: next(checks, True), room=room)
     for ids, bins in chunks:
@@ -56,7 +56,7 @@ def test_every_row_is_processed_or_left_once_and_in_order(chunks, asleep, late_a
 
 
 @pytest.mark.parametrize("room", [0, 1000])
-def test_on_time_nothing_waits(room):
+def test_on_time_nothing_waits(room) -> None:
     run = Run(room=room)
     run.add([0], [1])
     run.add([1, 2], [1, 2])
@@ -64,7 +64,7 @@ def test_on_time_nothing_waits(room):
     assert run.admission.left() == {}
 
 
-def test_a_channel_that_is_late_before_it_begins_does_its_first_rows():
+def test_a_channel_that_is_late_before_it_begins_does_its_first_rows() -> None:
     run = Run(asleep=frozenset([3]), late=lambda: True, room=1000)
     run.add([0], [3])
     run.add([1, 2], [1, 2])

@@ -83,7 +83,7 @@ ORDERED = {
 @EACH_KIND
 @given(data=st.data())
 @FEW
-def test_count_min_max_first_last_of_every_type(kind, data):
+def test_count_min_max_first_last_of_every_type(kind, data) -> None:
     batches = data.draw(batches_of(kind))
     found = answers(ORDERED, batches, kind)
     for key, values in groups(batches, kind).items():
@@ -111,7 +111,7 @@ def test_count_min_max_first_last_of_every_type(kind, data):
 @pytest.mark.parametrize("kind", [pa.int8(), pa.int16(), pa.int32()], ids=str)
 @given(data=st.data())
 @FEW
-def test_numbers_of_whole_numbers(kind, data):
+def test_numbers_of_whole_numbers(kind, data) -> None:
     batches = data.draw(batches_of(kind))
     wanted = {"total": agg.sum("x"), "mean": agg.mean("x"), "var": agg.var("x"), "std": agg.std("x")}
     assert_numbers(answers(wanted, batches, kind), groups(batches, kind), exact_total=True)
@@ -128,12 +128,12 @@ def test_numbers_of_whole_numbers(kind, data):
         max_size=3,
     )
 )
-def test_numbers_of_doubles(batches):
+def test_numbers_of_doubles(batches) -> None:
     wanted = {"total": agg.sum("x"), "mean": agg.mean("x"), "var": agg.var("x"), "std": agg.std("x")}
     assert_numbers(answers(wanted, batches, pa.float64()), groups(batches, pa.float64()), exact_total=False)
 
 
-def assert_numbers(found, grouped, *, exact_total):
+def assert_numbers(found, grouped, *, exact_total) -> None:
     for key, values in grouped.items():
         filled = [v for v in values if v is not None]
         row, n = found[key], len(filled)
@@ -156,7 +156,7 @@ def assert_numbers(found, grouped, *, exact_total):
         assert row["std"] == pytest.approx(math.sqrt(var), rel=1e-6, abs=1e-6 * math.sqrt(scale))
 
 
-def test_float32_is_summed_as_double():
+def test_float32_is_summed_as_double() -> None:
     assert answer(agg.sum("x"), [1e8, 1.0, 1.0], pa.float32()) == 1e8 + 2
 
 
@@ -179,14 +179,14 @@ def test_float32_is_summed_as_double():
         (agg.first, [NAN, 1.0], NAN),
     ],
 )
-def test_doubles_that_are_no_numbers(function, values, wanted):
+def test_doubles_that_are_no_numbers(function, values, wanted) -> None:
     assert same(answer(function("x"), values, pa.float64()), wanted)
 
 
 @pytest.mark.parametrize(
     ("values", "wanted"), [([-0.0], "-0.0"), ([0.0, -0.0], "0.0"), ([-0.0, 0.0], "-0.0")]
 )
-def test_zeros_are_equal_so_the_first_stays(values, wanted):
+def test_zeros_are_equal_so_the_first_stays(values, wanted) -> None:
     assert repr(answer(agg.min("x"), values, pa.float64())) == wanted
     assert repr(answer(agg.max("x"), values, pa.float64())) == wanted
 
@@ -194,7 +194,7 @@ def test_zeros_are_equal_so_the_first_stays(values, wanted):
 @pytest.mark.parametrize("precision,scale", [(7, 2), (18, 0), (38, 10), (38, 38), (10, 10)])
 @given(data=st.data())
 @FEW
-def test_sums_and_means_of_decimals_are_exact(precision, scale, data):
+def test_sums_and_means_of_decimals_are_exact(precision, scale, data) -> None:
     kind = pa.decimal128(precision, scale)
     limit = 10 ** min(precision, 34) - 1
     numbers = st.integers(-limit, limit) | st.integers(-20, 20)
@@ -214,7 +214,7 @@ def test_sums_and_means_of_decimals_are_exact(precision, scale, data):
     assert total["mean"] == mean.quantize(step, ROUND_HALF_UP, EXACT)
 
 
-def test_the_types_of_decimals_widen_as_in_spark():
+def test_the_types_of_decimals_widen_as_in_spark() -> None:
     def kind_of(one, kind):
         return bound({"y": one}, kind).output.field("y").type
 
@@ -232,19 +232,19 @@ def test_the_types_of_decimals_widen_as_in_spark():
     ("values", "wanted"),
     [((1, 0, 0), "0.003333"), ((2, 0, 0), "0.006667"), ((-2, 0, 0), "-0.006667"), ((1,) * 3, "0.010000")],
 )
-def test_the_mean_of_decimals_rounds_half_up(values, wanted):
+def test_the_mean_of_decimals_rounds_half_up(values, wanted) -> None:
     mean = answer(agg.mean("x"), [Decimal(v).scaleb(-2) for v in values], pa.decimal128(7, 2))
     assert str(mean) == wanted
 
 
 @pytest.mark.parametrize(("total", "wanted"), [(1, "0.0001"), (-1, "-0.0001"), (3, "0.0002")])
-def test_exactly_half_goes_away_from_zero(total, wanted):
+def test_exactly_half_goes_away_from_zero(total, wanted) -> None:
     rows = [Decimal(total)] + [Decimal(0)] * 19_999  # total / 20,000 is 0.00005 and the like
     assert str(answer(agg.mean("x"), rows, pa.decimal128(10, 0))) == wanted
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_sum_of_whole_numbers_that_leaves_its_range_is_an_error(sign):
+def test_a_sum_of_whole_numbers_that_leaves_its_range_is_an_error(sign) -> None:
     last = 2**63 - 1 if sign > 0 else -(2**63)
     assert answer(agg.sum("x"), [last - sign, sign], pa.int64()) == last
     with pytest.raises(ArithmeticOverflow, match=r"sum\(x\) as 'y' passed the range of a bigint; cast x"):
@@ -253,7 +253,7 @@ def test_a_sum_of_whole_numbers_that_leaves_its_range_is_an_error(sign):
 
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("rows", [11, 20])
-def test_a_sum_of_decimals_that_leaves_its_range_is_an_error(sign, rows):
+def test_a_sum_of_decimals_that_leaves_its_range_is_an_error(sign, rows) -> None:
     large = EXACT.multiply(Decimal("9" * 37), Decimal(sign))
     kind = pa.decimal128(38, 0)
     assert answer(agg.sum("x"), [large] * 10, kind) == EXACT.multiply(large, Decimal(10))
@@ -261,37 +261,37 @@ def test_a_sum_of_decimals_that_leaves_its_range_is_an_error(sign, rows):
         answer(agg.sum("x"), [large] * rows, kind)
 
 
-def test_a_sum_of_decimals_beyond_128_bits_is_an_error():
+def test_a_sum_of_decimals_beyond_128_bits_is_an_error() -> None:
     with pytest.raises(ArithmeticOverflow, match="passed the range"):
         answer(agg.sum("x"), [Decimal("9" * 38)] * 2, pa.decimal128(38, 0))
 
 
 @pytest.mark.parametrize("digits", [35, 36, 38])
-def test_a_mean_of_decimals_that_leaves_its_range_is_an_error(digits):
+def test_a_mean_of_decimals_that_leaves_its_range_is_an_error(digits) -> None:
     with pytest.raises(ArithmeticOverflow, match=r"mean\(x\) as 'y' passed the range of decimal128\(38, 4\)"):
         answer(agg.mean("x"), [Decimal("9" * digits)], pa.decimal128(38, 0))
 
 
-def test_a_mean_of_decimals_just_within_its_range():
+def test_a_mean_of_decimals_just_within_its_range() -> None:
     assert answer(agg.mean("x"), [Decimal("9" * 34)] * 3, pa.decimal128(38, 0)) == Decimal("9" * 34)
 
 
 @pytest.mark.parametrize("function", [agg.mean, agg.var, agg.std])
-def test_whole_numbers_beyond_53_bits_are_taken_as_the_nearest_double(function):
+def test_whole_numbers_beyond_53_bits_are_taken_as_the_nearest_double(function) -> None:
     values = [2**53 + 1, 2**62 + 1, -(2**63)]
     assert answer(function("x"), values, pa.int64()) == answer(
         function("x"), [float(v) for v in values], pa.float64()
     )
 
 
-def test_var_of_decimals():
+def test_var_of_decimals() -> None:
     values = [Decimal("1.10"), Decimal("2.20"), None]
     assert answer(agg.var("x"), values, pa.decimal128(7, 2)) == pytest.approx(0.605)
 
 
 @pytest.mark.parametrize("size", [1, 5000])
 @pytest.mark.parametrize("kind", [pa.string(), pa.binary()], ids=str)
-def test_texts_of_any_length(kind, size):
+def test_texts_of_any_length(kind, size) -> None:
     values = [b"m" * size, b"z" * size, b"a" * size, b"", b"zz" * size, None, b"\xc3\xa9"]
     values = [v.decode() if v is not None and kind == pa.string() else v for v in values]
     found = answers(ORDERED, [[(0, v)] for v in values], kind)[0]
@@ -302,7 +302,7 @@ def test_texts_of_any_length(kind, size):
     assert (found["head"], found["tail"]) == (values[0], values[-1])
 
 
-def test_a_column_may_have_any_name():
+def test_a_column_may_have_any_name() -> None:
     """Even that of a conversion: `mean` reads its column as doubles, and must not read another's lane."""
     names = ["x", "x:f64", "double:x", "plain:x", "sum", "", "a.b"]
     schema = pa.schema([("key", pa.int64()), *((n, pa.int64()) for n in names)])
@@ -317,28 +317,28 @@ def test_a_column_may_have_any_name():
             assert out[f"count of {name}"] == 1
 
 
-def test_count_of_rows_beside_a_column_named_none():
+def test_count_of_rows_beside_a_column_named_none() -> None:
     schema = pa.schema([("key", pa.int64()), ("None", pa.int64())])
     rows = pa.RecordBatch.from_arrays([pa.array([1, 1]), pa.array([None, 1])], schema=schema)
     operator = Aggregate(n=agg.count(), m=agg.count("None")).bind(KEY, schema)
     assert Channels(operator).batch(rows, ONE).to_pylist() == [{"key": 1, "n": 2, "m": 1}]
 
 
-def test_a_key_may_be_aggregated_too():
+def test_a_key_may_be_aggregated_too() -> None:
     schema = pa.schema([("key", pa.int64())])
     operator = Aggregate(top=agg.max("key")).bind(KEY, schema)
     rows = pa.RecordBatch.from_arrays([pa.array([3, None, 3])], schema=schema)
     assert sorted(printed(Channels(operator).batch(rows, ONE)), key=str) == [(3, 3), (None, None)]
 
 
-def test_what_order_means_to_each():
+def test_what_order_means_to_each() -> None:
     kind = pa.int64()
     assert not bound({"y": agg.sum("x")}, kind).ordered
     assert bound({"y": agg.sum("x"), "z": agg.first("x")}, kind).ordered
     assert bound({"y": agg.last("x", ignore_nulls=True)}, kind).ordered
 
 
-def test_a_fingerprint_tells_operators_types_and_state_apart():
+def test_a_fingerprint_tells_operators_types_and_state_apart() -> None:
     prints = [
         bound({"y": one}, kind).fingerprint()
         for one in (agg.sum("x"), agg.max("x"), agg.first("x"), agg.first("x", ignore_nulls=True))
@@ -360,6 +360,6 @@ def test_a_fingerprint_tells_operators_types_and_state_apart():
         (lambda: bound({"y": agg.min("x")}, pa.list_(pa.int8())), UnsupportedType, "column 'x' has type list"),
     ],
 )  # fmt: skip
-def test_misuse_is_named_with_its_remedy(make, error, text):
+def test_misuse_is_named_with_its_remedy(make, error, text) -> None:
     with pytest.raises(error, match=text):
         make()

@@ -99,7 +99,7 @@ def emits(state=None, output=None):
         ),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(make, error, said):
+def test_what_cannot_be_is_refused_by_name(make, error, said) -> None:
     with pytest.raises(error, match=said):
         make().bind(KEY, SCHEMA)
 
@@ -133,13 +133,13 @@ ONE = {"n": pa.int64()}
         (lambda state, rows: (pa.table({"k": [1], "n": ["many"]}), rows), "state that does not fit"),
     ],
 )
-def test_a_function_that_answers_wrongly_is_told(fn, said):
+def test_a_function_that_answers_wrongly_is_told(fn, said) -> None:
     operator = Vectorised(fn, state=ONE, output={"k": pa.int64()}).bind(KEY, SCHEMA)
     with pytest.raises(ConfigError, match=said):
         Channels(operator).batch(rows_of((1, 0, 0)), Table.uniform(1, 1))
 
 
-def test_a_stray_clock_closes_no_window():
+def test_a_stray_clock_closes_no_window() -> None:
     """One row from the year 2100 is counted and gets its window; the others stay open."""
     channels = Channels(windows(delay="1 s").bind(KEY, SCHEMA))
     far = 130 * 365 * DAY
@@ -151,7 +151,7 @@ def test_a_stray_clock_closes_no_window():
     assert [row["n"] for table in out for row in table.to_pylist()] == [4]
 
 
-def test_values_that_are_null_or_no_number_have_their_place_in_a_list():
+def test_values_that_are_null_or_no_number_have_their_place_in_a_list() -> None:
     schema = pa.schema([("k", pa.int64()), ("x", pa.float64())])
     channels = Channels(TopK(4, by="x").bind(KEY, schema))
     values = [None, 1.0, float("nan"), -0.0, float("-inf"), 0.0]
@@ -162,7 +162,7 @@ def test_values_that_are_null_or_no_number_have_their_place_in_a_list():
 
 
 @pytest.mark.parametrize("delay", ["7 s", "0 s"])
-def test_the_repr_of_an_operator_makes_it_again(delay):
+def test_the_repr_of_an_operator_makes_it_again(delay) -> None:
     import headgate as hg
 
     for operator in (
@@ -178,7 +178,7 @@ def test_the_repr_of_an_operator_makes_it_again(delay):
         assert repr(eval(repr(operator), names)) == repr(operator)
 
 
-def test_the_examples_of_the_page_run(tmp_path):
+def test_the_examples_of_the_page_run(tmp_path) -> None:
     page = Path(__file__).parents[2] / "docs" / "operators.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
     assert len(blocks) == 7

@@ -25,12 +25,12 @@ AHEAD = 10
         ("1 week", 604800),
     ],
 )
-def test_durations(text, wanted):
+def test_durations(text, wanted) -> None:
     assert parse_duration(text, "delay") == wanted * 1_000_000
 
 
 @pytest.mark.parametrize("text", ["", "10", "ten minutes", "10 fortnights", "10 minutes!", None, 5, "-3 s"])
-def test_what_is_no_duration_is_named(text):
+def test_what_is_no_duration_is_named(text) -> None:
     with pytest.raises(ConfigError, match=r"delay=.* is not a duration; write '10 minutes'"):
         parse_duration(text, "delay")
 
@@ -58,7 +58,7 @@ def slowly(newest, times):
 @example(times=[5, 6, 7, 190], newest=NEVER, cuts=[])
 @example(times=[150], newest=5, cuts=[])
 @example(times=[3, 150], newest=5, cuts=[1])
-def test_what_is_believed_does_not_depend_on_how_rows_are_cut(times, newest, cuts):
+def test_what_is_believed_does_not_depend_on_how_rows_are_cut(times, newest, cuts) -> None:
     parts = [times[a:b] for a, b in itertools.pairwise([0, *cuts, max([len(times), *cuts])])]
     spans = merged(spans_of(np.array(part, np.int64), newest, AHEAD) for part in parts)
     assert believed(newest, spans, AHEAD) == slowly(newest, times)
@@ -68,7 +68,7 @@ def seen(*times, aside=None):
     return {"spans": {"0": spans_of(np.array(times, np.int64), NEVER, AHEAD)}, "aside": aside or {}}
 
 
-def test_the_watermark_of_a_batch_comes_from_the_batches_before_it():
+def test_the_watermark_of_a_batch_comes_from_the_batches_before_it() -> None:
     time = EventTime("t", (5,), AHEAD)
     clock = Clock.start(time)
     assert (clock.watermark, clock.closed) == (NEVER, NEVER)
@@ -80,20 +80,20 @@ def test_the_watermark_of_a_batch_comes_from_the_batches_before_it():
     assert Clock.from_json(clock.to_json()) == clock
 
 
-def test_a_stray_clock_closes_nothing_and_is_counted():
+def test_a_stray_clock_closes_nothing_and_is_counted() -> None:
     time = EventTime("t", (5,), AHEAD)
     clock = Clock.start(time).after(time, [seen(20, 21, 22, 10**15)])
     assert (clock.watermark, clock.counts) == (17, {"astray": 1})
     assert clock.after(time, [seen(24, 25, 2 * 10**15)]).watermark == 20
 
 
-def test_a_stream_that_was_silent_for_long_goes_on():
+def test_a_stream_that_was_silent_for_long_goes_on() -> None:
     time = EventTime("t", (5,), AHEAD)
     clock = Clock.start(time).after(time, [seen(20)])
     assert clock.after(time, [seen(1000, 1001, 1002)]).watermark == 997
 
 
-def test_the_slowest_of_several_sources_sets_the_watermark():
+def test_the_slowest_of_several_sources_sets_the_watermark() -> None:
     time = EventTime("t", (5, 50), AHEAD, source="side")
     clock = Clock.start(time).after(time, [seen(100)])
     assert clock.watermark == NEVER, "nothing is known of the other"

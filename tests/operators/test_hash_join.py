@@ -31,7 +31,7 @@ class Frame:
 
 
 @given(STEPS, st.lists(st.none() | keys | st.just("nobody"), max_size=20), st.sampled_from(["inner", "left"]))
-def test_it_equals_the_obvious_join(steps, probes, how):
+def test_it_equals_the_obvious_join(steps, probes, how) -> None:
     join = HashJoin(build=Frame(), on="id", how=how).typed(BUILD).bind(KEY, PROBE)
     table = BinTable.create(join.layout)
     held = {}

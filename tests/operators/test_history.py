@@ -61,14 +61,14 @@ def wanted(window):
     return {"mean": mean, "std": std, "min": ordered[0], "max": ordered[-1], "median": median}
 
 
-def assert_close(found, expected, scale):
+def assert_close(found, expected, scale) -> None:
     if expected is None or found is None:
         assert found is expected
     else:
         assert found == pytest.approx(expected, rel=1e-9, abs=1e-9 * scale, nan_ok=True)
 
 
-def check(k, batches, kind=DOUBLE):
+def check(k, batches, kind=DOUBLE) -> None:
     rows = [row for batch in batches for row in batch]
     out = emitted(k, batches, kind)
     assert [row["id"] for row in out] == list(range(len(rows)))
@@ -95,52 +95,52 @@ def batches_of(values):
 @pytest.mark.parametrize("k", [1, 2, 3, 5, 100])
 @given(batches=batches_of(numbers | st.none()))
 @FEW
-def test_every_statistic_of_every_row(k, batches):
+def test_every_statistic_of_every_row(k, batches) -> None:
     check(k, batches)
 
 
 @pytest.mark.parametrize("k", [1, 3, 100])
 @given(batches=batches_of(strange))
 @FEW
-def test_with_nan_and_infinities(k, batches):
+def test_with_nan_and_infinities(k, batches) -> None:
     check(k, batches)
 
 
 @pytest.mark.parametrize("kind", [pa.int8(), pa.int32(), pa.int64(), pa.float32()], ids=str)
-def test_other_numbers_are_taken_as_doubles(kind):
+def test_other_numbers_are_taken_as_doubles(kind) -> None:
     check(3, [[(1, 1), (1, 2), (2, None)], [(1, 5), (2, 7), (1, -8), (1, 0)]], kind)
 
 
 @pytest.mark.parametrize("k", [1, 4, 7, 100])
-def test_many_keys_and_long_histories_grow_the_table(k):
+def test_many_keys_and_long_histories_grow_the_table(k) -> None:
     rows = [((i * 7919) % 300, float(i % 101) - 50 + (i % 7) / 8) for i in range(4000)]
     check(k, [rows[:1500], rows[1500:1501], rows[1501:]])
 
 
-def test_one_key_wraps_many_times():
+def test_one_key_wraps_many_times() -> None:
     check(5, [[(1, float(i)) for i in range(start, start + 37)] for start in range(0, 300, 37)])
 
 
-def test_all_rows_null():
+def test_all_rows_null() -> None:
     out = emitted(3, [[(1, None)] * 4])
     assert all(row[stat] is None for row in out for stat in STATS)
 
 
-def test_a_null_pushes_the_oldest_value_out():
+def test_a_null_pushes_the_oldest_value_out() -> None:
     out = emitted(2, [[(1, 5.0), (1, None), (1, None), (1, 3.0)]])
     assert [row["mean"] for row in out] == [5.0, 5.0, None, 3.0]
 
 
-def test_a_nan_is_no_null():
+def test_a_nan_is_no_null() -> None:
     assert math.isnan(emitted(2, [[(1, NAN)]])[0]["mean"])
 
 
-def test_only_the_statistics_asked_for_come_out():
+def test_only_the_statistics_asked_for_come_out() -> None:
     out = emitted(2, [[(1, 5.0)]], stats=("max", "mean"))
     assert list(out[0]) == ["key", "id", "max", "mean"]
 
 
-def test_by_default_the_value_itself_is_kept():
+def test_by_default_the_value_itself_is_kept() -> None:
     operator = HistoryWindow(2, "mean", of="x").bind(KEY, schema_of(pa.int32()))
     assert operator.output == pa.schema([("key", pa.int64()), ("x", pa.int32()), ("mean", pa.float64())])
     assert operator.ordered
@@ -158,6 +158,6 @@ def test_by_default_the_value_itself_is_kept():
         (lambda: HistoryWindow(2, "mean", of="x", keep=["key"]).bind(KEY, schema_of(pa.int8())), ConfigError, "'key' twice"),
     ],
 )  # fmt: skip
-def test_misuse_is_named_with_its_remedy(make, error, text):
+def test_misuse_is_named_with_its_remedy(make, error, text) -> None:
     with pytest.raises(error, match=text):
         make()

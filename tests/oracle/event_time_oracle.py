@@ -8,14 +8,14 @@ NEVER = -(1 << 62)
 class Watermark:
     """The two times of a batch: what was closed before it, and what is closed at its end."""
 
-    def __init__(self, *delays):
+    def __init__(self, *delays) -> None:
         self.delays, self.newest = delays, [NEVER] * len(delays)
         self.now = self.closed = NEVER
 
-    def after(self, times, source=0):
+    def after(self, times, source=0) -> None:
         self.newest[source] = max([self.newest[source], *times])
 
-    def next_batch(self):
+    def next_batch(self) -> None:
         reached = min(n - d if n > NEVER else NEVER for n, d in zip(self.newest, self.delays, strict=True))
         self.closed, self.now = self.now, max(self.now, reached)
 

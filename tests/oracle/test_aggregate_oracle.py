@@ -67,7 +67,7 @@ def by_key(table, key):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("key", list(KEYS.values()), ids=list(KEYS))
-def test_equal_to_pyarrow(key, seed):
+def test_equal_to_pyarrow(key, seed) -> None:
     rows, wanted = random_rows(seed, 3000), EXACT | CLOSE
     channels = Channels(Aggregate(**{n: one for n, (one, _, _) in wanted.items()}).bind(key, rows.schema))
     found = {}

@@ -23,7 +23,7 @@ BEST = np.array([4, 2, 1]) / 7
     ],
     ids=["CX-9", "CX-10", "CX-11"],
 )
-def test_the_digests_first_step_and_end_of_horizon(scale, weight, first, last):
+def test_the_digests_first_step_and_end_of_horizon(scale, weight, first, last) -> None:
     plan = least_imbalance(scale * B, EVEN, weight=weight)
     assert plan[0] - EVEN == pytest.approx(first, abs=1e-4)
     if last is not None:
@@ -35,7 +35,7 @@ def test_the_digests_first_step_and_end_of_horizon(scale, weight, first, last):
     [(1, 5, 5), (1, 10, 7), (10, 5, 1), (10, 10, 1)],
     ids=["R=5", "R=10", "B x10, R=5", "B x10, R=10"],
 )
-def test_cx_12_the_receding_horizon_arrives_in_so_many_steps(scale, weight, steps):
+def test_cx_12_the_receding_horizon_arrives_in_so_many_steps(scale, weight, steps) -> None:
     shares, taken = EVEN, 0
     while np.abs(shares - BEST).max() > 0.01:
         shares = least_imbalance(scale * B, shares, weight=weight)[0]
@@ -73,7 +73,7 @@ def dense_cost(unit, shares, weight, horizon):
 
 @given(problems(), st.sampled_from([0.01, 1.0, 30.0]), st.integers(0, 2**32))
 @settings(max_examples=60)
-def test_no_other_plan_costs_less_by_the_digests_dense_assembly(problem, weight, seed):
+def test_no_other_plan_costs_less_by_the_digests_dense_assembly(problem, weight, seed) -> None:
     unit, shares = problem
     horizon = Horizon(3, 6)
     plan = least_imbalance(unit, shares, weight=weight, horizon=horizon)
@@ -96,7 +96,7 @@ def time_of(plan, unit, shares, move_s, horizon):
 
 @given(problems(), st.floats(0.01, 20), st.integers(0, 2**32))
 @settings(max_examples=60)
-def test_no_other_plan_is_much_sooner_in_seconds(problem, move_s, seed):
+def test_no_other_plan_is_much_sooner_in_seconds(problem, move_s, seed) -> None:
     unit, shares = problem
     horizon = Horizon(3, 6)
     plan = least_time(unit, shares, move_s=move_s, horizon=horizon)
@@ -125,7 +125,7 @@ def settled(step, shares):
 
 @given(problems(), st.floats(0, 1))
 @settings(max_examples=60)
-def test_cx_13_shares_stay_shares_and_go_to_where_times_are_equal(problem, weight):
+def test_cx_13_shares_stay_shares_and_go_to_where_times_are_equal(problem, weight) -> None:
     unit, shares = problem
     weight *= unit.min() ** 2
     found = settled(lambda now: least_imbalance(unit, now, weight=weight), shares)
@@ -134,13 +134,13 @@ def test_cx_13_shares_stay_shares_and_go_to_where_times_are_equal(problem, weigh
 
 @given(problems())
 @settings(max_examples=30)
-def test_in_seconds_they_go_there_as_far_as_it_pays(problem):
+def test_in_seconds_they_go_there_as_far_as_it_pays(problem) -> None:
     unit, shares = problem
     found = settled(lambda now: least_time(unit, now, move_s=0.01), shares)
     assert found == pytest.approx((1 / unit) / (1 / unit).sum(), abs=0.02)
 
 
-def test_a_very_slow_channel_gets_almost_nothing_and_never_less():
+def test_a_very_slow_channel_gets_almost_nothing_and_never_less() -> None:
     unit = np.array([1.0, 1.0, 1e6])
     fair = (1 / unit) / (1 / unit).sum()
     assert least_imbalance(unit, EVEN, weight=0.0)[0] == pytest.approx(fair, abs=1e-6)
@@ -149,13 +149,13 @@ def test_a_very_slow_channel_gets_almost_nothing_and_never_less():
     assert soon == pytest.approx(fair, abs=1e-5)
 
 
-def test_bounds_that_are_the_shares_themselves_leave_them_as_they_are():
+def test_bounds_that_are_the_shares_themselves_leave_them_as_they_are() -> None:
     shares = np.array([0.1, 0.2, 0.7]) * (1 - 1e-16)
     for unit in (B, np.array([1.0, 1e3, 1e6])):
         assert least_imbalance(unit, shares, weight=0.0, upper=shares)[-1] == pytest.approx(shares, abs=1e-9)
 
 
-def test_cx_15_a_constant_bias_settles():
+def test_cx_15_a_constant_bias_settles() -> None:
     bias, shares = np.array([0.3, 0.0, 0.0]), EVEN
     for _ in range(50):
         shares = least_imbalance(B, shares, weight=5.0, offset_s=bias)[0]
@@ -165,7 +165,7 @@ def test_cx_15_a_constant_bias_settles():
     assert times.max() / times.min() == pytest.approx(1, abs=0.01)
 
 
-def test_bounds_hold_and_impossible_ones_are_told():
+def test_bounds_hold_and_impossible_ones_are_told() -> None:
     upper = np.array([0.4, 1.0, 1.0])
     for solve in (
         lambda most: least_imbalance(B, EVEN, weight=1.0, upper=most),
@@ -176,7 +176,7 @@ def test_bounds_hold_and_impossible_ones_are_told():
         assert solve(np.array([1.0, 1.0, -0.1])) is None
 
 
-def test_nothing_moves_when_moving_does_not_pay_and_a_forecast_of_recovery_holds_it_back():
+def test_nothing_moves_when_moving_does_not_pay_and_a_forecast_of_recovery_holds_it_back() -> None:
     slow = np.array([1.0, 1.0, 1.2])
     assert least_time(slow, EVEN, move_s=100.0)[0] == pytest.approx(EVEN, abs=1e-6)
     recovers = np.vstack([[[1.0, 1.0, 3.0]], np.ones((9, 3))])
@@ -188,14 +188,14 @@ def test_nothing_moves_when_moving_does_not_pay_and_a_forecast_of_recovery_holds
 
 
 @pytest.mark.parametrize(("control", "prediction"), [(0, 5), (6, 5), (-1, 1)])
-def test_a_horizon_that_cannot_be_is_refused(control, prediction):
+def test_a_horizon_that_cannot_be_is_refused(control, prediction) -> None:
     with pytest.raises(ConfigError, match="1 <= control <= prediction"):
         Horizon(control, prediction)
 
 
 @given(problems(), st.sampled_from([0.0, 0.1, 5.0]))
 @settings(max_examples=40)
-def test_the_regulators_gain_solves_the_riccati_equation(problem, weight):
+def test_the_regulators_gain_solves_the_riccati_equation(problem, weight) -> None:
     unit, shares = problem
     unit = unit / unit.mean()
     s, basis = modes(unit)
@@ -213,5 +213,5 @@ def test_the_regulators_gain_solves_the_riccati_equation(problem, weight):
     assert regulated(unit, shares, weight) == pytest.approx(expected, abs=1e-6)
 
 
-def test_the_regulator_without_weight_goes_to_equal_times_at_once():
+def test_the_regulator_without_weight_goes_to_equal_times_at_once() -> None:
     assert regulated(B, EVEN, 0.0) == pytest.approx(BEST, abs=1e-9)

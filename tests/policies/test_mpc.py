@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 
 from headgate import policies
-from headgate.control import Loop, journal
+from headgate.control import ChannelReport, LoadView, Loop, Plan, Reason, Refusal, apply, journal
+from headgate.control.view import fold
 from headgate.errors import ConfigError
-from headgate.plans import Plan, Reason, Refusal, apply
 from headgate.policies import Guard, Lqr, Mpc
 from headgate.policies.controller import Rules
 from headgate.policies.horizon import Horizon
-from headgate.reports import ChannelReport, LoadView
-from headgate.reports.load_view import fold
 from headgate.routing.table import Table
 from headgate.testing import builders
 
@@ -35,7 +33,7 @@ def loads(table, costs):
 @pytest.mark.parametrize(
     "policy", [Mpc(), Mpc("quadratic"), Mpc("quadratic", 5.0), Mpc(forecast=True), Lqr()]
 )
-def test_a_slow_channel_is_relieved_until_the_times_are_even(policy):
+def test_a_slow_channel_is_relieved_until_the_times_are_even(policy) -> None:
     loop = Loop(policy, Guard(min_gain=0.0, cool_down_batches=0), "act", Table.uniform(300, 3))
     for batch in range(12):
         loop.step(builders.report(batch, loop.table, [10] * 300, ms_per_row=SLOW))
@@ -43,7 +41,7 @@ def test_a_slow_channel_is_relieved_until_the_times_are_even(policy):
     assert max(got) / min(got) < 1.15
 
 
-def test_dear_moves_are_not_made_for_a_small_gain():
+def test_dear_moves_are_not_made_for_a_small_gain() -> None:
     view = viewed(costs=(1.0, 1.0, 1.3))
     cheap = Mpc(bandwidth_mb_s=1000).propose(view, EVEN)
     assert isinstance(cheap, Plan)
@@ -51,7 +49,7 @@ def test_dear_moves_are_not_made_for_a_small_gain():
     assert Mpc(bandwidth_mb_s=1).propose(heavy, EVEN) is None
 
 
-def test_a_plan_names_gain_cost_and_reason():
+def test_a_plan_names_gain_cost_and_reason() -> None:
     plan = Mpc().propose(viewed(), EVEN)
     after = apply(plan, EVEN, 4)
     assert plan.gain == pytest.approx(1 - max(loads(after, SLOW)) / max(loads(EVEN, SLOW)))
@@ -79,7 +77,9 @@ def without_time(report):
 
 @pytest.mark.parametrize("policy", ["mpc", "lqr"])
 @pytest.mark.parametrize("broken", [silent, stalled, not_a_number, without_time], ids=lambda f: f.__name__)
-def test_a_channel_that_tells_nothing_leaves_the_shares_as_they_are_and_the_stream_goes_on(policy, broken):
+def test_a_channel_that_tells_nothing_leaves_the_shares_as_they_are_and_the_stream_goes_on(
+    policy, broken
+) -> None:
     loop = Loop(policies.get(policy), Guard(min_gain=0.0, cool_down_batches=0), "act", EVEN)
     for batch in range(3):
         decision = loop.step(broken(builders.report(batch, EVEN, [10] * 60, ms_per_row=SLOW)))
@@ -92,13 +92,13 @@ def test_a_channel_that_tells_nothing_leaves_the_shares_as_they_are_and_the_stre
     assert loop.table.version > 0
 
 
-def test_one_channel_and_no_work_are_nothing_to_decide():
+def test_one_channel_and_no_work_are_nothing_to_decide() -> None:
     alone = Table.uniform(4, 1)
     assert Mpc().propose(LoadView(reports=5, bin_work={0: 1.0}), alone) is None
     assert Mpc().propose(LoadView(reports=5), EVEN) is None
 
 
-def test_memory_that_cannot_hold_the_state_is_infeasible_by_name():
+def test_memory_that_cannot_hold_the_state_is_infeasible_by_name() -> None:
     tight = viewed(memory=[1500, 1500, 1500])
     refused = Mpc().propose(tight, EVEN)
     assert isinstance(refused, Refusal)
@@ -106,14 +106,14 @@ def test_memory_that_cannot_hold_the_state_is_infeasible_by_name():
     assert "75.0%" in refused.detail
 
 
-def test_memory_bounds_a_channels_share():
+def test_memory_bounds_a_channels_share() -> None:
     plan = Mpc().propose(viewed(memory=[2200, 10**9, 10**9]), EVEN)
     after = apply(plan, EVEN, 4)
     assert len(after.bins_of(0)) <= 22
     assert len(after.bins_of(1)) > 25
 
 
-def test_the_papers_rules_wait_for_reports_and_for_costs_that_stand_still():
+def test_the_papers_rules_wait_for_reports_and_for_costs_that_stand_still() -> None:
     paper = Mpc.paper()
     early = paper.propose(viewed(batches=9), EVEN)
     assert early.name is Reason.unsettled
@@ -125,14 +125,14 @@ def test_the_papers_rules_wait_for_reports_and_for_costs_that_stand_still():
     assert "channel 1 changed by 10.0%" in refused.detail
 
 
-def test_cx_14_within_the_deadband_nothing_moves():
+def test_cx_14_within_the_deadband_nothing_moves() -> None:
     view = viewed(costs=(1.0, 1.0, 1.06))
     shares = Mpc("quadratic", 0.0)
     assert shares.propose(view, EVEN) is None
     assert isinstance(shares.propose(viewed(costs=(1.0, 1.0, 1.2)), EVEN), Plan)
 
 
-def test_the_cost_of_a_move_is_measured():
+def test_the_cost_of_a_move_is_measured() -> None:
     report = builders.report(0, EVEN, [10] * 60, bytes_per_bin=1000)
     moved = replace(report.channels[0], rebuilt_bins=4, read_ms=20.0)
     view = fold(LoadView(), replace(report, channels=(moved, *report.channels[1:])), EVEN)
@@ -140,7 +140,7 @@ def test_the_cost_of_a_move_is_measured():
     assert fold(view, report, EVEN).move_ms_per_byte == view.move_ms_per_byte
 
 
-def test_the_view_remembers_as_much_as_its_policy_asks():
+def test_the_view_remembers_as_much_as_its_policy_asks() -> None:
     for policy, kept in ((Mpc(), 2), (Mpc(forecast=True), 128), (policies.get("static"), 0)):
         loop = Loop(policy, Guard(), "act", EVEN)
         for batch in range(4):
@@ -162,12 +162,12 @@ def test_the_view_remembers_as_much_as_its_policy_asks():
         (lambda: Rules(gate=0.0), "out of range"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(make, says):
+def test_settings_that_cannot_be_are_refused(make, says) -> None:
     with pytest.raises(ConfigError, match=says):
         make()
 
 
-def test_planning_for_many_channels_gives_shares_and_a_sound_plan():
+def test_planning_for_many_channels_gives_shares_and_a_sound_plan() -> None:
     table = Table.uniform(512, 32)
     rng = np.random.default_rng(5)
     report = builders.report(
@@ -179,7 +179,7 @@ def test_planning_for_many_channels_gives_shares_and_a_sound_plan():
     assert plan.gain > 0.3
 
 
-def test_a_channel_report_without_rows_is_not_silence():
+def test_a_channel_report_without_rows_is_not_silence() -> None:
     table = builders.table([0, 0, 1, 1], channels=3)
     report = builders.report(0, table, [5, 5, 5, 5])
     assert report.channels[2] == ChannelReport(2, 0, idle_ms=10.0, executor="executor-2")

@@ -3,11 +3,9 @@
 import pytest
 
 from headgate import policies
-from headgate.control import Loop, journal
+from headgate.control import HotKey, LoadView, Loop, Move, Pin, Plan, apply, fold, journal
 from headgate.errors import ConfigError
-from headgate.plans import Move, Pin, Plan, apply
 from headgate.policies import Guard, Rebuild
-from headgate.reports import HotKey, LoadView, fold
 from headgate.routing.table import Table
 from headgate.testing import builders
 
@@ -52,7 +50,7 @@ def batches(loop, keys_by_batch, *, start=0):
     [(1075, False), (1076, True)],
     ids=["a spread of just what is tolerated is left alone", "a row more is acted upon"],
 )
-def test_the_bound(left, acts):
+def test_the_bound(left, acts) -> None:
     rows = [left - 40, 2100 - left] + [4, 0] * 10
     plan = Rebuild().propose(seen(rows, Table.uniform(22, 2)), Table.uniform(22, 2))
     assert (plan is not None) is acts
@@ -63,7 +61,7 @@ def test_the_bound(left, acts):
     [(49, False), (51, True)],
     ids=["a key just below delta gets no pin", "a key just above delta gets one"],
 )
-def test_a_key_is_pinned_from_delta_on(rows, acts):
+def test_a_key_is_pinned_from_delta_on(rows, acts) -> None:
     # delta = sigma * theta / N = 0.1 * 0.047619 / 2 = 0.002381: of 21000 rows that is 50
     table = Table.uniform(8, 2)
     view = seen([9000, 3000, 3000, 0, 3000, 0, 3000, 0], table, hot_keys=hot(table, k8=rows))
@@ -71,7 +69,7 @@ def test_a_key_is_pinned_from_delta_on(rows, acts):
     assert bool(plan.pins) is acts
 
 
-def test_a_hot_key_is_pinned_and_leaves_its_bin():
+def test_a_hot_key_is_pinned_and_leaves_its_bin() -> None:
     table = Table.uniform(4, 2)
     view = seen([60, 20, 40, 0], table, hot_keys=hot(table, k0=50))
     plan = Rebuild().propose(view, table)
@@ -83,7 +81,7 @@ def test_a_hot_key_is_pinned_and_leaves_its_bin():
     assert plan.from_version == table.version
 
 
-def test_a_new_pin_moves_from_the_channel_of_its_home_bin():
+def test_a_new_pin_moves_from_the_channel_of_its_home_bin() -> None:
     table = builders.table([0, 0, 1, 1])
     view = seen([100, 80, 10, 10], table, hot_keys=hot(table, k0=90, k4=5))
     plan = Rebuild().propose(view, table)
@@ -94,7 +92,7 @@ def test_a_new_pin_moves_from_the_channel_of_its_home_bin():
     apply(plan, table, 1)
 
 
-def test_a_key_weighs_no_more_than_its_bin():
+def test_a_key_weighs_no_more_than_its_bin() -> None:
     table = Table.uniform(4, 2)
     view = seen([30, 10, 30, 10], table, hot_keys=hot(table, k0=500))
     after = apply(Rebuild().propose(view, table), table, 1)
@@ -102,7 +100,7 @@ def test_a_key_weighs_no_more_than_its_bin():
     assert max(work_by_channel(view, after)) == 40
 
 
-def test_a_pinned_key_that_went_cold_is_let_go_with_the_next_change():
+def test_a_pinned_key_that_went_cold_is_let_go_with_the_next_change() -> None:
     table = builders.table([0, 1, 0, 1, 1], pins=[Pin(6, 4, "cold")])
     rows = {0: 500, 1: 100, 2: 400, 3: 100, 4: 0}
     plan = Rebuild().propose(seen(rows, table), table)
@@ -115,7 +113,7 @@ def test_a_pinned_key_that_went_cold_is_let_go_with_the_next_change():
     [(25, False), (26, True)],
     ids=["just below half of delta it is let go", "just above half of delta it is kept"],
 )
-def test_pins_near_the_threshold_do_not_flap(rows, kept):
+def test_pins_near_the_threshold_do_not_flap(rows, kept) -> None:
     # delta is 50 rows of 21000 (see above), and unpin_below 0.5
     table = builders.table([bin % 2 for bin in range(8)] + [0], pins=[Pin(8, 8, "k8")])
     bins = [9000, 3000, 3000, 0, 3000, 0, 3000 - rows, 0, rows]
@@ -123,7 +121,7 @@ def test_pins_near_the_threshold_do_not_flap(rows, kept):
     assert (plan.unpins == ()) is kept
 
 
-def test_cold_pins_alone_are_no_reason_to_act():
+def test_cold_pins_alone_are_no_reason_to_act() -> None:
     table = builders.table([0, 1, 0, 1, 1], pins=[Pin(6, 4, "cold")])
     assert Rebuild().propose(seen({0: 100, 1: 100, 2: 100, 3: 100, 4: 0}, table), table) is None
 
@@ -145,13 +143,13 @@ def test_cold_pins_alone_are_no_reason_to_act():
         "more channels than keys, each on its own",
     ],
 )
-def test_what_is_left_alone(rows, channels, found):
+def test_what_is_left_alone(rows, channels, found) -> None:
     table = Table.uniform(4, channels)
     view = seen(rows, table, hot_keys=hot(table, **{f"k{key}": rows[key] for key in found}))
     assert Rebuild().propose(view, table) is None
 
 
-def test_one_key_only_is_refused_by_name_or_split():
+def test_one_key_only_is_refused_by_name_or_split() -> None:
     table = Table.uniform(4, 2)
     view = seen([100, 0, 0, 0], table, hot_keys=hot(table, k0=100))
     refusal = Rebuild().fitted("CLL", whole="history must stay whole").propose(view, table)
@@ -165,7 +163,7 @@ def test_one_key_only_is_refused_by_name_or_split():
     assert "split: k0 in 2" in plan.reason
 
 
-def test_a_split_key_is_joined_again_when_it_cools_and_not_before():
+def test_a_split_key_is_joined_again_when_it_cools_and_not_before() -> None:
     table = builders.table([bin % 4 for bin in range(16)] + [0, 1], pins=[Pin(5, 16, "k5"), Pin(5, 17, "k5")])
     policy = Rebuild(split=True)
     warm = dict.fromkeys(range(16), 50) | {16: 110, 17: 110, 2: 250}
@@ -178,7 +176,7 @@ def test_a_split_key_is_joined_again_when_it_cools_and_not_before():
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 8])
-def test_resize_with_split_keys(channels):
+def test_resize_with_split_keys(channels) -> None:
     table = builders.table(
         [bin % 4 for bin in range(16)] + [0, 1, 3], pins=[Pin(5, 16), Pin(5, 17), Pin(5, 18)]
     )
@@ -192,18 +190,18 @@ def test_resize_with_split_keys(channels):
     assert ways == {1: 0, 2: 2, 3: 2, 8: 5}[channels]
 
 
-def test_an_empty_view_proposes_nothing():
+def test_an_empty_view_proposes_nothing() -> None:
     assert Rebuild().propose(LoadView(), Table.uniform(4, 2)) is None
 
 
-def test_more_channels_than_keys_spreads_the_keys():
+def test_more_channels_than_keys_spreads_the_keys() -> None:
     table = builders.table([0, 0, 0, 0], channels=4)
     view = seen([60, 0, 60, 0], table)
     after = apply(Rebuild().propose(view, table), table, 1)
     assert sorted(work_by_channel(view, after)) == [0, 0, 60, 60]
 
 
-def test_a_key_too_hot_for_any_channel_is_named_with_the_channels_it_needs():
+def test_a_key_too_hot_for_any_channel_is_named_with_the_channels_it_needs() -> None:
     table = builders.table([0, 0, 1, 1, 2, 2, 3, 3])
     view = seen([500, 100, 60, 60, 60, 60, 80, 80], table, hot_keys=hot(table, k8=480))
     plan = Rebuild().propose(view, table)
@@ -211,14 +209,14 @@ def test_a_key_too_hot_for_any_channel_is_named_with_the_channels_it_needs():
     assert "at best 1.92; too hot for one channel: k8 (48%, needs 2 channels)" in plan.reason
 
 
-def test_what_the_plan_costs_is_the_bytes_of_what_moves():
+def test_what_the_plan_costs_is_the_bytes_of_what_moves() -> None:
     table = builders.table([0, 0, 1, 1])
     plan = Rebuild().propose(seen([50, 50, 0, 0], table), table)
     assert len(plan.moves) == 1
     assert plan.cost == 100
 
 
-def test_a_hot_key_that_moves_costs_its_part_of_its_bin():
+def test_a_hot_key_that_moves_costs_its_part_of_its_bin() -> None:
     table = builders.table([0, 0, 1, 1])
     view = seen([100, 0, 0, 0], table, hot_keys=hot(table, k0=50))
     plan = Rebuild().propose(view, table)
@@ -228,7 +226,7 @@ def test_a_hot_key_that_moves_costs_its_part_of_its_bin():
 
 
 @pytest.mark.parametrize("tail", ["ignore", "see"])
-def test_bins_stay_where_the_tail_is_not_to_be_moved(tail):
+def test_bins_stay_where_the_tail_is_not_to_be_moved(tail) -> None:
     table = builders.table([0, 0, 1, 1])
     view = seen([100, 100, 10, 10], table, hot_keys=hot(table, k0=45, k4=45))
     plan = Rebuild(tail=tail).propose(view, table)
@@ -239,7 +237,7 @@ def test_bins_stay_where_the_tail_is_not_to_be_moved(tail):
 @pytest.mark.parametrize(
     ("speeds", "slow"), [(False, 300), (True, 150)], ids=["equal rows for all", "a slow channel gets less"]
 )
-def test_channels_of_unequal_speed(speeds, slow):
+def test_channels_of_unequal_speed(speeds, slow) -> None:
     table = builders.table([0] * 6 + [1] * 34)
     view = seen([15] * 40, table, ms_per_row=[1.0, 3.0])
     after = apply(Rebuild(speeds=speeds).propose(view, table), table, 1)
@@ -247,7 +245,7 @@ def test_channels_of_unequal_speed(speeds, slow):
     assert rows == pytest.approx(slow, abs=15)
 
 
-def test_the_hot_set_is_followed_within_three_batches():
+def test_the_hot_set_is_followed_within_three_batches() -> None:
     tail = dict.fromkeys(range(1000, 1064), 10)
     first, then = {16 * k: 100 for k in range(1, 9)}, {16 * k + 3: 100 for k in range(20, 28)}
     loop = Loop(Rebuild(), OPEN, "act", Table.uniform(16, 4))
@@ -269,7 +267,7 @@ def test_the_hot_set_is_followed_within_three_batches():
 
 @pytest.mark.parametrize("tail", ["ignore", "see", "move"])
 @pytest.mark.parametrize("channels", [1, 2, 3, 5, 8])
-def test_resize(channels, tail):
+def test_resize(channels, tail) -> None:
     table = builders.table([bin % 4 for bin in range(32)] + [2, 3], pins=[Pin(7, 32, "a"), Pin(9, 33, "b")])
     rows = dict.fromkeys(range(32), 100) | {32: 200, 33: 150}
     view = seen(rows, table, hot_keys=hot(table, k7=200, k9=150))
@@ -284,14 +282,14 @@ def test_resize(channels, tail):
     assert bool(after.pins) is (channels > 1)
 
 
-def test_resize_to_more_channels_moves_only_what_it_must():
+def test_resize_to_more_channels_moves_only_what_it_must() -> None:
     table = Table.uniform(32, 4)
     plan = Rebuild().resize(seen([100] * 32, table), table, 8)
     assert {move.target for move in plan.moves} == {4, 5, 6, 7}
     assert len(plan.moves) == 16
 
 
-def test_resize_without_load_deals_the_bins_by_count_and_keeps_the_pins():
+def test_resize_without_load_deals_the_bins_by_count_and_keeps_the_pins() -> None:
     table = builders.table([0, 1, 0, 1, 1], pins=[Pin(6, 4, "k")])
     for channels in (1, 3, 4):
         after = apply(Rebuild().resize(LoadView(), table, channels), table, 1)
@@ -300,7 +298,7 @@ def test_resize_without_load_deals_the_bins_by_count_and_keeps_the_pins():
         assert after.pins == table.pins
 
 
-def test_resize_to_what_is_there_mends_the_balance_or_does_nothing():
+def test_resize_to_what_is_there_mends_the_balance_or_does_nothing() -> None:
     table = builders.table([0, 0, 1, 1])
     assert Rebuild().resize(seen([5, 5, 5, 5], table), table, 2).is_empty
     skewed = seen([50, 50, 0, 0], table)
@@ -308,7 +306,7 @@ def test_resize_to_what_is_there_mends_the_balance_or_does_nothing():
 
 
 @pytest.mark.parametrize("channels", [0, 5])
-def test_resize_to_what_cannot_be(channels):
+def test_resize_to_what_cannot_be(channels) -> None:
     with pytest.raises(ConfigError, match=f"{channels} channels for 4 bins"):
         Rebuild().resize(LoadView(), Table.uniform(4, 2), channels)
 
@@ -330,7 +328,7 @@ def stepped(policy, channels=3, mode="act"):
     return loop.step(builders.report(0, loop.table, [60, 10, 10, 10, 10, 20]))
 
 
-def test_the_loop_takes_the_plan_of_a_policy_that_can_resize():
+def test_the_loop_takes_the_plan_of_a_policy_that_can_resize() -> None:
     decision = stepped(Rebuild())
     assert decision.plan.policy == "rescale"
     assert decision.plan.reason.startswith("asked for 3 channels, had 2; busiest over mean 1.33")
@@ -349,7 +347,7 @@ def test_the_loop_takes_the_plan_of_a_policy_that_can_resize():
     ],
     ids=["it raises", "it gives no plan", "a stale plan", "a plan that does not apply", "other channels"],
 )
-def test_a_resize_that_fails_is_left_out_and_said_so(answer, said):
+def test_a_resize_that_fails_is_left_out_and_said_so(answer, said) -> None:
     policy = Odd()
     object.__setattr__(policy, "answer", answer)
     decision = stepped(policy)
@@ -360,11 +358,11 @@ def test_a_resize_that_fails_is_left_out_and_said_so(answer, said):
 
 
 @pytest.mark.parametrize("mode", ["observe", "advise"])
-def test_where_the_policy_may_not_act_a_resize_is_the_plain_one(mode):
+def test_where_the_policy_may_not_act_a_resize_is_the_plain_one(mode) -> None:
     assert stepped(Rebuild(), mode=mode).plan == stepped(policies.Static(), mode=mode).plan
 
 
-def test_a_journal_with_pins_and_resizes_replays():
+def test_a_journal_with_pins_and_resizes_replays() -> None:
     loop = Loop(Rebuild(), OPEN, "act", Table.uniform(16, 4))
     lines = []
     for batch in range(8):
@@ -382,7 +380,7 @@ def test_a_journal_with_pins_and_resizes_replays():
     assert [journal.encode(*pair) for pair in zip(reports, again, strict=True)] == lines
 
 
-def test_settings_of_the_operator_fill_in_only_what_was_left_open():
+def test_settings_of_the_operator_fill_in_only_what_was_left_open() -> None:
     assert Rebuild().fitted("LQL") == Rebuild(resources="LQL", split=True)
     assert Rebuild(resources="CCL").fitted("LQL") == Rebuild(resources="CCL", split=True)
     assert Rebuild(split=False).fitted("LQL") == Rebuild(resources="LQL", split=False)
@@ -406,6 +404,6 @@ def test_settings_of_the_operator_fill_in_only_what_was_left_open():
     ],
     ids=lambda settings: next(iter(settings)),
 )
-def test_settings_that_cannot_be(settings):
+def test_settings_that_cannot_be(settings) -> None:
     with pytest.raises(ConfigError, match="rebuild"):
         Rebuild(**settings)

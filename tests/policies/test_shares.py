@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate.plans import Move
+from headgate.control import LoadView, Move
 from headgate.policies.shares import departs, moves_to, shares_of
-from headgate.reports import LoadView
 from headgate.testing import builders
 from headgate.testing.strategies import tables
 
@@ -33,7 +32,7 @@ def cases(draw):
 
 @given(cases())
 @settings(max_examples=200)
-def test_every_move_brings_the_shares_nearer_and_at_the_end_no_bin_helps(case):
+def test_every_move_brings_the_shares_nearer_and_at_the_end_no_bin_helps(case) -> None:
     table, view, target, room = case
     moves = moves_to(target, view, table, room=room)
     total = sum(view.bin_work.values()) or 1
@@ -63,7 +62,7 @@ def test_every_move_brings_the_shares_nearer_and_at_the_end_no_bin_helps(case):
                 assert weight >= gap * (1 - 1e-8) or view.bin_bytes[bin] > free[receiver]
 
 
-def test_the_rounding_error_of_many_equal_bins_is_half_a_bin():
+def test_the_rounding_error_of_many_equal_bins_is_half_a_bin() -> None:
     table = builders.table([0] * 50 + [1] * 50)
     for want in (0.123, 0.5, 0.755, 0.998):
         moves = moves_to(np.array([want, 1 - want]), view_of([1] * 100), table)
@@ -71,7 +70,7 @@ def test_the_rounding_error_of_many_equal_bins_is_half_a_bin():
         assert abs(got - want) <= 0.005 + 1e-12
 
 
-def test_most_share_for_each_byte_goes_first_then_the_larger_share_then_the_lower_id():
+def test_most_share_for_each_byte_goes_first_then_the_larger_share_then_the_lower_id() -> None:
     table = builders.table([0, 0, 0, 0, 1])
     light = view_of([10, 10, 20, 20, 20], [10, 5, 10, 10, 1])
     assert moves_to(np.array([0.5, 0.5]), light, table)[0] == Move(2, 0, 1)
@@ -88,9 +87,9 @@ def test_most_share_for_each_byte_goes_first_then_the_larger_share_then_the_lowe
     ],
     ids=["just at it: acts (CX-14)", "just below: does not", "no change is never a departure"],
 )
-def test_the_deadband_is_relative_to_the_share_in_force(target, deadband, acts):
+def test_the_deadband_is_relative_to_the_share_in_force(target, deadband, acts) -> None:
     assert departs(np.array(target), np.array([0.5, 0.5]), deadband) is acts
 
 
-def test_any_increase_from_nothing_is_a_departure():
+def test_any_increase_from_nothing_is_a_departure() -> None:
     assert departs(np.array([0.001, 0.999]), np.array([0.0, 1.0]), 0.05)

@@ -36,7 +36,7 @@ def counts(table):
         ({"pins": (Pin(2**63, 5),)}, "signed 64-bit"),
     ],
 )
-def test_a_table_that_breaks_law_1_cannot_be_made(change, message):
+def test_a_table_that_breaks_law_1_cannot_be_made(change, message) -> None:
     good = {"version": 0, "from_batch": 0, "channels": 2, "hash_bins": 4}
     good |= {"assignment": (0, 1, 0, 1, 1), "pins": (Pin(7, 9),)}
     Table(**good)
@@ -45,7 +45,7 @@ def test_a_table_that_breaks_law_1_cannot_be_made(change, message):
 
 
 @given(tables(), st.lists(key_hashes, max_size=30))
-def test_lookup_equals_the_obvious_one(table, hashes):
+def test_lookup_equals_the_obvious_one(table, hashes) -> None:
     hashes += [pin.hash for pin in table.pins]
     pinned = {pin.hash: pin.bin for pin in reversed(table.pins)}
     bins = [pinned.get(key, key % table.hash_bins) for key in hashes]
@@ -57,13 +57,13 @@ def test_lookup_equals_the_obvious_one(table, hashes):
 
 
 @given(tables())
-def test_json_and_pickle_round_trip(table):
+def test_json_and_pickle_round_trip(table) -> None:
     assert Table.from_json(json.loads(json.dumps(table.to_json()))) == table
     table.channel_of_hash(np.zeros(1, dtype=np.int64))
     assert pickle.loads(pickle.dumps(table)) == table
 
 
-def test_uniform_deals_neighbours_apart():
+def test_uniform_deals_neighbours_apart() -> None:
     table = Table.uniform(7, 3)
     assert table.assignment == (0, 1, 2, 0, 1, 2, 0)
     assert table.bins_of(0) == (0, 3, 6)
@@ -71,13 +71,13 @@ def test_uniform_deals_neighbours_apart():
 
 @pytest.mark.parametrize("make", [Table.uniform, Table.ring])
 @pytest.mark.parametrize(("bins", "channels"), [(4, 0), (4, 5), (0, 1)])
-def test_sizes_that_cannot_be(make, bins, channels):
+def test_sizes_that_cannot_be(make, bins, channels) -> None:
     with pytest.raises(ConfigError, match=f"{channels} channels for {bins} bins"):
         make(bins, channels)
 
 
 @given(sizes)
-def test_ring_is_even_and_one_channel_more_moves_bins_only_to_it(size):
+def test_ring_is_even_and_one_channel_more_moves_bins_only_to_it(size) -> None:
     bins, channels = size
     table = Table.ring(bins, channels)
     assert max(counts(table)) - min(counts(table)) <= 1
@@ -88,11 +88,11 @@ def test_ring_is_even_and_one_channel_more_moves_bins_only_to_it(size):
         assert len(moved) == bins // (channels + 1)
 
 
-def test_the_example_runs():
+def test_the_example_runs() -> None:
     assert doctest.testmod(table_module).failed == 0
 
 
-def test_free_bins_fill_the_holes():
+def test_free_bins_fill_the_holes() -> None:
     table = builders.table([0, 0, 0, 0], pins=[Pin(1, 3), Pin(2, 5)])
     assert table.hash_bins == 2
     assert table.free_bins(3) == (2, 4, 6)
@@ -119,7 +119,7 @@ def fewest_moves(table, channels):
 
 
 @given(tables(), st.integers(1, 10))
-def test_rescale_is_even_with_the_fewest_moves(table, channels):
+def test_rescale_is_even_with_the_fewest_moves(table, channels) -> None:
     if channels > table.hash_bins:
         with pytest.raises(ConfigError):
             rescale(table, channels)
@@ -137,11 +137,11 @@ def test_rescale_is_even_with_the_fewest_moves(table, channels):
 
 
 @given(sizes)
-def test_rescale_of_an_even_table_to_its_own_size_moves_nothing(size):
+def test_rescale_of_an_even_table_to_its_own_size_moves_nothing(size) -> None:
     assert rescale(Table.uniform(*size), size[1]) == ()
 
 
-def test_pins_of_a_removed_channel_go_where_the_load_is_least():
+def test_pins_of_a_removed_channel_go_where_the_load_is_least() -> None:
     table = builders.table([0, 1, 2, 0, 1, 2, 2, 2], pins=[Pin(5, 6), Pin(6, 7)])
     load = {0: 1.0, 3: 1.0, 1: 5.0, 4: 5.0, 6: 20.0, 7: 1.0}
     moves = rescale(table, 2, load)

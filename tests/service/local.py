@@ -41,7 +41,7 @@ def local_job(rows, hosted, task):
 class Local:
     """A service in a folder, with its three sources and one tenant; `restart` begins again from what is on disk."""
 
-    def __init__(self, folder, **settings):
+    def __init__(self, folder, **settings) -> None:
         self.folder, self.settings = folder, settings
         self.start()
         self.token = self.service.tenants.add("ann")
@@ -50,10 +50,10 @@ class Local:
         self.service.add_sources(self.ann, [{"name": n, "columns": columns, "delay_s": 5} for n in NAMES])
         self.batch = 0
 
-    def start(self):
+    def start(self) -> None:
         self.service = Service(Settings(self.folder, **{"servers": 3, **self.settings}), local_job)
 
-    def restart(self):
+    def restart(self) -> None:
         self.service.close()
         self.start()
 
@@ -61,7 +61,7 @@ class Local:
         """Register; returns numbers."""
         return [one.id for one in self.service.register(self.ann, [(text, "") for text in texts])]
 
-    def feed(self, rows):
+    def feed(self, rows) -> None:
         self.service.serving(rows, self.batch)
         self.batch += 1
 

@@ -9,14 +9,14 @@ from tests.sql.world import rows_of
 from typer.testing import CliRunner
 
 from headgate.cli import app
-from headgate.commands.serve import Wish, listen, with_config
+from headgate.cli.serve import Wish, listen, with_config
 from headgate.errors import ConfigError
 
 run = CliRunner()
 
 
 @pytest.fixture(autouse=True)
-def known(request, monkeypatch):
+def known(request, monkeypatch) -> None:
     """Where the service is and whose token to send, for tests that have one."""
     if "served" in request.fixturenames:
         served = request.getfixturevalue("served")
@@ -24,7 +24,7 @@ def known(request, monkeypatch):
         monkeypatch.setenv("HEADGATE_TOKEN", served.token)
 
 
-def test_a_query_from_the_command_line(served):
+def test_a_query_from_the_command_line(served) -> None:
     added = run.invoke(app, ["query", "add", "SELECT x FROM alpha WHERE x > 1"])
     assert "query 0 is registered" in added.output
     served.feed(rows_of(np.random.default_rng(1), 50))
@@ -52,7 +52,7 @@ def test_a_query_from_the_command_line(served):
         (["serve", "--config", "nowhere.toml"], "cannot be read"),
     ],
 )
-def test_what_goes_wrong_is_told_in_a_line(served, arguments, told):
+def test_what_goes_wrong_is_told_in_a_line(served, arguments, told) -> None:
     answer = run.invoke(app, arguments)
     assert answer.exit_code == 1
     assert told in " ".join(answer.output.split())
@@ -62,7 +62,7 @@ def wish(tmp_path):
     return Wish(tmp_path, "127.0.0.1", 0, 4, "local[2]", "", True)
 
 
-def test_a_configuration_wins_over_defaults(tmp_path):
+def test_a_configuration_wins_over_defaults(tmp_path) -> None:
     path = tmp_path / "service.toml"
     path.write_text(
         '[service]\nservers = 9\ndemo = false\n[limits]\nwindow_s = 60\n[spark]\n"spark.driver.memory" = "1g"\n'
@@ -84,14 +84,14 @@ def test_a_configuration_wins_over_defaults(tmp_path):
         ("=", "cannot be read"),
     ],
 )
-def test_a_wrong_configuration_is_told(tmp_path, text, told):
+def test_a_wrong_configuration_is_told(tmp_path, text, told) -> None:
     path = tmp_path / "service.toml"
     path.write_text(text)
     with pytest.raises(ConfigError, match=told):
         with_config(wish(tmp_path), path)
 
 
-def test_an_answer_does_not_wait_for_an_acknowledgement():
+def test_an_answer_does_not_wait_for_an_acknowledgement() -> None:
     with listen("127.0.0.1", 0) as door, socket.create_connection(door.getsockname()):
         accepted, _ = door.accept()
         with accepted:

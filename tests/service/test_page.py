@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from tests.sql.world import rows_of
 
-from headgate.service.app import PAGE
+from headgate.service.http.app import PAGE
 
 CHROMIUM = Path("/usr/bin/chromium")
 
 
-def test_the_page_needs_nothing_from_elsewhere():
+def test_the_page_needs_nothing_from_elsewhere() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert not re.findall(
         r"""(?:src|href)=["'](?!docs|data:)|https?://(?!www\.w3\.org/2000/svg)|@import|url\(""", text
@@ -20,7 +20,7 @@ def test_the_page_needs_nothing_from_elsewhere():
 
 
 @pytest.mark.full
-def test_the_page_in_chromium(served):
+def test_the_page_in_chromium(served) -> None:
     if not CHROMIUM.exists():
         pytest.skip("needs Chromium: apt-get install chromium")
     sync = pytest.importorskip("playwright.sync_api", reason="needs playwright")

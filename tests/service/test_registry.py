@@ -31,7 +31,7 @@ def where(request, tmp_path):
         connection.execute("CREATE SCHEMA public")
 
 
-def test_what_is_written_is_there_after_a_restart(where):
+def test_what_is_written_is_there_after_a_restart(where) -> None:
     registry = open_registry(where)
     rows = [("ann", "h1", 1), ("bob", "h2", 0)]
     registry.write(
@@ -44,7 +44,7 @@ def test_what_is_written_is_there_after_a_restart(where):
     again.close()
 
 
-def test_a_change_is_made_whole_or_not_at_all(where):
+def test_a_change_is_made_whole_or_not_at_all(where) -> None:
     registry = open_registry(where)
     with pytest.raises(HeadgateError, match="nothing of it was made"):
         registry.write(
@@ -56,7 +56,7 @@ def test_a_change_is_made_whole_or_not_at_all(where):
     registry.close()
 
 
-def test_a_later_format_is_refused(where):
+def test_a_later_format_is_refused(where) -> None:
     registry = open_registry(where)
     registry.write(("UPDATE about SET value = '99'", [()]))
     registry.close()
@@ -64,14 +64,14 @@ def test_a_later_format_is_refused(where):
         open_registry(where)
 
 
-def test_other_places_are_refused():
+def test_other_places_are_refused() -> None:
     with pytest.raises(ConfigError, match="postgresql://"):
         open_registry("mysql://x/y")
     with pytest.raises(ConfigError, match="cannot be reached"):
         open_registry("postgresql://nobody@127.0.0.1:1/none")
 
 
-def test_a_service_started_again_is_the_service_as_it_was(where, tmp_path):
+def test_a_service_started_again_is_the_service_as_it_was(where, tmp_path) -> None:
     local = Local(tmp_path / "service", registry=where)
     number, gone = local.add("SELECT x FROM alpha WHERE n > 1", "SELECT x FROM beta")
     local.service.queries.remove("ann", gone)
@@ -89,7 +89,7 @@ def test_a_service_started_again_is_the_service_as_it_was(where, tmp_path):
 
 
 @pytest.mark.skipif(not POSTGRES, reason="needs a PostgreSQL: set HEADGATE_TEST_POSTGRES to its URL")
-def test_a_lost_connection_is_made_anew():
+def test_a_lost_connection_is_made_anew() -> None:
     import psycopg
 
     registry = open_registry(POSTGRES)
@@ -103,7 +103,7 @@ def test_a_lost_connection_is_made_anew():
     registry.close()
 
 
-def test_a_change_that_the_registry_refuses_leaves_nothing_behind(tmp_path):
+def test_a_change_that_the_registry_refuses_leaves_nothing_behind(tmp_path) -> None:
     """A full disk, a lost database: who asked is told, nothing half made runs, and the next change finds everything as it was."""
     local = Local(tmp_path)
     text = "SELECT city, count(*) FROM {} GROUP BY city, TUMBLE(time, INTERVAL '10 seconds')"

@@ -9,7 +9,7 @@ import headgate as hg
 from headgate.errors import AccessDenied, ConfigError, HeadgateError, NotFound, QueryRefused
 
 
-def test_a_query_from_register_to_results(served):
+def test_a_query_from_register_to_results(served) -> None:
     with hg.Client(served.url, served.token) as client:
         number = client.register("SELECT city, x FROM alpha WHERE x > 1", name="warm")
         assert client.query(number)["name"] == "warm"
@@ -36,7 +36,7 @@ def test_a_query_from_register_to_results(served):
         assert client.queries() == []
 
 
-def test_bulk_registration_answers_each_by_itself(served):
+def test_bulk_registration_answers_each_by_itself(served) -> None:
     with hg.Client(served.url, served.token) as client:
         answers = client.register_many(
             ["SELECT x FROM alpha", "SELECT nope FROM alpha", "SELECT n FROM beta"]
@@ -46,7 +46,7 @@ def test_bulk_registration_answers_each_by_itself(served):
         assert [q["id"] for q in client.queries()] == [answers[0], answers[2]]
 
 
-def test_errors_come_back_as_they_are(served):
+def test_errors_come_back_as_they_are(served) -> None:
     with hg.Client(served.url, served.token) as client:
         with pytest.raises(QueryRefused, match=r"line 1, column 8") as caught:
             client.register("SELECT nope FROM alpha")
@@ -69,7 +69,7 @@ def test_errors_come_back_as_they_are(served):
         nowhere.queries()
 
 
-def test_an_admin_changes_servers_and_tenants(served):
+def test_an_admin_changes_servers_and_tenants(served) -> None:
     token = served.service.tenants.add("root", admin=True)
     with hg.Client(served.url, token) as root:
         assert root.add_server() == 3
@@ -79,7 +79,7 @@ def test_an_admin_changes_servers_and_tenants(served):
         assert client.queries() == []
 
 
-def test_the_tellers_need_no_token(served):
+def test_the_tellers_need_no_token(served) -> None:
     local = served
     with httpx.Client(base_url=served.url) as http:
         assert http.get("/health").json()["ok"]
@@ -96,7 +96,7 @@ def test_the_tellers_need_no_token(served):
 
 
 @pytest.mark.parametrize("body", ["", "{", "[]", '{"sql": 5}', '{"queries": 1}', "\x00"])
-def test_malformed_requests_are_refused(served, body):
+def test_malformed_requests_are_refused(served, body) -> None:
     with httpx.Client(base_url=served.url) as http:
         answer = http.post("/queries", content=body, headers={"Authorization": f"Bearer {served.token}"})
         assert answer.status_code == 400

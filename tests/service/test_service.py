@@ -48,7 +48,7 @@ JOINS = [
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(s, marks=pytest.mark.full) for s in range(2, 8))])
-def test_answers_do_not_depend_on_servers_or_restarts(tmp_path, seed):
+def test_answers_do_not_depend_on_servers_or_restarts(tmp_path, seed) -> None:
     rng = np.random.default_rng(seed)
     local = Local(tmp_path)
     queries = random_queries(rng, 25)
@@ -76,7 +76,7 @@ def test_answers_do_not_depend_on_servers_or_restarts(tmp_path, seed):
     local.service.close()
 
 
-def test_equal_queries_are_one_computation(local):
+def test_equal_queries_are_one_computation(local) -> None:
     text = "SELECT x FROM alpha WHERE n > 2"
     numbers = local.add(*[text] * 5, text.replace("2", "3"))
     assert len(local.service.computations.all) == 2
@@ -86,13 +86,13 @@ def test_equal_queries_are_one_computation(local):
     assert len(local.service.computations.all) == 1
 
 
-def test_a_crash_before_the_commit_leaves_nothing(local, monkeypatch):
+def test_a_crash_before_the_commit_leaves_nothing(local, monkeypatch) -> None:
     (number,) = local.add("SELECT count(*) FROM alpha GROUP BY TUMBLE(time, INTERVAL '10 seconds')")
     rows = rows_of(np.random.default_rng(3), 200)
     first, second = batches_of(rows, [100])
     local.feed(first)
     with monkeypatch.context() as patched:
-        patched.setattr("headgate.spark.serving.CommitLog.commit", lambda *a: 1 / 0)
+        patched.setattr("headgate.service.batch.serving.CommitLog.commit", lambda *a: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             local.feed(second)
     local.restart()
@@ -103,7 +103,7 @@ def test_a_crash_before_the_commit_leaves_nothing(local, monkeypatch):
     assert local.answers(number) == oracle(text, window, rows, 0, mark)
 
 
-def test_a_service_that_slept_neither_commits_nor_removes(local, tmp_path):
+def test_a_service_that_slept_neither_commits_nor_removes(local, tmp_path) -> None:
     local.add("SELECT count(*) FROM alpha GROUP BY TUMBLE(time, INTERVAL '10 seconds')")
     parts = batches_of(rows_of(np.random.default_rng(3), 600), [100, 200, 300, 400, 500])
     local.feed(parts[0])
@@ -122,7 +122,7 @@ def test_a_service_that_slept_neither_commits_nor_removes(local, tmp_path):
     assert local.service.serving.last.batch == 5
 
 
-def test_a_service_whose_state_was_deleted_does_not_begin_in_the_midst(local, tmp_path):
+def test_a_service_whose_state_was_deleted_does_not_begin_in_the_midst(local, tmp_path) -> None:
     rows = batches_of(rows_of(np.random.default_rng(3), 200), [100])
     local.add("SELECT x FROM alpha")
     local.feed(rows[0])
@@ -132,7 +132,7 @@ def test_a_service_whose_state_was_deleted_does_not_begin_in_the_midst(local, tm
         local.feed(rows[1])
 
 
-def test_a_query_that_comes_late_sees_whole_windows_only(local):
+def test_a_query_that_comes_late_sees_whole_windows_only(local) -> None:
     text = "SELECT count(*), window_start FROM alpha GROUP BY TUMBLE(time, INTERVAL '10 seconds')"
     local.add(text)
     rows = rows_of(np.random.default_rng(4), 400)
@@ -152,7 +152,7 @@ def test_a_query_that_comes_late_sees_whole_windows_only(local):
     assert 0 < len(expected) < len(whole)
 
 
-def test_a_query_that_fails_stops_alone_with_its_reason(local):
+def test_a_query_that_fails_stops_alone_with_its_reason(local) -> None:
     bad, good = local.add(
         "SELECT CAST(city AS BIGINT) FROM alpha WHERE n > 0",
         "SELECT CAST(city AS BIGINT) FROM alpha WHERE n > 9",
@@ -166,7 +166,7 @@ def test_a_query_that_fails_stops_alone_with_its_reason(local):
     local.feed(rows)
 
 
-def test_a_registered_function_that_raises_stops_its_queries_alone(tmp_path):
+def test_a_registered_function_that_raises_stops_its_queries_alone(tmp_path) -> None:
     def shaky(x):
         if x.to_pylist().count(None):
             raise ValueError("no nulls please")
@@ -181,7 +181,7 @@ def test_a_registered_function_that_raises_stops_its_queries_alone(tmp_path):
     local.service.close()
 
 
-def test_rows_out_are_bounded(tmp_path):
+def test_rows_out_are_bounded(tmp_path) -> None:
     local = Local(tmp_path, limits=Limits(rows_out=5))
     (number,) = local.add("SELECT x FROM alpha")
     rows = rows_of(np.random.default_rng(5), 100)
@@ -192,7 +192,7 @@ def test_rows_out_are_bounded(tmp_path):
     local.service.close()
 
 
-def test_a_join_that_keeps_too_much_stops_alone(tmp_path):
+def test_a_join_that_keeps_too_much_stops_alone(tmp_path) -> None:
     local = Local(tmp_path, limits=Limits(state_rows=40), servers=1)
     text = "SELECT a.x, b.x FROM alpha a JOIN beta b ON a.n = b.n AND b.time BETWEEN a.time - INTERVAL '{} seconds' AND a.time"
     long, short = local.add(text.format(600), text.format(1))
@@ -204,7 +204,7 @@ def test_a_join_that_keeps_too_much_stops_alone(tmp_path):
     local.service.close()
 
 
-def test_pause_resume_and_remove(local):
+def test_pause_resume_and_remove(local) -> None:
     (number,) = local.add("SELECT x FROM alpha")
     rows = rows_of(np.random.default_rng(6), 50)
     local.feed(rows)
@@ -222,7 +222,7 @@ def test_pause_resume_and_remove(local):
         local.service.read(local.ann, number)
 
 
-def test_tenants_see_their_own(local):
+def test_tenants_see_their_own(local) -> None:
     (number,) = local.add("SELECT x FROM alpha")
     bob = local.service.tenants.of(local.service.tenants.add("bob"))
     for act in (lambda: local.service.read(bob, number), lambda: local.service.queries.remove("bob", number)):
@@ -235,7 +235,7 @@ def test_tenants_see_their_own(local):
     assert local.service.queries.of("bob") == []
 
 
-def test_too_many_queries_are_refused_by_name(tmp_path):
+def test_too_many_queries_are_refused_by_name(tmp_path) -> None:
     local = Local(tmp_path, limits=Limits(queries=3))
     answers = local.service.register(local.ann, [("SELECT x FROM alpha", "")] * 5)
     assert [type(a).__name__ for a in answers] == ["Query"] * 3 + ["QueryRefused"] * 2
@@ -244,7 +244,7 @@ def test_too_many_queries_are_refused_by_name(tmp_path):
     local.service.close()
 
 
-def test_old_results_go_and_say_so(tmp_path):
+def test_old_results_go_and_say_so(tmp_path) -> None:
     local = Local(tmp_path, kept_batches=3)
     (number,) = local.add("SELECT x FROM alpha")
     rows = rows_of(np.random.default_rng(6), 30)
@@ -273,12 +273,12 @@ def test_old_results_go_and_say_so(tmp_path):
         ([1], "event 0 is not an object"),
     ],
 )
-def test_malformed_events_are_refused_by_number_and_field(local, event, told):
+def test_malformed_events_are_refused_by_number_and_field(local, event, told) -> None:
     with pytest.raises(ConfigError, match=told.replace("(", "\\(")):
         local.service.push_events(local.ann, "alpha", [event])
 
 
-def test_pushed_events_are_files_before_they_are_acknowledged(local):
+def test_pushed_events_are_files_before_they_are_acknowledged(local) -> None:
     import pyarrow.parquet as pq
 
     events = [{"time": "2026-01-01T00:00:00Z", "x": 1, "city": "ash"}, {"time": 1.5, "n": 3}]
@@ -291,7 +291,7 @@ def test_pushed_events_are_files_before_they_are_acknowledged(local):
     ]
 
 
-def test_results_that_are_let_go_while_they_are_read_are_gone_by_name(tmp_path):
+def test_results_that_are_let_go_while_they_are_read_are_gone_by_name(tmp_path) -> None:
     local = Local(tmp_path, kept_batches=2)
     (number,) = local.add("SELECT x FROM alpha")
     rows = rows_of(np.random.default_rng(5), 50)
@@ -312,7 +312,7 @@ def test_results_that_are_let_go_while_they_are_read_are_gone_by_name(tmp_path):
     local.service.close()
 
 
-def test_a_row_from_far_ahead_is_counted_once_and_closes_nothing(tmp_path):
+def test_a_row_from_far_ahead_is_counted_once_and_closes_nothing(tmp_path) -> None:
     local = Local(tmp_path, servers=3)
     text = "SELECT count(*) FROM alpha WHERE n > {} GROUP BY TUMBLE(time, INTERVAL '10 seconds')"
     local.add(*(text.format(n) for n in range(6)))

@@ -13,17 +13,17 @@ from headgate.simulator.workload import alias_table
 
 
 class Tuple:
-    def __init__(self, producer, bin, serial):
+    def __init__(self, producer, bin, serial) -> None:
         self.producer, self.bin, self.serial = producer, bin, serial
 
 
 class Ack:
-    def __init__(self, bin):
+    def __init__(self, bin) -> None:
         self.bin = bin
 
 
 class Producer:
-    def __init__(self, number, consumers):
+    def __init__(self, number, consumers) -> None:
         self.number = number
         self.buffer = {}  # bin -> tuples waiting, oldest first
         self.turns = [deque() for _ in range(consumers)]  # bins with tuples for each consumer
@@ -38,7 +38,7 @@ class Producer:
 
 
 class ExactPlane:
-    def __init__(self, cluster, shares, *, seconds, seed, trace=0):
+    def __init__(self, cluster, shares, *, seconds, seed, trace=0) -> None:
         self.cluster = cluster
         self.tick = 0
         n = cluster.nodes
@@ -72,7 +72,7 @@ class ExactPlane:
     def now(self):
         return self.tick * self.cluster.tick_s
 
-    def favour(self, shares):
+    def favour(self, shares) -> None:
         self.keep, self.other = alias_table(shares)
 
     def draw(self):
@@ -80,7 +80,7 @@ class ExactPlane:
         i = min(int(x), len(self.keep) - 1)
         return i if x - i < self.keep[i] else int(self.other[i])
 
-    def produce(self, p):
+    def produce(self, p) -> None:
         made, most = 0, max(int(self.cluster.tick_ms * 1e3 / self.cluster.produce_us), 1)
         while True:
             before = made
@@ -104,7 +104,7 @@ class ExactPlane:
             if not moved and made == before:
                 return
 
-    def process(self, s, one, came):
+    def process(self, s, one, came) -> None:
         c = self.cluster
         spent = (
             c.overhead_us / 1e6
@@ -119,7 +119,7 @@ class ExactPlane:
         a.per_second[second] += 1
         a.latency[second] += a.clock[s] - came
 
-    def work(self, s, one, came):
+    def work(self, s, one, came) -> None:
         if self.arrays.on_disk[one.bin]:
             self.arrays.clock[s] += self.cluster.spool_us / 1e6
             self.spool.setdefault(one.bin, []).append((one, came))
@@ -137,16 +137,16 @@ class ExactPlane:
                 return self.producers[p].connections[s]
         return None
 
-    def ack(self, bin):
+    def ack(self, bin) -> None:
         self.acked[bin] = self.acked.get(bin, 0) + 1
         if self.acked[bin] == self.cluster.nodes:
             del self.acked[bin]
             self.complete.add(bin)
 
-    def enter(self, s, one):
+    def enter(self, s, one) -> None:
         self.trace.append((one.producer, s, one.bin, one.serial))
 
-    def consume(self, s, end):
+    def consume(self, s, end) -> None:
         a = self.arrays
         while a.clock[s] < end:
             if self.run[s]:
@@ -182,7 +182,7 @@ class ExactPlane:
         self.complete.clear()
         return found
 
-    def pause(self, bin):
+    def pause(self, bin) -> None:
         s = int(self.arrays.route[bin])
         self.arrays.stalled[bin] = True
         for p in self.producers:
@@ -190,14 +190,14 @@ class ExactPlane:
                 p.turns[s].remove(bin)
             p.connections[s].append(Ack(bin))
 
-    def restart(self, bin, site):
+    def restart(self, bin, site) -> None:
         self.arrays.route[bin] = site
         self.arrays.stalled[bin] = False
         for p in self.producers:
             if p.buffer.get(bin):
                 p.turns[site].append(bin)
 
-    def drain(self, site):
+    def drain(self, site) -> None:
         now = max(self.now, self.arrays.clock[site])
         for p in self.producers:
             while p.connections[site]:
@@ -208,22 +208,22 @@ class ExactPlane:
                     self.enter(site, entry)
                     self.held[site].append((entry, now))
 
-    def settle(self, site, bin):
+    def settle(self, site, bin) -> None:
         mine = [pair for pair in self.held[site] if pair[0].bin == bin]
         self.held[site] = deque(pair for pair in self.held[site] if pair[0].bin != bin)
         for one, came in mine:
             self.work(site, one, came)
 
-    def step_run(self, s):
+    def step_run(self, s) -> None:
         one, came = self.run[s].popleft()
         self.arrays.run_left[s] -= 1
         self.process(s, one, came)
 
-    def finish_run(self, site):
+    def finish_run(self, site) -> None:
         while self.run[site]:
             self.step_run(site)
 
-    def run_spooled(self, site, bin):
+    def run_spooled(self, site, bin) -> None:
         self.finish_run(site)
         self.run[site] = deque(self.spool.pop(bin, []))
         self.arrays.run_left[site] = len(self.run[site])
@@ -233,7 +233,7 @@ class ExactPlane:
         each = (self.cluster.service_us + self.cluster.overhead_us) / 1e6 / self.arrays.speed[site]
         return self.arrays.clock[site] + len(self.run[site]) * each
 
-    def spend(self, site, seconds):
+    def spend(self, site, seconds) -> None:
         self.arrays.clock[site] = max(self.now, self.arrays.clock[site]) + seconds
 
     def is_free(self, site):
@@ -252,7 +252,7 @@ class ExactPlane:
         for pairs in (*self.spool.values(), *self.run, *self.held):
             yield from (one for one, _ in pairs)
 
-    def accounted(self):
+    def accounted(self) -> bool:
         """All made tuples are processed once or waiting once, and each bin's in order for each producer."""
         made = {
             (p.number, b, serial) for p in self.producers for b, n in p.made.items() for serial in range(n)

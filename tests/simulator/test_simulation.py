@@ -9,9 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.simulator.exact_model import ExactPlane
 
-from headgate.control import journal
+from headgate.control import Move, Plan, journal
 from headgate.errors import ConfigError, StorageFull
-from headgate.plans import Move, Plan
 from headgate.policies import FluxHybrid, FluxLoad, FluxMemory, Rebuild, Static
 from headgate.routing.table import Table
 from headgate.simulator import run as runs
@@ -61,7 +60,7 @@ def both(monkeypatch, cluster, policy, **settings):
     return (fast, fast.run()), (slow, slow.run())
 
 
-def assert_alike(fast, slow):
+def assert_alike(fast, slow) -> None:
     """Tuple by tuple, round by round, and to the last bit of the clocks' sums."""
     (quick, done), (exact, right) = fast, slow
     seen = quick.plane.arrays.trace[: int(quick.plane.arrays.traced[0])]
@@ -78,14 +77,14 @@ def assert_alike(fast, slow):
     assert np.array_equal(quick.plane.arrays.idle, exact.plane.arrays.idle)
 
 
-def test_static_equals_the_exact_model(monkeypatch):
+def test_static_equals_the_exact_model(monkeypatch) -> None:
     assert_alike(*both(monkeypatch, SMALL, Static(), events=[Event(0.2, (1,), speed=0.4)]))
 
 
 @settings(max_examples=6)
 @given(st.integers(0, 2**20), st.booleans(), st.sampled_from([0.2, 0.5]))
 @example(3, True, 0.2)
-def test_moves_spills_bursts_and_rescales_equal_the_exact_model(seed, lean, at):
+def test_moves_spills_bursts_and_rescales_equal_the_exact_model(seed, lean, at) -> None:
     """FX-34: with moves at random moments nothing is lost, doubled or out of order."""
     cluster = Cluster(**{**SMALL.__dict__, **LEAN}) if lean else SMALL
     events = [
@@ -103,7 +102,7 @@ def test_moves_spills_bursts_and_rescales_equal_the_exact_model(seed, lean, at):
 
 @settings(max_examples=25)
 @given(st.data())
-def test_fx_34_and_fx_35_hold_in_any_run(data):
+def test_fx_34_and_fx_35_hold_in_any_run(data) -> None:
     """Whatever moves, spills, bursts and rescales: all tuples accounted for, bins with one owner, damped."""
     policy = data.draw(
         st.sampled_from([Restless(data.draw(st.integers(0, 99))), FluxHybrid(), FluxLoad.paper(), Rebuild()])
@@ -140,7 +139,7 @@ def test_fx_34_and_fx_35_hold_in_any_run(data):
         assert before.move_s <= after.collect_s + 1e-9
 
 
-def test_bins_that_stay_are_processed_while_another_moves():
+def test_bins_that_stay_are_processed_while_another_moves() -> None:
     """FLUX-21: a bin on its way holds nobody up."""
     cluster = Cluster(**{**SMALL.__dict__, "move_pair_mbps": 1.0, "buffer_tuples": 4000})
 
@@ -170,7 +169,7 @@ def test_bins_that_stay_are_processed_while_another_moves():
 @pytest.mark.parametrize(
     "policy", [Static(), FluxLoad(), FluxMemory(), FluxHybrid(), Rebuild()], ids=lambda p: p.name
 )
-def test_the_same_seed_is_the_same_run_and_another_is_another(policy):
+def test_the_same_seed_is_the_same_run_and_another_is_another(policy) -> None:
     def made(seed):
         shares = eighty_twenty(SMALL.bins, np.random.default_rng(1), groups=64)
         return Simulation(
@@ -184,7 +183,7 @@ def test_the_same_seed_is_the_same_run_and_another_is_another(policy):
     assert first.latency_s.tobytes() != other.latency_s.tobytes()
 
 
-def test_a_journal_of_a_run_replays_to_the_same_decisions():
+def test_a_journal_of_a_run_replays_to_the_same_decisions() -> None:
     lines = []
     simulation = Simulation(
         SMALL,
@@ -204,7 +203,7 @@ def test_a_journal_of_a_run_replays_to_the_same_decisions():
     assert [one.changed for one in decisions] == [journal.decode(line).decision.changed for line in lines]
 
 
-def test_exchange_is_held_up_by_its_slowest_node_and_river_is_not():
+def test_exchange_is_held_up_by_its_slowest_node_and_river_is_not() -> None:
     def part(transport, buffer):
         cluster = Cluster(nodes=4, bins_per_node=4, transport=transport, buffer_tuples=buffer)
         slow = Simulation(
@@ -216,7 +215,7 @@ def test_exchange_is_held_up_by_its_slowest_node_and_river_is_not():
     assert part("river", 0) == pytest.approx((3 + 0.43) / 4, abs=0.02)
 
 
-def test_a_full_buffer_holds_the_producers_back():
+def test_a_full_buffer_holds_the_producers_back() -> None:
     plane = Plane(SMALL, uniform(SMALL.bins), seconds=1, seed=1)
     plane.arrays.speed[:] = 0.01
     plane.advance(50)
@@ -225,7 +224,7 @@ def test_a_full_buffer_holds_the_producers_back():
     assert plane.accounted()
 
 
-def test_the_check_of_order_itself_finds_a_fault():
+def test_the_check_of_order_itself_finds_a_fault() -> None:
     plane = Plane(SMALL, uniform(SMALL.bins), seconds=1, seed=1)
     plane.advance(10)
     plane.arrays.sent[0, 0] += 1
@@ -233,7 +232,7 @@ def test_the_check_of_order_itself_finds_a_fault():
     assert not plane.accounted()
 
 
-def test_memory_that_was_taken_away_goes_to_disk_comes_back_and_rotates_meanwhile():
+def test_memory_that_was_taken_away_goes_to_disk_comes_back_and_rotates_meanwhile() -> None:
     cluster = Cluster(**{**SMALL.__dict__, **LEAN})
     events = [Event(0.1, (0,), memory_mb=0.08), Event(1.2, (0,), memory_mb=0.16)]
     result = Simulation(cluster, Static(), uniform(cluster.bins), seconds=2, seed=1, events=events).run()
@@ -243,7 +242,7 @@ def test_memory_that_was_taken_away_goes_to_disk_comes_back_and_rotates_meanwhil
     assert result.accounted
 
 
-def test_a_longer_gap_trades_latency_for_throughput():
+def test_a_longer_gap_trades_latency_for_throughput() -> None:
     cluster = Cluster(**{**SMALL.__dict__, **LEAN})
 
     def made(gap):
@@ -268,7 +267,7 @@ def test_a_longer_gap_trades_latency_for_throughput():
     ],
     ids=str,
 )
-def test_a_cluster_that_cannot_be(change, says):
+def test_a_cluster_that_cannot_be(change, says) -> None:
     with pytest.raises(ConfigError, match=says):
         Cluster(**{**SMALL.__dict__, **change})
 
@@ -284,28 +283,28 @@ def test_a_cluster_that_cannot_be(change, says):
     ],
     ids=str,
 )
-def test_a_run_that_cannot_be(settings, says):
+def test_a_run_that_cannot_be(settings, says) -> None:
     cluster = settings.pop("cluster", SMALL)
     arguments = {"policy": Static(), "shares": uniform(cluster.bins), "seconds": 1, "seed": 1, **settings}
     with pytest.raises(ConfigError, match=says):
         Simulation(cluster, **arguments)
 
 
-def test_less_memory_than_one_bin_is_refused_by_name():
+def test_less_memory_than_one_bin_is_refused_by_name() -> None:
     cluster = Cluster(**{**SMALL.__dict__, **LEAN})
     events = [Event(0.0, (2,), memory_mb=0.01)]
     with pytest.raises(ConfigError, match="node 2: 10000 bytes of memory do not hold one bin"):
         Simulation(cluster, Static(), uniform(cluster.bins), seconds=1, seed=1, events=events).run()
 
 
-def test_a_full_disk_is_named_with_what_to_do():
+def test_a_full_disk_is_named_with_what_to_do() -> None:
     cluster = Cluster(**{**SMALL.__dict__, **LEAN, "disk_mb": 0.05})
     events = [Event(0.0, (2,), memory_mb=0.04)]
     with pytest.raises(StorageFull, match=r"node 2: its disk of 0\.05 MB is full with 1 bins"):
         Simulation(cluster, Static(), uniform(cluster.bins), seconds=1, seed=1, events=events).run()
 
 
-def test_one_node_and_equally_loaded_nodes_are_left_alone():
+def test_one_node_and_equally_loaded_nodes_are_left_alone() -> None:
     one = Cluster(**{**SMALL.__dict__, "nodes": 1})
     assert Simulation(one, FluxHybrid(), uniform(4), seconds=1, seed=1).run().moves == 0
     events = [Event(0.0, (0, 1, 2), speed=0.43)]
@@ -313,7 +312,7 @@ def test_one_node_and_equally_loaded_nodes_are_left_alone():
 
 
 @given(st.lists(st.floats(0.0, 10.0), min_size=1, max_size=30).filter(lambda xs: sum(xs) > 0))
-def test_the_alias_table_has_the_shares_that_it_was_made_of(weights):
+def test_the_alias_table_has_the_shares_that_it_was_made_of(weights) -> None:
     shares = np.array(weights)
     keep, other = alias_table(shares)
     got = keep.copy()

@@ -37,5 +37,5 @@ def after(*seen, least=0.01):
         "up to a bound",
     ],
 )
-def test_the_least_collection_time(seen, expected):
+def test_the_least_collection_time(seen, expected) -> None:
     assert after(*seen) == pytest.approx(expected)

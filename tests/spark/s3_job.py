@@ -26,7 +26,7 @@ def main(bucket: str, folder: Path) -> None:
     sink = hg.sinks.Parquet(f"{bucket}/out")
 
     def stages(function_fails: bool = False) -> hg.Pipeline:
-        def count(rows, batch):  # type: ignore[no-untyped-def]
+        def count(rows, batch) -> None:  # type: ignore[no-untyped-def]
             if function_fails:
                 raise ConnectionError("away")
             seen.append(rows.count())

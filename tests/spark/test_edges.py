@@ -24,7 +24,7 @@ def rows(spark):
 
 @pytest.mark.parametrize("gate", [None, hg.Gate(in_flight=1, batch=10)], ids=["at once", "behind a gate"])
 @pytest.mark.parametrize("whole", [True, False], ids=["by partial", "by a function"])
-def test_a_step_that_returns_bounded_is_told_to_use_the_stages_gate(rows, tmp_path, gate, whole):
+def test_a_step_that_returns_bounded_is_told_to_use_the_stages_gate(rows, tmp_path, gate, whole) -> None:
     def twice(df):
         return df.union(df)
 
@@ -34,12 +34,12 @@ def test_a_step_that_returns_bounded_is_told_to_use_the_stages_gate(rows, tmp_pa
         made(rows, 0)
 
 
-def test_the_result_of_bounded_is_no_step(rows, tmp_path):
+def test_the_result_of_bounded_is_no_step(rows, tmp_path) -> None:
     with pytest.raises(ConfigError, match=r"expand is the result of hg\.bounded.*gate=hg\.Gate"):
         stage(tmp_path, expand=hg.bounded(rows, lambda df: df))
 
 
-def test_a_step_that_returns_no_dataframe_is_told_what_it_returned(rows, tmp_path):
+def test_a_step_that_returns_no_dataframe_is_told_what_it_returned(rows, tmp_path) -> None:
     with pytest.raises(ConfigError, match="must return a DataFrame, and returned NoneType"):
         stage(tmp_path, expand=lambda df: None)(rows, 0)
 
@@ -50,7 +50,7 @@ class OfConnect:
     __module__ = "pyspark.sql.connect.session"
 
 
-def test_spark_connect_is_refused_when_the_stage_is_made(tmp_path, monkeypatch):
+def test_spark_connect_is_refused_when_the_stage_is_made(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: OfConnect())
     with pytest.raises(ConfigError, match=r"Spark Connect, which is not supported yet.*builder\.master"):
         stage(tmp_path)
@@ -58,7 +58,7 @@ def test_spark_connect_is_refused_when_the_stage_is_made(tmp_path, monkeypatch):
         warm_up()
 
 
-def test_spark_connect_is_refused_in_the_first_batch_and_by_bounded(rows, tmp_path, monkeypatch):
+def test_spark_connect_is_refused_in_the_first_batch_and_by_bounded(rows, tmp_path, monkeypatch) -> None:
     made = stage(tmp_path)
     monkeypatch.setattr(type(rows), "sparkSession", property(lambda self: OfConnect()))
     with pytest.raises(ConfigError, match="Spark Connect"):

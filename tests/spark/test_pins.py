@@ -11,7 +11,7 @@ import pytest
 
 import headgate as hg
 from headgate import agg, errors
-from headgate.plans.plan import Plan
+from headgate.control.plan import Plan
 from headgate.policies import Guard
 from headgate.routing.table import Move, Pin, Table
 

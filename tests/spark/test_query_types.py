@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from headgate.commands.place import Wish
-from headgate.commands.place_spark import on_session
+from headgate.cli.place import Wish
+from headgate.cli.place_spark import on_session
 from headgate.hosting import Balance, Repair
 
 

@@ -13,7 +13,7 @@ from tests.spark.test_pins import OPEN, Pinner
 
 import headgate as hg
 from headgate import agg
-from headgate.plans.plan import Plan
+from headgate.control.plan import Plan
 from headgate.routing.table import Move, Pin, Table
 
 

@@ -29,7 +29,7 @@ def test_the_examples_of_the_readme_run(java_home: str, tmp_path: Path) -> None:
     assert [(r["user"], r["n"], r["total"], r["top"]) for r in out] == [(1, 2, 5.0, 3.0), (2, 1, 5.0, 5.0)]
 
 
-def test_the_example_of_the_package_itself_runs(spark, tmp_path, monkeypatch):
+def test_the_example_of_the_package_itself_runs(spark, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in").mkdir()
     pq.write_table(pa.table({"user": pa.array([1, 1, 2], pa.int64())}), "in/one.parquet")

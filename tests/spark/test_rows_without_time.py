@@ -32,14 +32,14 @@ def ran(query, mode, tmp_path):
     return found
 
 
-def test_native_dedup_lets_one_of_each_key_pass_and_it_counts_as_the_first(events, tmp_path):
+def test_native_dedup_lets_one_of_each_key_pass_and_it_counts_as_the_first(events, tmp_path) -> None:
     found = ran(
         events.dropDuplicatesWithinWatermark(["k"]).select("k", F.unix_micros("t")), "append", tmp_path
     )
     assert sorted(found, key=str) == [(1, None), (2, None), (3, SECOND)]
 
 
-def test_native_windows_drop_them(events, tmp_path):
+def test_native_windows_drop_them(events, tmp_path) -> None:
     found = ran(
         events.groupBy(F.window("t", "10 seconds"), "k").count().select("k", "count"), "update", tmp_path
     )

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.spark_files import s3
+from tests.storage import s3
 
 
 @pytest.mark.full

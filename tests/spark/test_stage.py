@@ -13,11 +13,11 @@ import pytest
 import headgate as hg
 from headgate import agg, errors
 from headgate.control import journal
-from headgate.plans.plan import Plan
+from headgate.control.plan import Plan
 from headgate.policies import Guard
 from headgate.routing.table import Move, Table
-from headgate.spark.bin_cache import TAG, cache_root
 from headgate.state.layout import HEAD_SLOTS
+from headgate.storage.bin_cache import TAG, cache_root
 
 COUNT = {"n": agg.count(), "total": agg.sum("v")}
 

@@ -71,27 +71,27 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("text", TAKEN)
-def test_taken(text):
+def test_taken(text) -> None:
     assert PREPARER.prepare(text, KINDS).sources
 
 
 @pytest.mark.parametrize(
     ("reason", "text"), [(r, t) for r, texts in REFUSED.items() for t in texts], ids=lambda x: str(x)[:40]
 )
-def test_refused_by_name_and_place(reason, text):
+def test_refused_by_name_and_place(reason, text) -> None:
     with pytest.raises(QueryRefused) as caught:
         PREPARER.prepare(text, KINDS)
     assert caught.value.reason == reason, caught.value
     assert f"(line {caught.value.line}, column {caught.value.column})" in str(caught.value)
 
 
-def test_the_place_is_that_of_the_fault():
+def test_the_place_is_that_of_the_fault() -> None:
     with pytest.raises(QueryRefused) as caught:
         PREPARER.prepare("SELECT city,\n  x + nope\nFROM alpha", KINDS)
     assert (caught.value.line, caught.value.column) == (2, 7)
 
 
-def test_constants_and_sources_are_no_part_of_the_template():
+def test_constants_and_sources_are_no_part_of_the_template() -> None:
     one = PREPARER.prepare("SELECT x FROM alpha WHERE n > 5 AND city = 'ash'", KINDS)
     other = PREPARER.prepare("SELECT x FROM beta WHERE n > 7 AND city = 'it''s'", KINDS)
     assert one.template == other.template
@@ -101,7 +101,7 @@ def test_constants_and_sources_are_no_part_of_the_template():
     assert third.template != one.template
 
 
-def test_windows_are_part_of_the_template():
+def test_windows_are_part_of_the_template() -> None:
     text = "SELECT count(*) FROM alpha WHERE x > {} GROUP BY TUMBLE(time, INTERVAL '{} seconds')"
     one, same, other = (
         PREPARER.prepare(text.format(*v), KINDS).template for v in ((1, 10), (2, 10), (1, 20))
@@ -109,7 +109,7 @@ def test_windows_are_part_of_the_template():
     assert one == same != other
 
 
-def test_a_remembered_shape_gives_what_a_new_reader_gives():
+def test_a_remembered_shape_gives_what_a_new_reader_gives() -> None:
     texts = [
         t.replace("alpha", name).replace("5", number)
         for t in TAKEN
@@ -124,7 +124,7 @@ def test_a_remembered_shape_gives_what_a_new_reader_gives():
         assert PREPARER.prepare(text, KINDS) == fresh.prepare(text, KINDS)
 
 
-def test_a_grouped_expression_must_be_repeated_exactly():
+def test_a_grouped_expression_must_be_repeated_exactly() -> None:
     text = "SELECT floor(x / {}), count(*) FROM alpha GROUP BY floor(x / {}), TUMBLE(time, INTERVAL '1 hour')"
     PREPARER.prepare(text.format(10, 10), KINDS)
     for wrong in ((10, 20), (20, 10)):
@@ -132,7 +132,7 @@ def test_a_grouped_expression_must_be_repeated_exactly():
             PREPARER.prepare(text.format(*wrong), KINDS)
 
 
-def test_sources_of_another_kind_are_read_anew():
+def test_sources_of_another_kind_are_read_anew() -> None:
     kinds = {**KINDS, "delta": Kind({"city": "varchar", "n": "double", "x": "bigint"})}
     one, other = (
         PREPARER.prepare(f"SELECT x FROM {s} WHERE n > 5", kinds).template for s in ("alpha", "delta")
@@ -141,7 +141,7 @@ def test_sources_of_another_kind_are_read_anew():
     assert other.outputs == ("r0.l0",)
 
 
-def test_registered_functions_are_known_by_name():
+def test_registered_functions_are_known_by_name() -> None:
     twice = Function("twice", ("double",), "double", lambda x: x)
     preparer = Preparer(functions={"twice": twice})
     assert preparer.prepare("SELECT twice(x) FROM alpha", KINDS).template.functions == ("twice",)
@@ -149,7 +149,7 @@ def test_registered_functions_are_known_by_name():
         PREPARER.prepare("SELECT twice(x) FROM alpha", KINDS)
 
 
-def test_limits_are_the_operators():
+def test_limits_are_the_operators() -> None:
     with pytest.raises(QueryRefused, match="60 s is the most"):
         Preparer(Limits(window_s=60)).prepare(
             "SELECT count(*) FROM alpha GROUP BY TUMBLE(time, INTERVAL '2 minutes')", KINDS
@@ -163,7 +163,7 @@ WORDS = (
 ).split(" ")
 
 
-def settle(text):
+def settle(text) -> bool:
     """Prepare a text: taken, or refused by name; anything else is a fault."""
     try:
         PREPARER.prepare(text, KINDS)
@@ -178,13 +178,13 @@ def settle(text):
 
 @settings(max_examples=150)
 @given(st.lists(st.sampled_from(WORDS), max_size=25).map(" ".join))
-def test_any_words_end_in_a_named_refusal(text):
+def test_any_words_end_in_a_named_refusal(text) -> None:
     settle(text)
 
 
 @settings(max_examples=40)
 @given(st.text(max_size=60))
-def test_any_text_ends_in_a_named_refusal(text):
+def test_any_text_ends_in_a_named_refusal(text) -> None:
     settle(text)
 
 
@@ -202,13 +202,13 @@ def mutants(seed, count):
     return sum(settle(mutated(rng)) for _ in range(count))
 
 
-def test_hundreds_of_broken_queries_end_in_a_named_refusal():
+def test_hundreds_of_broken_queries_end_in_a_named_refusal() -> None:
     assert mutants(1, 300) > 10, "some must still be taken, or this tests the parser alone"
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(2, 10))
-def test_thousands_of_broken_queries_end_in_a_named_refusal(seed):
+def test_thousands_of_broken_queries_end_in_a_named_refusal(seed) -> None:
     assert mutants(seed, 2000) > 50
 
 
@@ -224,7 +224,7 @@ EXPRESSIONS = st.recursive(
 
 @settings(max_examples=60)
 @given(EXPRESSIONS)
-def test_what_is_taken_is_read_as_duckdb_reads_it(expression):
+def test_what_is_taken_is_read_as_duckdb_reads_it(expression) -> None:
     """Without parentheses: operators bind as they do in the engine's own reading."""
     text = f"SELECT {expression} FROM alpha"
     rows = rows_of(np.random.default_rng(5), 30)

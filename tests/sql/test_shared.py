@@ -65,7 +65,7 @@ def batches_of(rows, cuts):
     st.integers(0, 10**6),
     st.lists(st.integers(0, 10**6), max_size=5),
 )
-def test_sharing_changes_no_answer(drawn, seed, cuts):
+def test_sharing_changes_no_answer(drawn, seed, cuts) -> None:
     rows = rows_of(np.random.default_rng(seed), 200)
     server = Server()
     for number, (text, _, _) in enumerate(drawn):
@@ -79,7 +79,7 @@ def test_sharing_changes_no_answer(drawn, seed, cuts):
 
 @settings(max_examples=5)
 @given(st.integers(0, 10**6), st.lists(st.integers(0, 10**6), max_size=6), st.integers(1, 7))
-def test_the_last_rows_are_a_window_function(seed, cuts, n):
+def test_the_last_rows_are_a_window_function(seed, cuts, n) -> None:
     rows = rows_of(np.random.default_rng(seed), 150)
     server = Server()
     server.add(
@@ -105,7 +105,7 @@ JOIN = "FROM alpha a JOIN beta b ON a.city = b.city AND b.time BETWEEN a.time - 
 
 @settings(max_examples=5)
 @given(st.integers(0, 10**6), st.lists(st.integers(0, 10**6), max_size=40))
-def test_a_join_meets_every_pair_once(seed, cuts):
+def test_a_join_meets_every_pair_once(seed, cuts) -> None:
     rows = rows_of(np.random.default_rng(seed), 200)
     third = "JOIN gamma c ON c.n = b.n AND c.time BETWEEN a.time AND a.time + INTERVAL '4 seconds'"
     texts = [
@@ -126,7 +126,7 @@ def test_a_join_meets_every_pair_once(seed, cuts):
 
 @settings(max_examples=4)
 @given(st.integers(0, 10**6), st.lists(st.integers(0, 10**6), max_size=6))
-def test_windows_over_a_join_close_when_every_pair_is_there(seed, cuts):
+def test_windows_over_a_join_close_when_every_pair_is_there(seed, cuts) -> None:
     rows = rows_of(np.random.default_rng(seed), 200)
     server = Server()
     server.add(
@@ -140,7 +140,7 @@ def test_windows_over_a_join_close_when_every_pair_is_there(seed, cuts):
     assert server.answers().get(1, {}) == asked(plain, alpha=named(rows, 0), beta=named(rows, 1))
 
 
-def test_rows_later_than_the_delay_are_left_out_and_change_no_closed_window():
+def test_rows_later_than_the_delay_are_left_out_and_change_no_closed_window() -> None:
     server = Server()
     server.add(1, "SELECT count(*), window_start FROM alpha GROUP BY TUMBLE(time, INTERVAL '10 seconds')")
 
@@ -150,7 +150,7 @@ def test_rows_later_than_the_delay_are_left_out_and_change_no_closed_window():
     assert sorted(row["o0"] for table in server.results for row in table.to_pylist()) == [1, 2, 2]
 
 
-def test_a_stray_clock_closes_nothing():
+def test_a_stray_clock_closes_nothing() -> None:
     """A row from far ahead has no say in the watermark; when most rows are there, time has moved."""
     text = "SELECT count(*), window_start FROM alpha GROUP BY TUMBLE(time, INTERVAL '10 seconds')"
     year = 365 * 86_400
@@ -165,7 +165,7 @@ def test_a_stray_clock_closes_nothing():
     assert server.mark(0) == (3 * year + 20 - 5) * SECOND
 
 
-def test_many_panes_and_many_batches_end_in_few_pieces():
+def test_many_panes_and_many_batches_end_in_few_pieces() -> None:
     rng = np.random.default_rng(1)
     rows = rows_of(rng, 400, seconds=600)
     server = Server()
@@ -191,7 +191,7 @@ def at_seconds(*pairs):
                      "d0": pa.array([1.0] * count), "v0": ["a"] * count, "l0": pa.array([1] * count, pa.int64())})  # fmt: skip
 
 
-def test_what_is_open_for_one_source_outlives_what_is_over_for_another():
+def test_what_is_open_for_one_source_outlives_what_is_over_for_another() -> None:
     """Many panes in one batch share a label, and a later batch may begin a label in the middle of it."""
     first = at_seconds(*((0, t) for t in range(0, 100, 10)), *((1, t) for t in range(1000, 1100, 10)))
     second = at_seconds((2, 35), (2, 45), (1, 1110))

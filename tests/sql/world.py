@@ -79,7 +79,7 @@ class Server:
         kept = pa.schema([f for f in schema if f.name not in ("old", "new")])
         return pa.Table.from_pylist(self.constants[key], schema=kept)
 
-    def feed(self, rows):
+    def feed(self, rows) -> None:
         """One batch."""
         clock = Clock.over(self.latest, self.delay, rows)
         ENGINE.give(rows=rows)

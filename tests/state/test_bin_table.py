@@ -44,7 +44,7 @@ def strings(table, name="s"):
     return [table.heap[off[i] : off[i] + length[i]].tobytes() for i in range(table.rows)]
 
 
-def put(table, keys, values):
+def put(table, keys, values) -> None:
     """Give each key a string."""
     offsets = np.cumsum([0, *map(len, values)]).astype(np.int64)
     data = np.frombuffer(bytearray(b"".join(values)), np.uint8)
@@ -65,7 +65,7 @@ def live_heap(table):
 class Oracle:
     """Keys in the order of their arrival, and those that a batch touched in the order in which it touched them."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.rows, self.touched = {}, {}
 
     def batch(self, keys):
@@ -79,7 +79,7 @@ class Oracle:
     st.lists(st.lists(st.none() | st.integers(-30, 30) | st.integers(-(2**63), 2**63 - 1), max_size=60)),
     st.sampled_from([1, 3, 2**40]),
 )
-def test_numbers_are_found_as_a_dict_finds_them(batches, distinct):
+def test_numbers_are_found_as_a_dict_finds_them(batches, distinct) -> None:
     table, oracle = BinTable.create(FIXED), Oracle()
     for batch in batches:
         table.begin()
@@ -92,7 +92,7 @@ def test_numbers_are_found_as_a_dict_finds_them(batches, distinct):
     st.lists(st.lists(st.binary(max_size=3) | st.binary(max_size=300), max_size=40), max_size=5),
     st.sampled_from([1, 3, 2**40]),
 )
-def test_byte_strings_are_found_as_a_dict_finds_them(batches, distinct):
+def test_byte_strings_are_found_as_a_dict_finds_them(batches, distinct) -> None:
     table, oracle = BinTable.create(TEXT), Oracle()
     for batch in batches:
         table.begin()
@@ -101,7 +101,7 @@ def test_byte_strings_are_found_as_a_dict_finds_them(batches, distinct):
     assert strings(table, "key") == list(oracle.rows)
 
 
-def test_growing_keeps_every_row_and_what_was_touched():
+def test_growing_keeps_every_row_and_what_was_touched() -> None:
     table, many = BinTable.create(FIXED), list(range(5000))
     slots = table.probe(fixed_keys(many), np.arange(5000))
     table.arrays["n"][slots] = many
@@ -113,7 +113,7 @@ def test_growing_keeps_every_row_and_what_was_touched():
     assert table.touched.tolist() == many[::-1]
 
 
-def test_a_table_can_be_made_with_room_for_its_rows():
+def test_a_table_can_be_made_with_room_for_its_rows() -> None:
     table = BinTable.create(FIXED, rows=1000)
     buffer = table.buffer
     probe(table, fixed_keys(range(1000)))
@@ -121,14 +121,14 @@ def test_a_table_can_be_made_with_room_for_its_rows():
     assert not table.arrays["n"][1000:].any()
 
 
-def test_a_thousand_keys_under_one_hash_stay_apart():
+def test_a_thousand_keys_under_one_hash_stay_apart() -> None:
     table = BinTable.create(FIXED)
     keys = fixed_keys(range(1000), distinct=1)
     assert probe(table, keys) == list(range(1000))
     assert probe(table, keys) == list(range(1000))
 
 
-def test_null_is_a_key_of_its_own_even_under_the_hash_of_zero():
+def test_null_is_a_key_of_its_own_even_under_the_hash_of_zero() -> None:
     table = BinTable.create(FIXED)
     keys = KeyColumn.fixed(
         np.zeros(3, np.int64), hashes=np.zeros(3, np.int64), valid=np.array([1, 0, 1], np.uint8)
@@ -136,19 +136,19 @@ def test_null_is_a_key_of_its_own_even_under_the_hash_of_zero():
     assert probe(table, keys) == [0, 1, 0]
 
 
-def test_what_lies_under_a_null_does_not_matter():
+def test_what_lies_under_a_null_does_not_matter() -> None:
     table = BinTable.create(FIXED)
     keys = KeyColumn.fixed(np.array([5, 6]), hashes=np.zeros(2, np.int64), valid=np.zeros(2, np.uint8))
     assert probe(table, keys) == [0, 0]
 
 
-def test_only_the_given_rows_are_probed_in_the_given_order():
+def test_only_the_given_rows_are_probed_in_the_given_order() -> None:
     table = BinTable.create(FIXED)
     assert table.probe(fixed_keys([7, 8, 9, 7]), np.array([2, 0, 3])).tolist() == [0, 1, 1]
     assert table.rows == 2
 
 
-def test_begin_forgets_what_was_touched():
+def test_begin_forgets_what_was_touched() -> None:
     table = BinTable.create(FIXED)
     probe(table, fixed_keys([1, 2, 1]))
     assert table.touched.tolist() == [0, 1]
@@ -158,7 +158,7 @@ def test_begin_forgets_what_was_touched():
     assert table.touched.tolist() == [1]
 
 
-def test_the_count_of_batches_may_wrap():
+def test_the_count_of_batches_may_wrap() -> None:
     table = BinTable.create(FIXED)
     probe(table, fixed_keys([1, 2, 3]))
     table.header[head.EPOCH] = 2**31 - 4
@@ -169,7 +169,7 @@ def test_the_count_of_batches_may_wrap():
     assert 0 < table.header[head.EPOCH] < 10
 
 
-def test_a_table_goes_on_in_the_buffer_of_another():
+def test_a_table_goes_on_in_the_buffer_of_another() -> None:
     table = BinTable.create(BYTES_BY_TEXT)
     put(table, text_keys([b"a", b"b" * 50]), [b"one", b"two" * 40])
     other = BinTable(BYTES_BY_TEXT, table.buffer)
@@ -179,7 +179,7 @@ def test_a_table_goes_on_in_the_buffer_of_another():
 
 
 @pytest.mark.parametrize("size", [1000, 1024, 1025, 5000, 100_000])
-def test_the_first_string_may_be_larger_than_the_heap(size):
+def test_the_first_string_may_be_larger_than_the_heap(size) -> None:
     by_text = BinTable.create(TEXT)
     probe(by_text, text_keys([b"x" * size]))
     assert strings(by_text, "key") == [b"x" * size]
@@ -194,7 +194,7 @@ def test_the_first_string_may_be_larger_than_the_heap(size):
         max_size=6,
     )
 )
-def test_strings_that_shrink_and_grow_are_those_last_put(batches):
+def test_strings_that_shrink_and_grow_are_those_last_put(batches) -> None:
     table, wanted = BinTable.create(BYTES_BY_TEXT), {}
     for batch in batches:
         latest = dict(batch)
@@ -206,7 +206,7 @@ def test_strings_that_shrink_and_grow_are_those_last_put(batches):
         assert table.header[head.HEAP_USED] <= table.header[head.HEAP_SIZE]
 
 
-def test_a_string_that_shrinks_and_grows_for_ever_takes_no_more_room():
+def test_a_string_that_shrinks_and_grows_for_ever_takes_no_more_room() -> None:
     table = BinTable.create(BYTES_BY_NUMBER)
     for i in range(3000):
         put(table, fixed_keys([1]), [b"x" * (1000 if i % 2 else 1)])
@@ -214,7 +214,7 @@ def test_a_string_that_shrinks_and_grows_for_ever_takes_no_more_room():
     assert strings(table) == [b"x" * 1000]
 
 
-def test_state_bytes_counts_what_lives():
+def test_state_bytes_counts_what_lives() -> None:
     table = BinTable.create(BYTES_BY_NUMBER)
     put(table, fixed_keys([1, 2]), [b"x" * 800, b"y" * 80])
     full = table.state_bytes
@@ -227,7 +227,7 @@ def test_state_bytes_counts_what_lives():
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(1, 30)), max_size=20), st.sampled_from([1, 3, 4, 100])
 )
-def test_rings_keep_the_last_values_oldest_first(pushes, length):
+def test_rings_keep_the_last_values_oldest_first(pushes, length) -> None:
     layout = StateLayout(True, (StateColumn("r", Kind.RING, length),))
     table, wanted = BinTable.create(layout), {}
     value = 0.0
@@ -244,7 +244,7 @@ def test_rings_keep_the_last_values_oldest_first(pushes, length):
 
 
 @given(st.lists(st.integers(0, 6), max_size=50))
-def test_sort_by_bin_is_stable(bins):
+def test_sort_by_bin_is_stable(bins) -> None:
     order, starts = k.sort_by_bin(np.array(bins, np.int32), 7)
     assert order.tolist() == sorted(range(len(bins)), key=lambda i: bins[i])
     assert np.diff(starts).tolist() == [bins.count(b) for b in range(7)]

@@ -14,7 +14,7 @@ bins = st.integers(0, 20)
     sizes=st.dictionaries(bins, st.integers(0, 100)),
     credit=st.integers(0, 500),
 )
-def test_the_oldest_long_chains_first_and_never_beyond_the_credit(batch, bases, sizes, credit):
+def test_the_oldest_long_chains_first_and_never_beyond_the_credit(batch, bases, sizes, credit) -> None:
     chosen, left = bins_to_snapshot(batch, bases, sizes, credit)
     cost = sum(sizes.get(b, 0) for b in chosen)
     assert left == credit - cost >= 0
@@ -24,16 +24,16 @@ def test_the_oldest_long_chains_first_and_never_beyond_the_credit(batch, bases, 
         assert sizes.get(long[len(chosen)][1], 0) > left
 
 
-def test_nothing_to_do_on_an_empty_checkpoint():
+def test_nothing_to_do_on_an_empty_checkpoint() -> None:
     assert bins_to_snapshot(0, {}, {}, 10) == ([], 10)
 
 
-def test_a_chain_is_left_alone_until_it_is_long_enough():
+def test_a_chain_is_left_alone_until_it_is_long_enough() -> None:
     assert bins_to_snapshot(SHORTEST_CHAIN - 1, {0: 0}, {0: 1}, 100) == ([], 100)
     assert bins_to_snapshot(SHORTEST_CHAIN, {0: 0}, {0: 1}, 100) == ([0], 99)
 
 
-def test_a_large_bin_waits_for_its_credit_and_is_not_passed_by():
+def test_a_large_bin_waits_for_its_credit_and_is_not_passed_by() -> None:
     assert bins_to_snapshot(50, {0: 0, 1: 5}, {0: 90, 1: 10}, 50) == ([], 50)
     assert bins_to_snapshot(50, {0: 0, 1: 5}, {0: 90, 1: 10}, 100) == ([0, 1], 0)
 
@@ -58,7 +58,7 @@ def simulated(touched_in_batch, size, delta, batches):
     return history
 
 
-def test_the_log_stays_within_about_twice_the_state_and_batches_cost_about_twice_their_deltas():
+def test_the_log_stays_within_about_twice_the_state_and_batches_cost_about_twice_their_deltas() -> None:
     history = simulated(lambda batch: range(20), 1000, 50, 2000)
     state, deltas = 20 * 1000, 20 * 50
     assert max(log for _, log in history[1000:]) <= 2 * state + SHORTEST_CHAIN * deltas
@@ -66,6 +66,6 @@ def test_the_log_stays_within_about_twice_the_state_and_batches_cost_about_twice
     assert max(written for written, _ in history[100:]) <= deltas + 1000 + deltas
 
 
-def test_an_untouched_bin_is_rewritten_too_so_that_its_old_files_can_go():
+def test_an_untouched_bin_is_rewritten_too_so_that_its_old_files_can_go() -> None:
     bases = {0: 0, 1: 90}
     assert bins_to_snapshot(100, bases, {0: 10, 1: 10}, 20)[0] == [0, 1]

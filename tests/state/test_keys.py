@@ -38,7 +38,7 @@ def key_columns(draw):
 
 
 @given(key_columns())
-def test_there_and_back_and_equal_exactly_when_the_keys_are(arrays):
+def test_there_and_back_and_equal_exactly_when_the_keys_are(arrays) -> None:
     spec = spec_of(*(a.type for a in arrays))
     hashes = np.arange(len(arrays[0]))
     keys = spec.encode(arrays, hashes)
@@ -54,7 +54,7 @@ def test_there_and_back_and_equal_exactly_when_the_keys_are(arrays):
 
 @given(st.lists(st.tuples(st.text("ab", max_size=3), st.text("ab", max_size=3)), max_size=8))
 @example([("ab", ""), ("a", "b"), ("", "ab")])
-def test_the_border_between_two_strings_is_part_of_the_key(pairs):
+def test_the_border_between_two_strings_is_part_of_the_key(pairs) -> None:
     spec = spec_of(pa.string(), pa.string())
     left, right = ([p[i] for p in pairs] for i in (0, 1))
     keys = spec.encode(
@@ -63,7 +63,7 @@ def test_the_border_between_two_strings_is_part_of_the_key(pairs):
     assert len(set(encoded(keys))) == len(set(pairs))
 
 
-def test_null_empty_and_zero_are_three_keys():
+def test_null_empty_and_zero_are_three_keys() -> None:
     strings = spec_of(pa.string()).encode([pa.array(["", None, "\0"])], np.zeros(3, np.int64))
     assert len(set(encoded(strings))) == 3
     numbers = spec_of(pa.int64()).encode([pa.array([0, None])], np.zeros(2, np.int64))
@@ -71,20 +71,20 @@ def test_null_empty_and_zero_are_three_keys():
 
 
 @pytest.mark.parametrize("kind", list(VALUES), ids=str)
-def test_what_is_a_fixed_key(kind):
+def test_what_is_a_fixed_key(kind) -> None:
     assert spec_of(kind).is_fixed == (
         kind in FIXED or kind in (pa.timestamp("us"), pa.timestamp("us", tz="Europe/Amsterdam"))
     )
     assert not spec_of(kind, pa.int64()).is_fixed
 
 
-def test_a_long_string_keeps_its_length():
+def test_a_long_string_keeps_its_length() -> None:
     long = "x" * 70_000
     spec = spec_of(pa.string(), pa.int8())
     keys = spec.encode([pa.array([long, None]), pa.array([1, 2], pa.int8())], np.zeros(2, np.int64))
     assert [a.to_pylist() for a in spec.decode(keys)] == [[long, None], [1, 2]]
 
 
-def test_a_type_that_cannot_be_a_key_is_named():
+def test_a_type_that_cannot_be_a_key_is_named() -> None:
     with pytest.raises(UnsupportedType, match="key column 'k0' has type list"):
         _ = spec_of(pa.list_(pa.int8())).is_fixed

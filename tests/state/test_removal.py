@@ -43,7 +43,7 @@ def keys_of(layout, pairs, distinct=2**40):
     return KeyColumn(hashes, data, np.zeros(0, np.uint8), offsets, parts)
 
 
-def write(table, layout, pairs, values, distinct):
+def write(table, layout, pairs, values, distinct) -> None:
     """Give each pair a number and a string of that length."""
     keys = keys_of(layout, pairs, distinct)
     slots = table.probe(keys, np.arange(len(pairs)), keys.parts)
@@ -97,7 +97,7 @@ steps = st.lists(
 @BY_LAYOUT
 @given(batches=steps, distinct=st.sampled_from([1, 3, 2**40]), again=st.booleans())
 @FEW
-def test_it_holds_what_a_dict_holds_and_can_be_rebuilt(layout, batches, distinct, again):
+def test_it_holds_what_a_dict_holds_and_can_be_rebuilt(layout, batches, distinct, again) -> None:
     table, oracle = BinTable.create(layout), {}
     rebuilt = BinTable.create(layout)
     for added, removed in batches:
@@ -138,7 +138,7 @@ def test_it_holds_what_a_dict_holds_and_can_be_rebuilt(layout, batches, distinct
 
 
 @BY_LAYOUT
-def test_the_places_of_removed_rows_are_used_again(layout):
+def test_the_places_of_removed_rows_are_used_again(layout) -> None:
     table = BinTable.create(layout)
     for batch in range(50):
         table.begin()
@@ -154,7 +154,7 @@ def test_the_places_of_removed_rows_are_used_again(layout):
     assert table.header[head.HEAP_SIZE] <= 16384
 
 
-def test_a_removed_row_that_is_removed_again_is_removed_once():
+def test_a_removed_row_that_is_removed_again_is_removed_once() -> None:
     layout = LAYOUTS["numbers"]
     table = BinTable.create(layout)
     write(table, layout, [(1, 0), (2, 0)], [1, 2], 2**40)
@@ -168,7 +168,7 @@ def test_a_removed_row_that_is_removed_again_is_removed_once():
     st.lists(st.tuples(st.integers(0, 20), st.integers(0, 50)), min_size=1, max_size=40), st.integers(0, 50)
 )
 @FEW
-def test_what_is_due_is_found_and_the_bound_is_that_of_the_rest(rows, now):
+def test_what_is_due_is_found_and_the_bound_is_that_of_the_rest(rows, now) -> None:
     layout = LAYOUTS["numbers"]
     table = BinTable.create(layout)
     write(table, layout, [(key, 0) for key, _ in rows], [time for _, time in rows], 2**40)
@@ -182,7 +182,7 @@ def test_what_is_due_is_found_and_the_bound_is_that_of_the_rest(rows, now):
     assert len(table.take_due("due", now)) == 0
 
 
-def test_a_marked_row_is_part_of_the_delta_and_counts_no_rows():
+def test_a_marked_row_is_part_of_the_delta_and_counts_no_rows() -> None:
     layout = LAYOUTS["numbers"]
     table = BinTable.create(layout)
     write(table, layout, [(1, 0), (2, 0)], [1, 2], 2**40)

@@ -126,7 +126,7 @@ batches = st.lists(
 @BOTH_KEYS
 @given(batches=batches)
 @FEW
-def test_sections_rebuild_exactly_the_table_that_wrote_them(layout, batches):
+def test_sections_rebuild_exactly_the_table_that_wrote_them(layout, batches) -> None:
     table, log, wanted = BinTable.create(layout), [], {}
     for rows, snapshot in batches:
         table.begin()
@@ -146,7 +146,7 @@ def test_sections_rebuild_exactly_the_table_that_wrote_them(layout, batches):
 
 
 @BOTH_KEYS
-def test_a_delta_holds_what_was_touched_and_of_rings_what_is_new(layout):
+def test_a_delta_holds_what_was_touched_and_of_rings_what_is_new(layout) -> None:
     row = {"i": 1, "f": 1.0, "u": 1, "s": b"s", "t": b"", "r": [1.0, 2.0, 3.0, 4.0], "q": [1.0]}
     table = BinTable.create(layout)
     apply(table, piece_of({1: row, 2: row, 3: row}, layout))
@@ -160,7 +160,7 @@ def test_a_delta_holds_what_was_touched_and_of_rings_what_is_new(layout):
 
 
 @BOTH_KEYS
-def test_a_delta_of_a_ring_that_was_passed_over_whole_is_the_ring(layout):
+def test_a_delta_of_a_ring_that_was_passed_over_whole_is_the_ring(layout) -> None:
     row = {"i": 1, "f": 1.0, "u": 1, "s": b"s", "t": b"", "r": [float(i) for i in range(12)], "q": [1.0, 2.0]}
     table = BinTable.create(layout)
     apply(table, piece_of({1: row}, layout))
@@ -172,7 +172,7 @@ def test_a_delta_of_a_ring_that_was_passed_over_whole_is_the_ring(layout):
 @BOTH_KEYS
 @given(parts=st.lists(st.sets(st.none() | st.integers(1, 9), max_size=4), min_size=1, max_size=4))
 @FEW
-def test_joined_extracts_are_their_rows_end_to_end(layout, parts):
+def test_joined_extracts_are_their_rows_end_to_end(layout, parts) -> None:
     row = {"i": 1, "f": 1.0, "u": 1, "s": b"s", "t": b"tt", "r": [1.0, 2.0], "q": []}
     pieces = [
         piece_of({key: row | {"i": n, "s": b"s" * n} for key in keys}, layout) for n, keys in enumerate(parts)
@@ -188,7 +188,7 @@ def test_joined_extracts_are_their_rows_end_to_end(layout, parts):
 
 
 @BOTH_KEYS
-def test_a_section_of_no_rows(layout):
+def test_a_section_of_no_rows(layout) -> None:
     size, data = section(everything(BinTable.create(layout)), layout)
     assert (size, data) == (0, b"")
     assert content(rebuild([(size, data)], layout)) == {}
@@ -205,28 +205,28 @@ def decoded(layout, rows, data):
     return decode(np.frombuffer(bytearray(data), np.uint8), rows, layout)
 
 
-def test_a_payload_that_is_too_short_at_any_length_is_refused(good):
+def test_a_payload_that_is_too_short_at_any_length_is_refused(good) -> None:
     layout, rows, data = good
     for size in range(len(data)):
         with pytest.raises(CorruptState, match="a section of 2 rows"):
             decoded(layout, rows, data[:size])
 
 
-def test_a_payload_that_is_too_long_is_refused(good):
+def test_a_payload_that_is_too_long_is_refused(good) -> None:
     layout, rows, data = good
     with pytest.raises(CorruptState, match="where its columns need"):
         decoded(layout, rows, data + bytes(8))
 
 
 @pytest.mark.parametrize("rows", [-1, 0, 1, 3, 10**15])
-def test_another_number_of_rows_is_refused(good, rows):
+def test_another_number_of_rows_is_refused(good, rows) -> None:
     layout, _, data = good
     with pytest.raises(CorruptState, match=f"a section of {rows} rows"):
         decoded(layout, rows, data)
 
 
 @pytest.mark.parametrize("sizes", [(-4, 8), (5, -1), (2**63 - 1, 2**63 - 1), (2**62, 4)], ids=str)
-def test_sizes_that_cannot_be_are_refused_before_anything_is_read_by_them(sizes):
+def test_sizes_that_cannot_be_are_refused_before_anything_is_read_by_them(sizes) -> None:
     layout = StateLayout(True, (StateColumn("s", Kind.BYTES),))
     rows, data = section(piece_of({1: {"s": b"some"}, 2: {"s": b"text"}}, layout), layout)
     at = data.index(np.array([4, 4]).tobytes())

@@ -14,7 +14,7 @@ import typer
 
 import headgate
 from headgate.cli.group import AsJson, Commands, Quick
-from headgate.cli.query import query_app
+from headgate.cli.query_app import query_app
 
 app = typer.Typer(
     cls=Commands,
@@ -57,10 +57,10 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Show a skewed stream whose hot keys move: hash routing beside a policy, live."""
-    from headgate.commands.console import Talk
-    from headgate.demo.command import demo as show
-    from headgate.demo.run import Settings
-    from headgate.demo.stream import Skew
+    from headgate.cli.console import Talk
+    from headgate_lab.demo.command import demo as show
+    from headgate_lab.demo.run import Settings
+    from headgate_lab.demo.stream import Skew
 
     skew = Skew(batches=batches, rows_per_batch=rows, shift_every=shift_every, seed=seed)
     settings = Settings(out, policy=policy, seconds=seconds, channels=channels, pace_us=pace, skew=skew)
@@ -76,8 +76,8 @@ def bench(
     as_json: AsJson = False,
 ) -> None:
     """Measure headgate beside its native twin, in one run on this machine."""
-    from headgate import bench as benches
-    from headgate.commands.console import Talk
+    from headgate.cli.console import Talk
+    from headgate_lab import bench as benches
 
     talk = Talk(as_json=as_json)
     if name is None:
@@ -99,8 +99,8 @@ def reproduce(
     as_json: AsJson = False,
 ) -> None:
     """Rerun a paper's figures and set its claims beside what is measured."""
-    from headgate.commands import reproduce as papers
-    from headgate.commands.console import Talk
+    from headgate.cli.console import Talk
+    from headgate_lab import reproduce as papers
 
     talk = Talk(as_json=as_json)
     if paper is None:
@@ -111,8 +111,8 @@ def reproduce(
         return
     with talk.progress(f"reproduce {paper}") as tick:
         claims = papers.run(paper, figure, quick=quick, out=out, progress=tick)
-    from headgate.papers.claims import as_json as claims_json
-    from headgate.papers.claims import as_table as claims_table
+    from headgate_lab.papers.claims import as_json as claims_json
+    from headgate_lab.papers.claims import as_table as claims_table
 
     talk.result(claims_table(paper, claims), claims_json(paper, claims))
 
@@ -138,8 +138,8 @@ def simulate(
     as_json: AsJson = False,
 ) -> None:
     """Run policies in a simulated cluster: machines that slow down, lose memory, skewed keys, bursts."""
-    from headgate.commands import simulate as simulator
-    from headgate.commands.console import Talk
+    from headgate.cli import simulate as simulator
+    from headgate.cli.console import Talk
     from headgate.simulator.scenarios import SCENARIOS, Options, about
 
     talk = Talk(as_json=as_json)
@@ -164,8 +164,8 @@ def replay(
     as_json: AsJson = False,
 ) -> None:
     """Show what another policy would have done with a recorded run."""
-    from headgate.commands import replay as replays
-    from headgate.commands.console import Talk
+    from headgate.cli import replay as replays
+    from headgate.cli.console import Talk
     from headgate.policies import Guard
 
     talk = Talk(as_json=as_json)
@@ -211,8 +211,8 @@ def place(
     as_json: AsJson = False,
 ) -> None:
     """Place queries on servers so that sources are sent to few of them."""
-    from headgate.commands import place as placing
-    from headgate.commands.console import Talk
+    from headgate.cli import place as placing
+    from headgate.cli.console import Talk
     from headgate.hosting import Balance, Repair
 
     talk = Talk(as_json=as_json)
@@ -240,9 +240,9 @@ def cliques(
     as_json: AsJson = False,
 ) -> None:
     """Count or list the cliques of a graph on Spark, with bounded work in flight."""
-    from headgate.commands import cliques as command
-    from headgate.commands.console import Talk
+    from headgate.cli.console import Talk
     from headgate.flow.gate import Gate
+    from headgate_lab import cliques_command as command
 
     talk = Talk(as_json=as_json)
     gate = Gate(in_flight=in_flight, batch=int(batch) if batch.lstrip("-").isdecimal() else batch)
@@ -263,8 +263,8 @@ def rmat(
     as_json: AsJson = False,
 ) -> None:
     """Generate a random graph with the degrees of a social network (R-MAT)."""
-    from headgate.commands import cliques as command
-    from headgate.commands.console import Talk
+    from headgate.cli.console import Talk
+    from headgate_lab import cliques_command as command
 
     made = command.generate(out, scale, 14 << scale if edges is None else edges, seed)
     Talk(as_json=as_json).result(f"{made['edges']:,} edges over {made['vertices']:,} vertices in {out}", made)
@@ -277,8 +277,8 @@ def journal(
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON for each batch.")] = False,
 ) -> None:
     """Show what a stage decided, batch by batch."""
-    from headgate.commands import journal as journals
-    from headgate.commands.console import Talk
+    from headgate.cli import journal as journals
+    from headgate.cli.console import Talk
 
     talk = Talk(as_json=as_json)
     entries, torn = journals.read(checkpoint)
@@ -299,8 +299,8 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say why a plan was made, or refused."""
-    from headgate.commands import journal as journals
-    from headgate.commands.console import Talk
+    from headgate.cli import journal as journals
+    from headgate.cli.console import Talk
     from headgate.control.explain import explained
 
     entry = journals.entry_of(checkpoint, batch)
@@ -329,8 +329,8 @@ def serve(
     as_json: AsJson = False,
 ) -> None:
     """Serve standing queries in SQL over HTTP: one Spark application for all of them."""
-    from headgate.commands import serve as serving
-    from headgate.commands.console import Talk
+    from headgate.cli import serve as serving
+    from headgate.cli.console import Talk
 
     wish = serving.Wish(folder, host, port, servers, master, registry, demo)
     serving.serve(serving.with_config(wish, config), Talk(as_json=as_json))
@@ -342,8 +342,8 @@ app.add_typer(query_app, name="query")
 @app.command()
 def version(as_json: AsJson = False) -> None:
     """Show the versions of headgate and of what it runs on."""
-    from headgate.commands.console import Talk
-    from headgate.commands.versions import versions
+    from headgate.cli.console import Talk
+    from headgate.cli.versions import versions
 
     found = versions()
     Talk(as_json=as_json).result("\n".join(f"{name} {value}" for name, value in found.items()), found)

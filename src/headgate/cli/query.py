@@ -1,102 +1,80 @@
-"""`headgate query`: the client of a running service."""
+"""`headgate query`: a running service from the command line."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from pathlib import Path
 
 import typer
+from rich.console import Console
+from rich.table import Table as Grid
 
-from headgate.cli.group import AsJson, Commands
+from headgate.cli.console import Talk
+from headgate.errors import ConfigError, HeadgateError
+from headgate.service.client import Client
 
-query_app = typer.Typer(cls=Commands, no_args_is_help=True, help="Standing queries of a service that runs.")
-Url = Annotated[str, typer.Option(envvar="HEADGATE_URL", help="The service's address.")]
-Token = Annotated[
-    str,
-    typer.Option(envvar="HEADGATE_TOKEN", help="Your token; that of a service in this folder if not given."),
-]
-Number = Annotated[int, typer.Argument(help="The query's number, as `query list` shows it.")]
-HERE = "http://127.0.0.1:8620"
+HERE = Path("headgate-service") / "token"
+"""Where `headgate serve` leaves the token of a service in this folder."""
 
 
-@query_app.command("add")
-def add(
-    sql: Annotated[str, typer.Argument(help="SELECT ... FROM source ...")],
-    name: Annotated[str, typer.Option(help="What to call it.")] = "",
-    url: Url = HERE,
-    token: Token = "",
-    as_json: AsJson = False,
-) -> None:
-    """Register a query."""
-    from headgate.commands import query
-    from headgate.commands.console import Talk
-
-    with query.client(url, token) as one:
-        query.add(one, sql, name, Talk(as_json=as_json))
+def client(url: str, token: str) -> Client:
+    """A client with the token that is given, or that of the service in this folder."""
+    if not token and HERE.exists():
+        token = HERE.read_text(encoding="utf-8").strip()
+    if not token:
+        raise ConfigError("a token is needed: --token or HEADGATE_TOKEN, as `headgate serve` printed it")
+    return Client(url, token)
 
 
-@query_app.command("list")
-def show(url: Url = HERE, token: Token = "", as_json: AsJson = False) -> None:
-    """List your queries."""
-    from headgate.commands import query
-    from headgate.commands.console import Talk
-
-    with query.client(url, token) as one:
-        query.show(one, Talk(as_json=as_json))
+def add(one: Client, sql: str, name: str, talk: Talk) -> None:
+    """Register a query and say what to do next."""
+    number = one.register(sql, name)
+    talk.result(f"query {number} is registered; see it with: headgate query tail {number}", {"id": number})
 
 
-@query_app.command("tail")
-def tail(
-    number: Number,
-    rows: Annotated[int | None, typer.Option(help="End after so many results.")] = None,
-    url: Url = HERE,
-    token: Token = "",
-    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON for each result.")] = False,
-) -> None:
-    """Show a query's results as they come."""
-    from headgate.commands import query
-
-    with query.client(url, token) as one:
-        query.tail(one, number, rows, as_json=as_json)
+def show(one: Client, talk: Talk) -> None:
+    """List the queries."""
+    found = one.queries()
+    grid = Grid(title=f"{len(found)} queries", title_justify="left")
+    for head in ("id", "name", "state", "sql"):
+        grid.add_column(head, overflow="fold")
+    for query in found:
+        state = query["state"] if not query["why"] else f"{query['state']}: {query['why']}"
+        grid.add_row(str(query["id"]), query["name"], state, query["sql"])
+    talk.result(grid, {"queries": found})
 
 
-@query_app.command("explain")
-def explain(number: Number, url: Url = HERE, token: Token = "", as_json: AsJson = False) -> None:
-    """Say what a query became, where it lives, and with how many it shares."""
-    from headgate.commands import query
-    from headgate.commands.console import Talk
-
-    with query.client(url, token) as one:
-        query.explain(one, number, Talk(as_json=as_json))
-
-
-@query_app.command("rm")
-def rm(number: Number, url: Url = HERE, token: Token = "", as_json: AsJson = False) -> None:
-    """Forget a query."""
-    from headgate.commands import query
-    from headgate.commands.console import Talk
-
-    with query.client(url, token) as one:
-        one.remove(number)
-    Talk(as_json=as_json).result(f"query {number} is gone", {"removed": number})
+def explain(one: Client, number: int, talk: Talk) -> None:
+    """Say what a query became."""
+    found = one.explain(number)
+    placement = found.pop("placement")
+    lines = [f"{name}: {value}" for name, value in found.items()]
+    talk.result(
+        "\n".join([*lines, "placement of a query like it now:", *placement]),
+        {**found, "placement": placement},
+    )
 
 
-@query_app.command("pause")
-def pause(number: Number, url: Url = HERE, token: Token = "", as_json: AsJson = False) -> None:
-    """Let a query rest: it costs nothing until it is resumed."""
-    from headgate.commands import query
-    from headgate.commands.console import Talk
-
-    with query.client(url, token) as one:
-        one.pause(number)
-    Talk(as_json=as_json).result(f"query {number} rests", {"paused": number})
-
-
-@query_app.command("resume")
-def resume(number: Number, url: Url = HERE, token: Token = "", as_json: AsJson = False) -> None:
-    """Let a query that rests or failed begin anew, from the next batch on."""
-    from headgate.commands import query
-    from headgate.commands.console import Talk
-
-    with query.client(url, token) as one:
-        one.resume(number)
-    Talk(as_json=as_json).result(f"query {number} begins anew", {"resumed": number})
+def tail(one: Client, number: int, rows: int | None, *, as_json: bool) -> None:
+    """Print results as they come, until stopped."""
+    words = Console(highlight=False, markup=False)
+    if rows is not None and rows < 1:
+        raise ConfigError(f"--rows {rows}: at least 1")
+    state = one.query(number)["state"]
+    if state != "active":
+        raise HeadgateError(f"query {number} is {state}, so there is nothing to come")
+    for seen, row in enumerate(one.tail(number), start=1):
+        if as_json:
+            typer.echo(json.dumps(row))
+        else:
+            when = row["window"]["start"] if "window" in row else row["time"]
+            values = "  ".join(f"{name}={value}" for name, value in row["values"].items())
+            words.print(f"batch {row['batch']}  {when}  ", style="dim", end="")
+            words.print(values, soft_wrap=True)
+            if "cut" in row:
+                words.print(
+                    f"{row['cut']:,} more rows of batch {row['batch']} were cut off at the limit",
+                    style="yellow",
+                )
+        if seen == rows:
+            return

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from headgate.control.loop import Decision
-from headgate.plans.plan import Plan
-from headgate.plans.refusal import Reason
-from headgate.reports.batch_report import BatchReport
+from headgate.control.plan import Plan
+from headgate.control.refusal import Reason
+from headgate.control.report import BatchReport
 from headgate.sizes import show_bytes
 
 REMEDIES = {

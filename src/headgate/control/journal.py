@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from headgate.control.guard import Guard
 from headgate.control.loop import Decision, Loop
 from headgate.control.modes import Mode
+from headgate.control.policy import Policy
+from headgate.control.report import BatchReport
+from headgate.control.view import LoadView
 from headgate.errors import CorruptState, NewerFormat, StaleTable
-from headgate.policies.base import Policy
-from headgate.policies.guard import Guard
-from headgate.reports.batch_report import BatchReport
-from headgate.reports.load_view import LoadView
 
 FORMAT = 1
 

@@ -14,15 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from headgate.control.guard import Guard
 from headgate.control.modes import Mode
+from headgate.control.plan import Plan, apply
+from headgate.control.policy import Policy, bytes_moved
+from headgate.control.refusal import Reason, Refusal
+from headgate.control.report import BatchReport
+from headgate.control.view import LoadView, fold
 from headgate.errors import BatchOrder, ConfigError, StaleTable
 from headgate.ids import BatchId
-from headgate.plans.plan import Plan, apply
-from headgate.plans.refusal import Reason, Refusal
-from headgate.policies.base import Policy, bytes_moved
-from headgate.policies.guard import Guard
-from headgate.reports.batch_report import BatchReport
-from headgate.reports.load_view import LoadView, fold
 from headgate.routing.table import Table, lost_pieces, rescale
 
 RESCALE = "rescale"

@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
+from headgate.control.view import LoadView
 from headgate.flow.backlog import Backlog
-from headgate.reports.load_view import LoadView
 from headgate.routing.table import Table
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from difflib import get_close_matches
 
+from headgate.control.guard import Guard
+from headgate.control.policy import Policy
 from headgate.errors import ConfigError
-from headgate.policies.base import Policy
 from headgate.policies.controller import Rules
 from headgate.policies.flux_hybrid import FluxHybrid
 from headgate.policies.flux_load import FluxLoad
 from headgate.policies.flux_memory import FluxMemory
-from headgate.policies.guard import Guard
 from headgate.policies.horizon import Horizon
 from headgate.policies.lqr import Lqr
 from headgate.policies.mpc import Mpc

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from headgate.control.plan import Plan
+from headgate.control.policy import bytes_moved
+from headgate.control.refusal import Reason, Refusal
+from headgate.control.view import LoadView
 from headgate.errors import ConfigError
-from headgate.plans.plan import Plan
-from headgate.plans.refusal import Reason, Refusal
-from headgate.policies.base import bytes_moved
 from headgate.policies.horizon import Floats
 from headgate.policies.shares import departs, moves_to, shares_of
-from headgate.reports.load_view import LoadView
 from headgate.routing.table import Table
 
 UNMEASURED_MB_S = 100.0

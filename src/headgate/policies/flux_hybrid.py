@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from headgate.plans.plan import Plan
+from headgate.control.plan import Plan
+from headgate.control.view import LoadView
 from headgate.policies.flux_load import FluxLoad
 from headgate.policies.flux_memory import FluxMemory
-from headgate.reports.load_view import LoadView
 from headgate.routing.table import Table
 
 

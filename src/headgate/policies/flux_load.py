@@ -26,12 +26,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from headgate.control.plan import Plan
+from headgate.control.policy import bytes_moved
+from headgate.control.view import LoadView
 from headgate.errors import ConfigError
 from headgate.ids import Bin, Channel
-from headgate.plans.plan import Plan
-from headgate.policies.base import bytes_moved
 from headgate.policies.pairing import STRICTLY, bins_held, even
-from headgate.reports.load_view import LoadView
 from headgate.routing.table import Table
 
 

@@ -23,12 +23,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from headgate.control.plan import Plan
+from headgate.control.policy import bytes_moved
+from headgate.control.view import LoadView
 from headgate.errors import ConfigError
 from headgate.ids import Bin, Channel
-from headgate.plans.plan import Plan
-from headgate.policies.base import bytes_moved
 from headgate.policies.pairing import bins_held, even
-from headgate.reports.load_view import LoadView
 from headgate.routing.table import Table
 
 

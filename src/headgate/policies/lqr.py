@@ -20,12 +20,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from headgate.control.plan import Plan
+from headgate.control.refusal import Refusal
+from headgate.control.view import LoadView
 from headgate.errors import ConfigError
-from headgate.plans.plan import Plan
-from headgate.plans.refusal import Refusal
 from headgate.policies.controller import Reading, Rules, plan_to, read
 from headgate.policies.horizon import Floats
-from headgate.reports.load_view import LoadView
 from headgate.routing.table import Table
 
 

@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from headgate.control.plan import Plan, apply
+from headgate.control.refusal import Reason, Refusal
+from headgate.control.view import LoadView
 from headgate.errors import ConfigError
-from headgate.plans.plan import Plan, apply
-from headgate.plans.refusal import Reason, Refusal
 from headgate.policies.rebuild_items import Items, Targets, difference
-from headgate.reports.load_view import LoadView
 from headgate.routing.balance import Floats, ResourceFunction, alphas, theta
 from headgate.routing.builders.placement import Bins, Hot, Tail, place
 from headgate.routing.builders.problem import Objective, Problem

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from headgate.control.plan import Plan, apply
+from headgate.control.view import LoadView
 from headgate.ids import Bin, Channel
-from headgate.plans.plan import Plan, apply
-from headgate.reports.load_view import LoadView
 from headgate.routing.balance import Floats, Ints, ResourceFunction
 from headgate.routing.builders.problem import Objective, Problem
 from headgate.routing.table import Move, Pin, Table

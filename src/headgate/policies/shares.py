@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.compiled import compiled
+from headgate.control.view import LoadView
 from headgate.policies.horizon import Floats
 from headgate.policies.pairing import STRICTLY
-from headgate.reports.load_view import LoadView
 from headgate.routing.table import Move, Table
 
 Ints: TypeAlias = npt.NDArray[np.int64]

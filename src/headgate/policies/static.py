@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headgate.plans.plan import Plan
-from headgate.reports.load_view import LoadView
+from headgate.control.plan import Plan
+from headgate.control.view import LoadView
 from headgate.routing.table import Table
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from headgate.service.app import create_app
+from headgate.service.http.app import create_app
 from headgate.service.service import Service
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from headgate.hosting import Host
+from headgate.service.batch.hosted import Hosted, Keyed
 from headgate.service.registry import Registry
 from headgate.service.sources import Sources
-from headgate.spark.hosted import Hosted, Keyed
 from headgate.sql.prepare import Prepared
 from headgate.sql.template import RUN_COLUMNS, Template
 

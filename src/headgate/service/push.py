@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headgate.errors import HeadgateError
-from headgate.spark.store import Store
+from headgate.storage.store import Store
 
 MOST_ROWS_WAITING = 500_000
 ROWS_PER_FILE = 50_000

@@ -19,11 +19,11 @@ import numpy as np
 import pyarrow as pa
 
 from headgate.errors import CheckpointError, ConfigError, CursorGone
-from headgate.spark.piece_file import RESULTS, read_table
-from headgate.spark.serving_manifest import ServingManifest, Stored
-from headgate.spark.store import Store
+from headgate.service.batch.manifest import ServingManifest, Stored
+from headgate.service.batch.piece_file import RESULTS, read_table
 from headgate.sql.clock import NEVER
 from headgate.sql.template import Mode, Template
+from headgate.storage.store import Store
 
 MOST_BYTES = 256 << 20
 """Of sections that are kept decoded: those that readers ask for again and again are the newest."""

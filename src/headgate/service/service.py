@@ -16,6 +16,9 @@ import numpy as np
 
 from headgate.errors import AccessDenied, HeadgateError
 from headgate.hosting import DEFAULT, Host
+from headgate.service.batch.hosted import Hosted
+from headgate.service.batch.manifest import ServingManifest
+from headgate.service.batch.serving import Job, Serving
 from headgate.service.computations import COST_UNIT, Computations
 from headgate.service.push import PushLog
 from headgate.service.queries import ACTIVE, Queries, Query
@@ -23,9 +26,6 @@ from headgate.service.registry import Registry, open_registry
 from headgate.service.results import Cursor, Results, View
 from headgate.service.sources import Source, Sources, rows_in_slots
 from headgate.service.tenants import Tenant, Tenants
-from headgate.spark.hosted import Hosted
-from headgate.spark.serving import Job, Serving
-from headgate.spark.serving_manifest import ServingManifest
 from headgate.sql.clock import NEVER
 from headgate.sql.engine import Function
 from headgate.sql.limits import Limits

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from headgate.control.loop import Decision, Loop
-from headgate.reports.batch_report import BatchReport, BinReport, ChannelReport
-from headgate.reports.load_view import LoadView
+from headgate.control.report import BatchReport, BinReport, ChannelReport
+from headgate.control.view import LoadView
 from headgate.routing.table import Move, Table
 from headgate.simulator.agenda import Agenda
 from headgate.simulator.movement import Movement

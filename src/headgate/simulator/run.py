@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from headgate.control.guard import Guard
 from headgate.control.loop import Decision, Loop
+from headgate.control.policy import Policy
+from headgate.control.report import BatchReport
+from headgate.control.view import LoadView
 from headgate.errors import ConfigError
-from headgate.policies.base import Policy
-from headgate.policies.guard import Guard
 from headgate.policies.static import Static
-from headgate.reports.batch_report import BatchReport
-from headgate.reports.load_view import LoadView
 from headgate.routing.table import Table
 from headgate.simulator.agenda import Agenda
 from headgate.simulator.cluster import MB, Cluster

@@ -12,8 +12,8 @@ from headgate.errors import CheckpointMismatch, ConfigError
 from headgate.operators.hash_join import MODES, HashJoin, Mode
 from headgate.spark.exchange import quoted
 from headgate.spark.paths import literal
-from headgate.spark.store import Store
 from headgate.spark.types import arrow_schema
+from headgate.storage.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.spark.store import Store
+from headgate.storage.store import Store
 
 _GLOB = str.maketrans({c: f"\\{c}" for c in "[]{}?*\\"})
 

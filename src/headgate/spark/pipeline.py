@@ -16,7 +16,7 @@ from headgate.spark.stage import Stage
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from headgate.spark.status import Status
+    from headgate.stage.status import Status
 
 
 class Pipeline:

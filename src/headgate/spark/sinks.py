@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headgate.errors import ConfigError, HeadgateError, SinkFailed
-from headgate.spark.manifest import Written
-from headgate.spark.parquet_folder import STAGING, Owner, ParquetFolder, verify
 from headgate.spark.paths import literal
-from headgate.spark.store import Store
+from headgate.storage.manifest import Written
+from headgate.storage.parquet_folder import STAGING, Owner, ParquetFolder, verify
+from headgate.storage.store import Store
 
 Files = tuple[Written, ...]
 

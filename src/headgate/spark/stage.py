@@ -32,6 +32,8 @@ from headgate.control import journal
 from headgate.control.explain import explained
 from headgate.control.loop import Decision, Loop
 from headgate.control.modes import Mode
+from headgate.control.report import BatchReport
+from headgate.control.view import LoadView
 from headgate.errors import BatchOrder, CheckpointError, CheckpointMismatch, ConfigError, Superseded
 from headgate.flow.gate import BY_ITSELF, Gate
 from headgate.operators.arrival import aside_schema
@@ -40,37 +42,36 @@ from headgate.operators.event_time import Clock
 from headgate.operators.hash_join import BoundHashJoin, HashJoin
 from headgate.policies import Guard, Policy, Rebuild
 from headgate.policies import get as get_policy
-from headgate.reports.batch_report import BatchReport
-from headgate.reports.load_view import LoadView
 from headgate.routing.reshape import reshaped
 from headgate.routing.table import Table
-from headgate.spark import build_side, sinks, split_keys
-from headgate.spark.bound import Bound, Part
-from headgate.spark.channel_job import ChannelJob
-from headgate.spark.channel_task import ChannelTask, RealTime, Watch
-from headgate.spark.checkpoint import (
+from headgate.spark import build_side, sinks
+from headgate.spark.exchange import Exchange, routed_schema
+from headgate.spark.gates.expanding import expanding
+from headgate.spark.gates.waves import Waves
+from headgate.spark.job import ChannelJob
+from headgate.spark.session import check_classic, origin_of
+from headgate.spark.types import arrow_schema, emitted_schema
+from headgate.spark.warm_up import warm_up
+from headgate.stage import split_keys
+from headgate.stage.bound import Bound, Part
+from headgate.stage.flow_control import Flow, FlowControl
+from headgate.stage.measured import batch_report
+from headgate.stage.outcome import absorbed, backlog_after
+from headgate.stage.status import Status
+from headgate.stage.task import ChannelTask, RealTime, Watch
+from headgate.state.compaction import bins_to_snapshot
+from headgate.state.keys import KeySpec
+from headgate.storage.checkpoint import (
     Checkpoint,
     check_order,
     check_origin,
     journal_lines,
     last_manifest,
 )
-from headgate.spark.exchange import Exchange, routed_schema
-from headgate.spark.expanding import expanding
-from headgate.spark.flow_control import Flow, FlowControl
-from headgate.spark.manifest import Manifest, Written, staging_folder
-from headgate.spark.measured import batch_report
-from headgate.spark.outcome import absorbed, backlog_after
-from headgate.spark.output import write_parquet
-from headgate.spark.parquet_folder import Owner
-from headgate.spark.session import check_classic, origin_of
-from headgate.spark.status import Status
-from headgate.spark.store import Store
-from headgate.spark.types import arrow_schema, emitted_schema
-from headgate.spark.warm_up import warm_up
-from headgate.spark.waves import Waves
-from headgate.state.compaction import bins_to_snapshot
-from headgate.state.keys import KeySpec
+from headgate.storage.manifest import Manifest, Written, staging_folder
+from headgate.storage.output_file import write_parquet
+from headgate.storage.parquet_folder import Owner
+from headgate.storage.store import Store
 
 log = logging.getLogger("headgate.stage")
 FEWEST_BINS, BINS_PER_CHANNEL = 128, 32

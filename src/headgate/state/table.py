@@ -6,7 +6,7 @@ touched, and which of them it removed; that is what the delta is made of. Remove
 next batch begins, then it is used again. Cost of every call: the rows given, never the rows kept; growing
 is amortised by doubling.
 
-Not here: files, versions, and who may write (see `headgate.spark.bin_cache`).
+Not here: files, versions, and who may write (see `headgate.storage.bin_cache`).
 """
 
 from __future__ import annotations

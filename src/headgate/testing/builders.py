@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from headgate.control.report import BatchReport, BinReport, ChannelReport, HotKey
 from headgate.ids import Bin
-from headgate.reports.batch_report import BatchReport, BinReport, ChannelReport, HotKey
 from headgate.routing.table import Pin, Table
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from headgate.errors import ConfigError
+from headgate.kernels.bound import BoundKernel
+from headgate.kernels.interpreted import State
 from headgate.operators.base import Operator
-from headgate.operators.user_kernel.bound import BoundKernel
-from headgate.operators.user_kernel.interpreted import State
 from headgate.routing.table import Table
 from headgate.state.keys import KeySpec
 from headgate.state.section import extract_keys

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from headgate.reports.batch_report import BatchReport, HotKey
+from headgate.control.report import BatchReport, HotKey
 from headgate.routing.table import Pin, Table
 from headgate.testing import builders
 

@@ -1,0 +1,1 @@
+"""The laboratory of headgate: the papers' experiments, the benches and the demonstration. Not part of the library."""

@@ -1,0 +1,61 @@
+"""Benchmarks by name, each beside its native twin: `run("aggregate")`. How to read them: `benchmarks/README.md`."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from headgate.cli.console import Tick, unknown
+from headgate.errors import ConfigError
+from headgate.spark.local import check_installed
+
+if TYPE_CHECKING:
+    from rich.table import Table as Grid
+
+    from headgate_lab.bench.result import Report
+
+BENCHES = {
+    "aggregate": "count, sum and max per key against native groupBy().agg(); untouched state; the fixed cost of a batch",
+    "history": "the last 100 rows per key, mean and std for every row, against native transformWithState in Python",
+    "kernel": "a user's function per row, compiled, against native transformWithState in Python; the first batch after a start",
+    "skew": "rows of the busiest channel over the mean with hot keys pinned, beside static routing; output against native",
+    "rebalance": "a slow channel, a channel short of memory and bursts, under Flux's policies beside static routing; output against native",
+    "join": "a stream probing a built table with one of three channels perturbed: response time under mpc beside static routing",
+    "service": "standing queries: registration, a batch for everyone, memory, traffic; one Spark query each, the engine without sharing",
+    "faucet": "a step that explodes behind a gate and without: time, memory, stragglers; cliques beside a Spark SQL self-join",
+    "operators": "windows, dedup, lists of the largest and a join of two streams against native Spark's own",
+    "nexmark": "queries of the Nexmark suite, each against native Spark's own; every answer compared",
+    "placement": "placing queries on servers: online rules, churn, offline algorithms, growth of the cost; no Spark",
+    "control": "static, Flux's load policy, LQR, MPC and an oracle under four loads on 3 to 128 modelled channels; no Spark",
+    "partitioning": "building, lookup and hot-key tracking of partitioning functions; no Spark",
+}
+
+WITHOUT_SPARK = frozenset({"placement", "control", "partitioning"})
+
+
+def names() -> tuple[str, ...]:
+    """The benchmarks that there are."""
+    return tuple(BENCHES)
+
+
+def listing() -> Grid:
+    """Names and what they measure."""
+    from rich.table import Table
+
+    grid = Table("bench", "what it measures", title="headgate bench NAME", title_justify="left")
+    for name in names():
+        grid.add_row(name, BENCHES[name])
+    return grid
+
+
+def run(name: str, *, quick: bool = False, repeat: int = 1, progress: Tick | None = None) -> Report:
+    """Run a benchmark. `quick` takes small sizes, to see that it works; `repeat` rounds alternate the order of the systems."""
+    if name not in names():
+        raise unknown("bench", name, names())
+    if repeat < 1:
+        raise ConfigError(f"repeat={repeat}: at least one round")
+    if name not in WITHOUT_SPARK:
+        check_installed()
+    module: Any = importlib.import_module(f"headgate_lab.bench.{name}")
+    report: Report = module.run(quick=quick, repeat=repeat, progress=progress or (lambda what, part: None))
+    return report

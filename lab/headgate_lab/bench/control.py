@@ -1,0 +1,215 @@
+"""Controllers on one modelled stage: static, Flux's load policy, LQR, MPC, and an oracle that knows the loads to come.
+
+Loads: Poisson, cyclic Poisson, a step and a drift, on one, half and all of 3 to 128 channels. The LQR has the weight that is
+best in each row; `mpc squares` is the paper's cost with R from what a move takes. Response time is the sum of the batches'
+times, moves included. No Spark: `bench rebalance` has that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.figure import Figure
+from rich.table import Table as Grid
+from rich.text import Text
+
+from headgate.cli.console import Tick
+from headgate.policies import FluxLoad, Lqr, Mpc, Policy, Static
+from headgate_lab.bench.control_stage import Run, Setting, drive, oracle
+from headgate_lab.bench.result import Goal, Report, Result, machine
+from headgate_lab.papers.gedik.plots import new
+from headgate_lab.papers.mpc.load import KINDS
+
+WEIGHTS = (0.1, 1.0, 10.0)
+POLICIES: Mapping[str, Policy] = {
+    "static": Static(),
+    "flux-load": FluxLoad(),
+    **{f"lqr {weight:g}": Lqr(weight) for weight in WEIGHTS},
+    "mpc squares": Mpc("quadratic"),
+    "mpc": Mpc(forecast=False),
+    "mpc forecast": Mpc(forecast=True),
+}
+AS_IT_COMES = "mpc forecast" if Mpc().forecast else "mpc"
+RATE = 3.0
+COLOURS = {
+    "static": "#8d8d8d",
+    "flux-load": "#2a9d8f",
+    "lqr": "#c9a227",
+    "mpc squares": "#7b4fa3",
+    "mpc": "#2b6cb0",
+    "mpc forecast": "#c8553d",
+}
+SHOWN = ("static", "flux-load", "lqr", "mpc squares", "mpc", "mpc forecast", "oracle")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One setting: the runs of each policy, one for each seed; `lqr` is the best of its weights."""
+
+    setting: Setting
+    runs: Mapping[str, Sequence[Run]]
+
+    def seconds(self, policy: str) -> float:
+        """The mean response time."""
+        return float(np.mean([one.seconds for one in self.runs[policy]]))
+
+    def moved_mb(self, policy: str) -> float:
+        """The mean of what was moved."""
+        return float(np.mean([one.moved_mb for one in self.runs[policy]]))
+
+    def adaptations(self, policy: str) -> float:
+        """The mean number of new tables."""
+        return float(np.mean([one.adaptations for one in self.runs[policy]]))
+
+    def planning_ms(self, policy: str) -> float:
+        """The median time of a decision, in ms of the processor."""
+        spent = [ms for one in self.runs[policy] for ms in one.planning_ms]
+        return float(np.median(spent)) if spent else 0.0
+
+
+def settings(*, quick: bool) -> list[tuple[Setting, int]]:
+    """What is measured, with the number of seeds."""
+    if quick:
+        sizes: Sequence[tuple[int, int, int, int]] = ((3, 60, 16, 1), (6, 60, 16, 1))
+        rates: tuple[int, ...] = (6,)
+    else:
+        sizes = ((3, 150, 32, 3), (6, 150, 32, 3), (32, 100, 16, 1), (128, 60, 8, 1))
+        rates = (1, 2, 4, 5, 6)
+    found = [
+        (Setting(kind, size, number, RATE, batches, bins), seeds)
+        for size, batches, bins, seeds in sizes
+        for kind in KINDS
+        for number in (1, (size + 1) // 2, size)
+    ]
+    size, batches, bins, seeds = sizes[0]
+    return found + [(Setting("cyclic", size, 1, float(rate), batches, bins), seeds) for rate in rates]
+
+
+def run_row(setting: Setting, seeds: int) -> Row:
+    """All policies in one setting."""
+    runs: dict[str, Sequence[Run]] = {
+        name: [drive(setting, policy, seed) for seed in range(seeds)] for name, policy in POLICIES.items()
+    }
+    tried = [runs.pop(f"lqr {weight:g}") for weight in WEIGHTS]
+    runs["lqr"] = min(tried, key=lambda one: sum(each.seconds for each in one))
+    runs["oracle"] = [oracle(setting, seed) for seed in range(seeds)]
+    return Row(setting, runs)
+
+
+def measure(*, quick: bool, progress: Tick) -> list[Row]:
+    """Every row of the table."""
+    wanted = settings(quick=quick)
+    rows = []
+    for number, (setting, seeds) in enumerate(wanted):
+        progress(f"{setting.channels} channels: {setting.name}", number / len(wanted))
+        rows.append(run_row(setting, seeds))
+    return rows
+
+
+def goals(rows: Sequence[Row]) -> tuple[Goal, ...]:
+    """What was asked for, of the policy as it comes; planning where 6 and 128 channels were measured."""
+    cyclic = [
+        r for r in rows if r.setting.kind == "cyclic" and (r.setting.channels, r.setting.perturbed) == (3, 1)
+    ]
+    better = [1 - row.seconds(AS_IT_COMES) / row.seconds("lqr") for row in cyclic]
+    worst = max(row.seconds(AS_IT_COMES) / row.seconds("static") for row in rows)
+    ideal = float(np.mean([row.seconds(AS_IT_COMES) / row.seconds("oracle") for row in rows]))
+    found = [
+        Goal(
+            "time saved over the best LQR, cyclic, mean over the rates", 0.10, float(np.mean(better)), unit=""
+        ),
+        Goal("worst row, time over static", 1.02, worst, at_most=True),
+        Goal("time over the oracle, mean over all rows", 1.15, ideal, at_most=True),
+    ]
+    for channels, bound in ((6, 2.0), (128, 50.0)):
+        spent = [row.planning_ms(AS_IT_COMES) for row in rows if row.setting.channels == channels]
+        if spent:
+            name = f"planning with {channels} channels, slowest row's median"
+            found.append(Goal(name, bound, max(spent), at_most=True, unit=" ms"))
+    return tuple(found)
+
+
+def results(rows: Sequence[Row]) -> tuple[Result, ...]:
+    """Every number of the table, beside static's."""
+    found = []
+    for row in rows:
+        for name in SHOWN:
+            what = f"{row.setting.name}: {name}"
+            found.append(
+                Result(f"{what}, response", "s", row.seconds(name), "static", row.seconds("static"), {})
+            )
+            if name == "static":
+                continue
+            found.append(Result(f"{what}, moved", "MB", row.moved_mb(name), None, None, {}))
+            found.append(Result(f"{what}, adaptations", "tables", row.adaptations(name), None, None, {}))
+            if name != "oracle":
+                found.append(Result(f"{what}, planning", "ms", row.planning_ms(name), None, None, {}))
+    return tuple(found)
+
+
+def as_grid(rows: Sequence[Row]) -> Grid:
+    """The table for a terminal: response times, then what it took; the least of those that don't know the future is bold."""
+    grid = Grid(
+        title="bench control: response time, s (LQR at its best weight in each row)", title_justify="left"
+    )
+    grid.add_column("load", no_wrap=True)
+    for name in SHOWN:
+        grid.add_column(name, justify="right")
+    for head in ("moved MB", "tables", "plan ms"):
+        grid.add_column(f"{head}: lqr / mpc / forecast", justify="right")
+    for row in rows:
+        least = min(row.seconds(name) for name in SHOWN if name != "oracle")
+        cells = [
+            Text(f"{row.seconds(n):.1f}", style="bold" if row.seconds(n) == least else "") for n in SHOWN
+        ]
+        compared = ("lqr", "mpc", "mpc forecast")
+        took = (
+            " / ".join(f"{of(name):{digits}}" for name in compared)
+            for of, digits in ((row.moved_mb, ".0f"), (row.adaptations, ".0f"), (row.planning_ms, ".1f"))
+        )
+        grid.add_row(row.setting.name, *cells, *took)
+    return grid
+
+
+def picture(rows: Sequence[Row]) -> Figure:
+    """Response time over the oracle's, a panel for each load."""
+    figure, axes = new(
+        4, "bench control: response time over an oracle's that knows the loads to come", height=3.0
+    )
+    for axis, kind in zip(axes, KINDS, strict=True):
+        mine = [row for row in rows if row.setting.kind == kind and row.setting.rate == RATE]
+        for name, colour in COLOURS.items():
+            axis.plot(
+                range(len(mine)),
+                [row.seconds(name) / row.seconds("oracle") for row in mine],
+                color=colour, label=name, marker="o", markersize=3.5, linewidth=1.0,
+            )  # fmt: skip
+        axis.set_title(kind, fontsize=9)
+        axis.set_yscale("log")
+        ticks = (1, 1.2, 1.5, 2, 3, 4)
+        axis.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+        axis.minorticks_off()
+        labels = [f"{row.setting.perturbed} of {row.setting.channels}" for row in mine]
+        axis.set_xticks(range(len(mine)), labels, rotation=60, fontsize=7)
+        axis.set_ylabel("times the oracle's")
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), fontsize=8, frameon=False, ncols=6, loc="outside lower center"
+    )
+    return figure
+
+
+def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
+    """Measure and judge. Repeating would only repeat it: all but the planning times is modelled."""
+    where = machine()
+    rows = measure(quick=quick, progress=progress)
+    return Report(
+        "control",
+        results(rows),
+        goals(rows),
+        machine=where,
+        quick=quick,
+        shown=as_grid(rows),
+        picture=picture(rows),
+    )

@@ -1,0 +1,286 @@
+"""`headgate bench rebalance`: Flux's policies on live channels that are paced, beside the same stage with `static`.
+
+Channels sleep for each row, so that 16 and 32 of them can be slow or fast on two cores. Three troubles, each from batch 10 on: one channel
+at 43% of its speed (the paper's external load), one channel that loses half of its memory, and bursts that visit the channels in turn
+while a buffer lets rows wait. Throughput is rows over the time of a batch, all of Spark's bookkeeping in it, relative to the same
+stage before the trouble. Every row of output is compared with native Spark's.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.table import Table as Grid
+
+from headgate.cli.console import Tick
+from headgate.control.journal import Entry
+from headgate.operators.history import HistoryWindow
+from headgate.policies import FluxHybrid, FluxLoad, Guard, Policy, Static
+from headgate.sizes import show_bytes
+from headgate.spark.local import local_spark
+from headgate_lab.bench.equality import differing_history
+from headgate_lab.bench.job import workspace
+from headgate_lab.bench.result import Goal, Report, Result, machine
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headgate.spark.stage import Stage
+
+SLOW = 0.43
+K = 10
+PAPER = FluxLoad(1.2, rounds=4, settle=1.2, choice="first", receiver=0.9)  # its rounds last ms, not a batch
+FREE = Guard(min_gain=0, cool_down_batches=0)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much: a batch takes `rows * pace_us` of sleep on each channel."""
+
+    rows: int = 1000
+    pace_us: float = 2000.0
+    keys: int = 16_384
+    batches: int = 26
+    trouble: int = 10
+
+    @property
+    def steady(self) -> slice:
+        """The batches before the trouble that count: the first ones load classes and compile."""
+        return slice(self.trouble - 5, self.trouble)
+
+
+QUICK = Sizes(rows=300, keys=500, batches=14, trouble=6)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One trouble under one policy. `before` is called with the stage and the number of the batch that comes."""
+
+    trouble: str
+    who: str
+    policy: Policy
+    channels: int
+    before: Callable[[Stage, int, Case], None]
+    guard: Guard | None = None
+    options: Mapping[str, Any] | None = None
+    sizes: Sizes = Sizes()
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.trouble}, {self.channels} channels: {self.who}"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of a case."""
+
+    entries: list[Entry]
+    sizes: Sizes
+    wrong_rows: int
+
+    def speeds(self) -> list[float]:
+        """Rows per ms of each batch."""
+        return [entry.report.rows / entry.report.wall_ms for entry in self.entries[: self.sizes.batches]]
+
+    @property
+    def unloaded(self) -> float:
+        """Rows per ms before the trouble."""
+        return statistics.median(self.speeds()[self.sizes.steady])
+
+    def relative(self, last: int = 5) -> float:
+        """Speed of the last batches over that before the trouble."""
+        return statistics.median(self.speeds()[-last:]) / self.unloaded
+
+    def batches_until(self, share: float) -> int | None:
+        """Batches after the trouble until the speed is back, and stays."""
+        speeds = self.speeds()[self.sizes.trouble :]
+        low = [at for at, speed in enumerate(speeds) if speed < share * self.unloaded]
+        back = low[-1] + 1 if low else 0
+        return back if back < len(speeds) else None
+
+    def moved_bytes(self) -> float:
+        """The bytes of the plans that were carried out."""
+        done = [entry.decision.plan for entry in self.entries if entry.decision.changed]
+        return sum(plan.cost for plan in done if plan is not None)
+
+    def moving(self) -> float:
+        """The share of the time after the trouble that the slowest reader spent on state that came to it."""
+        reports = [entry.report for entry in self.entries[self.sizes.trouble :]]
+        reading = sum(max(one.read_ms for one in report.channels) for report in reports)
+        return reading / sum(report.wall_ms for report in reports)
+
+    def waiting(self) -> int:
+        """Rows that wait after the last batch with rows."""
+        return sum(one.backlog_rows for one in self.entries[self.sizes.batches - 1].report.channels)
+
+
+def slow_channel(stage: Stage, batch: int, case: Case) -> None:
+    """Channel 0 falls to 43% of its speed."""
+    if batch == case.sizes.trouble:
+        stage.pace_us = {**_paced(case), 0: case.sizes.pace_us / SLOW}
+
+
+def less_memory(stage: Stage, batch: int, case: Case) -> None:
+    """Channel 0 loses half of its memory, of which it used three quarters."""
+    if batch == case.sizes.trouble:
+        held = max(one.state_bytes for one in stage.journal()[-1].report.channels)
+        stage.reclaim(int(1e12 - held * 4 / 3))
+        stage.reclaim(int(held * 4 / 3 / 2), channel=0)
+
+
+def bursts(stage: Stage, batch: int, case: Case) -> None:
+    """Each batch another channel has 43% of its speed."""
+    if batch >= case.sizes.trouble:
+        stage.pace_us = {**_paced(case), batch % case.channels: case.sizes.pace_us / SLOW}
+
+
+def _paced(case: Case) -> dict[int, float]:
+    return dict.fromkeys(range(case.channels), case.sizes.pace_us)
+
+
+def cases(channels: int, sizes: Sizes) -> list[Case]:
+    """What is run on so many channels."""
+    memory = {"memory": 10**12}
+    found = [
+        Case("slow channel", "static", Static(), channels, slow_channel),
+        Case("slow channel", "flux-load, paper's thresholds", PAPER, channels, slow_channel, FREE),
+        Case("slow channel", "flux-load", FluxLoad(), channels, slow_channel),
+        Case("memory halved", "static", Static(), channels, less_memory, options=memory),
+        Case("memory halved", "flux-hybrid", FluxHybrid(), channels, less_memory, options=memory),
+        Case("bursts in turn", "static", Static(), channels, bursts),
+        Case("bursts in turn", "static, buffer", Static(), channels, bursts, options={"buffer": "64MB"}),
+    ]
+    return [replace(case, sizes=sizes) for case in found]
+
+
+def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
+    """Measure, and set it beside the goals."""
+    where = machine()
+    sizes = QUICK if quick else Sizes()
+    found: dict[str, Trial] = {}
+    counts = (8,) if quick else (16, 32)
+    total = len(counts) * len(cases(8, sizes))
+    with workspace() as work:
+        for channels in counts:
+            _write(sizes, channels, work / f"input-{channels}")
+            with local_spark(channels, work / f"spark-{channels}.log") as spark:
+                for at, case in enumerate(cases(channels, sizes)):
+                    progress(case.name, len(found) / total)
+                    rows = work / f"input-{channels}"
+                    found[case.name] = _trial(spark, case, rows, work / f"{channels}-{at}")
+    return _report(found, counts, quick, where)
+
+
+def _trial(spark: SparkSession, case: Case, rows: Path, work: Path) -> Trial:
+    from headgate.spark import sinks
+    from headgate.spark.stage import Stage
+
+    stage = Stage(
+        key="user",
+        operator=HistoryWindow(K, ["mean", "max"], of="amount", keep=["seq", "amount"]),
+        policy=case.policy,
+        guard=case.guard,
+        channels=case.channels,
+        checkpoint=str(work / "stage"),
+        sink=sinks.Parquet(str(work / "out")),
+        pace_us=_paced(case),
+        durable=False,
+        **(case.options or {}),
+    )
+    for batch in range(case.sizes.batches):
+        case.before(stage, batch, case)
+        stage(spark.read.parquet(str(rows / f"{batch:05d}.parquet")), batch)
+    batch = case.sizes.batches
+    stage.pace_us = 0.0
+    while sum(one.backlog_rows for one in stage.journal()[-1].report.channels):
+        stage(
+            spark.read.parquet(str(rows / "00000.parquet")).limit(0), batch
+        )  # nothing may wait when outputs are compared
+        batch += 1
+    return Trial(stage.journal(), case.sizes, differing_history(spark, rows, work / "out", K))
+
+
+def _write(sizes: Sizes, channels: int, folder: Path) -> None:
+    """Uniform keys, as in the paper's baseline."""
+    folder.mkdir(parents=True)
+    count = sizes.rows * channels
+    for number in range(sizes.batches):
+        draw = np.random.default_rng((13, number))
+        columns = {
+            "seq": np.arange(number * count, (number + 1) * count, dtype=np.int64),
+            "user": draw.integers(0, sizes.keys, count),
+            "amount": draw.integers(0, 1000, count).astype(np.float64),
+        }
+        pq.write_table(pa.table(columns), folder / f"{number:05d}.parquet")
+
+
+def _report(
+    found: dict[str, Trial], counts: tuple[int, ...], quick: bool, where: Mapping[str, Any]
+) -> Report:
+    results: list[Result] = []
+    goals: list[Goal] = []
+    grid = Grid(title=f"bench rebalance{' (quick)' if quick else ''}", title_justify="left")
+    grid.add_column("trouble from the tenth batch on", overflow="fold", min_width=22)
+    for head in ("speed after, of before", "moved", "moving, of the time", "rows waiting", "wrong rows"):
+        grid.add_column(head, justify="right", overflow="fold")
+    for name, trial in found.items():
+        static = found[name.split(": ")[0] + ": static"]
+        samples = {name: [round(speed, 3) for speed in trial.speeds()]}
+        rival = None if trial is static else "static"
+        results += [
+            Result(f"speed after over before: {name}", "ratio", trial.relative(), rival, static.relative() if rival else None, samples),
+            Result(f"moved: {name}", "bytes", trial.moved_bytes(), None, None, {}),
+            Result(f"moving: {name}", "share of time", trial.moving(), None, None, {}),
+        ]  # fmt: skip
+        grid.add_row(
+            name,
+            f"{trial.relative():.2f}",
+            show_bytes(trial.moved_bytes()),
+            f"{trial.moving():.1%}",
+            f"{trial.waiting():,}",
+            str(trial.wrong_rows),
+        )
+    for channels in counts:
+        slow, memory, turn = (
+            f"{trouble}, {channels} channels"
+            for trouble in ("slow channel", "memory halved", "bursts in turn")
+        )
+        paper, ours = found[f"{slow}: flux-load, paper's thresholds"], found[f"{slow}: flux-load"]
+        late = 10 * len(paper.entries)  # never
+        hybrid = found[f"{memory}: flux-hybrid"]
+        last = hybrid.entries[hybrid.sizes.batches - 1].report
+        disk = sum(one.disk_bytes for one in last.channels)
+        goals += [
+            Goal(f"{slow}: static falls to about 43% of the speed", 0.6, found[f"{slow}: static"].relative(), at_most=True),
+            Goal(f"{slow}: paper's thresholds, speed after", 0.85, paper.relative()),
+            Goal(f"{slow}: paper's thresholds, back to 0.85 in", 15, _or(paper.batches_until(0.85), late), at_most=True, unit=" batches"),
+            Goal(f"{slow}: ours, speed after", 0.95, ours.relative()),
+            Goal(f"{slow}: ours, back to 0.95 in", 15, _or(ours.batches_until(0.95), late), at_most=True, unit=" batches"),
+            Goal(f"{memory}: flux-hybrid, speed after", 0.95, hybrid.relative()),
+            Goal(f"{memory}: flux-hybrid, bytes on disk at the end", 0, disk, at_most=True, unit=""),
+            Goal(f"{turn}: with the buffer, speed after", 0.9, found[f"{turn}: static, buffer"].relative()),
+        ]  # fmt: skip
+    goals.append(
+        Goal(
+            "share of the time that moving takes",
+            0.5,
+            max(t.moving() for t in found.values()),
+            at_most=True,
+            unit="",
+        )
+    )
+    wrong = sum(trial.wrong_rows for trial in found.values())
+    goals.append(Goal("rows of output that differ from native Spark's", 0, wrong, at_most=True, unit=""))
+    return Report("rebalance", tuple(results), tuple(goals), machine=where, quick=quick, shown=grid)
+
+
+def _or(found: int | None, otherwise: int) -> int:
+    return otherwise if found is None else found

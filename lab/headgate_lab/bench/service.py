@@ -1,0 +1,263 @@
+"""The query service at full size: registration, time of a batch, memory, cost as queries are added, traffic, and two rivals.
+
+One process holds the service, its HTTP and Spark on two cores, as `headgate serve` does. Rows come through the push log, fifty
+thousand at a time; the time of a batch is from the moment its rows are durable to its commit.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headgate.cli.console import Tick
+from headgate.hosting import DEFAULT
+from headgate.service.background import listening
+from headgate.service.client import Client
+from headgate.service.service import Service, Settings
+from headgate.spark.local import local_spark
+from headgate.sql.limits import Limits
+from headgate_lab.bench.result import Goal, Report, Result, machine
+from headgate_lab.bench.service_rivals import spark_queries, unshared
+from headgate_lab.bench.service_world import COLUMNS, World
+from headgate_lab.memory import watched
+
+SERVERS = 8
+BATCHES = 22
+MILLION_BATCHES = 6
+MOST_S = 60.0
+"""A batch for which Spark queries of their own take longer counts as not answered."""
+BULK = 5_000
+CONF = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "2"}
+LIMITS = Limits(queries=2_000_000)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one size gave."""
+
+    queries: int
+    computations: int
+    registered_per_s: float
+    batch_s: tuple[float, ...]
+    cpu_s: float
+    """Of all servers' tasks in the middle batch: what a busy machine does not change."""
+    results: int
+    memory_gb: float
+    sent_bytes: float
+    off_by: float
+    """Predicted over measured bytes, less 1: the largest after the first batches."""
+    replication: float
+
+    @property
+    def p95_s(self) -> float:
+        """The 95th percentile of a batch's time."""
+        return float(np.percentile(self.batch_s, 95))
+
+    @property
+    def per_query_us(self) -> float:
+        """The middle batch's time for each query."""
+        return 1e6 * float(np.median(self.batch_s)) / self.queries
+
+
+def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
+    """Measure everything; `repeat` lengthens the run of batches."""
+    where = machine()
+    sizes = (500, 2_000) if quick else (1_000, 10_000, 100_000)
+    shape = {"sources": 100, "rows": 5_000} if quick else {}
+    batches = (4 if quick else BATCHES) * repeat
+    log = Path(tempfile.mkdtemp(prefix="headgate-bench-")) / "spark.log"
+    found = list[Measured]()
+    with local_spark(2, log, CONF) as spark:
+        for at, size in enumerate(sizes):
+            progress(f"{size:,} queries", 0.05 + 0.6 * at / len(sizes))
+            found.append(measure(spark, World(size, **shape), batches))
+        if not quick:
+            progress("a million queries", 0.5)
+            found.append(measure(spark, World(1_000_000), MILLION_BATCHES))
+        progress("random placement", 0.65)
+        chance = measure(spark, World(sizes[-1], **shape), max(4, batches // 3), rule="on-rand")
+        progress("one Spark query each", 0.75)
+        broken = spark_queries(spark, World(sizes[0], **shape), most_s=MOST_S, most=8 if quick else 256)
+    progress("without sharing", 0.9)
+    alone = unshared(World(sizes[-1], **shape), sample=100 if quick else 500)
+    shutil.rmtree(log.parent, ignore_errors=True)
+    return _report(found, len(sizes), chance, broken, alone, where, quick=quick)
+
+
+def measure(spark: Any, world: World, batches: int, rule: str = DEFAULT.name) -> Measured:
+    """Register a world's queries over HTTP and give it batches."""
+    folder = Path(tempfile.mkdtemp(prefix="headgate-bench-"))
+    try:
+        with watched() as memory, served(spark, folder, rule) as (service, client):
+            client.add_sources([{"name": n, "columns": COLUMNS, "delay_s": 1} for n in world.names])
+            texts = world.texts()
+            client.register_many(texts[:50])  # reads most of the shapes
+            began = time.perf_counter()
+            for at in range(50, len(texts), BULK):
+                client.register_many(texts[at : at + BULK])
+            registered = (len(texts) - 50) / (time.perf_counter() - began)
+            spent = [answered(service, world, number) for number in range(batches)][
+                2:
+            ]  # workers warm up first
+            facts = [f for f in list(service.facts)[2:] if f["predicted_bytes"]]
+            return Measured(
+                queries=service.queries.count(),
+                computations=len(service.computations.all),
+                registered_per_s=registered,
+                batch_s=tuple(spent),
+                cpu_s=float(np.median([f["cpu_ms"] for f in facts])) / 1e3,
+                results=int(np.median([f["results"] for f in facts])),
+                memory_gb=memory.peak / 1e9,
+                sent_bytes=float(np.median([f["sent_bytes"] for f in facts])),
+                off_by=max(abs(f["predicted_bytes"] / f["sent_bytes"] - 1) for f in facts),
+                replication=facts[-1]["replication"],
+            )
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def answered(service: Service, world: World, number: int) -> float:
+    """Seconds from when a batch's rows are durable to the commit that has all of them."""
+    rows, before = world.batch(number), service.last_batch
+    service.push.append(rows)
+    began = time.perf_counter()
+    while service.last_batch == before:
+        if service.failure:
+            raise RuntimeError(service.failure)
+        time.sleep(0.005)
+    return time.perf_counter() - began
+
+
+@contextmanager
+def served(spark: Any, folder: Path, rule: str) -> Iterator[tuple[Service, Client]]:
+    """A service with Spark and HTTP."""
+    from headgate.service.batch.job import SparkJob
+    from headgate.service.batch.runner import Runner
+
+    with ExitStack() as stack:
+        settings = Settings(folder, servers=SERVERS, kept_batches=3, rule=rule, limits=LIMITS)
+        service = Service(settings, SparkJob())
+        stack.callback(service.close)
+        runner = Runner(service, spark, trigger="10 milliseconds")
+        stack.callback(runner.stop)
+        runner.start()
+        url = stack.enter_context(listening(service))
+        client = stack.enter_context(Client(url, service.tenants.add("bench"), timeout=600))
+        yield service, client
+
+
+def _report(
+    found: list[Measured],
+    asked: int,
+    chance: Measured,
+    broken: list[tuple[int, float | None]],
+    alone: tuple[float, ...],
+    where: dict[str, Any],
+    *,
+    quick: bool,
+) -> Report:
+    results = list[Result]()
+    alone_us = float(np.mean(alone))
+    for one in found:
+        name = f"{one.queries:,} queries"
+        results += [
+            Result(f"{name}: registered over HTTP", "queries/s", one.registered_per_s, None, None, {}),
+            Result(
+                f"{name}: a batch, 95th percentile",
+                "s",
+                one.p95_s,
+                None,
+                None,
+                {f"{name}, batch s": one.batch_s},
+            ),
+            Result(
+                f"{name}: a batch, for each query",
+                "us",
+                one.per_query_us,
+                "the same engine, each alone",
+                alone_us,
+                {"each alone, us": alone[:50]} if one is found[0] else {},
+            ),
+            Result(f"{name}: CPU of a batch's tasks", "s", one.cpu_s, None, None, {}),
+            Result(f"{name}: distinct computations", "", one.computations, None, None, {}),
+            Result(f"{name}: results of a batch", "rows", one.results, None, None, {}),
+            Result(f"{name}: memory of all processes", "GB", one.memory_gb, None, None, {}),
+            Result(f"{name}: bytes a batch sent", "B", one.sent_bytes, None, None, {}),
+            Result(f"{name}: predicted bytes, furthest off", "%", 100 * one.off_by, None, None, {}),
+        ]
+    large = found[asked - 1]
+    results.append(
+        Result(
+            f"{large.queries:,} queries: bytes a batch sent",
+            "B",
+            large.sent_bytes,
+            "placed at random",
+            chance.sent_bytes,
+            {},
+        )
+    )
+    for number, seconds in broken:
+        name = f"{number} Spark streaming queries: all have answered a batch"
+        said = name if seconds is not None else name.replace("all have", "not all have") + " after"
+        results.append(Result(said, "s", MOST_S if seconds is None else seconds, None, None, {}))
+    goals = (
+        Goal("bulk registration", 2_000, large.registered_per_s, unit="/s"),
+        Goal("a batch for everyone, 95th percentile", 5, large.p95_s, at_most=True, unit=" s"),
+        Goal("memory", 8, large.memory_gb, at_most=True, unit=" GB"),
+        Goal(
+            "cost of a query falls tenfold to hundredfold",
+            1,
+            large.per_query_us / found[0].per_query_us,
+            at_most=True,
+        ),
+        Goal("shuffle bytes off the prediction", 5, 100 * large.off_by, at_most=True, unit="%"),
+        Goal("random placement's bytes over ours", 2, chance.sent_bytes / large.sent_bytes),
+    )
+    return Report(
+        "service",
+        tuple(results),
+        goals,
+        machine=where,
+        quick=quick,
+        picture=_picture(found, broken, alone_us),
+    )
+
+
+def _picture(found: list[Measured], broken: list[tuple[int, float | None]], alone_us: float) -> Any:
+    from headgate_lab.papers.gedik.plots import new
+
+    figure, axes = new(2, "The query service: a batch of rows answered for everyone")
+    sizes = [one.queries for one in found]
+    axes[0].plot(sizes, [one.per_query_us for one in found], marker="o", color="#2b6cb0", label="shared")
+    axes[0].plot(
+        sizes, [alone_us] * len(sizes), linestyle="--", color="#c05621", label="the same engine, each alone"
+    )
+    answered = [(n, s) for n, s in broken if s is not None]
+    if answered:
+        axes[0].plot(
+            [n for n, _ in answered],
+            [1e6 * s / n for n, s in answered],
+            marker="s",
+            color="#718096",
+            label="a Spark query each",
+        )
+    axes[0].set_xscale("log")
+    axes[0].set_yscale("log")
+    axes[0].set_xlabel("queries")
+    axes[0].set_ylabel("microseconds a query and batch")
+    axes[0].legend(frameon=False)
+    axes[1].plot(sizes, [one.p95_s for one in found], marker="o", color="#2b6cb0")
+    axes[1].axhline(5, linestyle=":", color="#718096")
+    axes[1].set_xscale("log")
+    axes[1].set_ylim(bottom=0)
+    axes[1].set_xlabel("queries")
+    axes[1].set_ylabel("seconds a batch, 95th percentile")
+    return figure

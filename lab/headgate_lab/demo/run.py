@@ -1,0 +1,222 @@
+"""Runs the demonstration: one input, two streaming queries at once, each with a stage of its own.
+
+The two share the machine but hardly hurt each other: their channels mostly sleep (`outcome.pacing`). Everything is a real Spark
+Structured Streaming job: file source, `foreachBatch(stage)`, a checkpoint and a Parquet sink for each.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headgate import policies
+from headgate.errors import ConfigError, HeadgateError
+from headgate.operators.history import HistoryWindow
+from headgate.policies import Guard
+from headgate.spark.local import failure_of, local_spark
+from headgate_lab.demo.outcome import Lane, Outcome, Step
+from headgate_lab.demo.stream import Skew, write
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCHEMA = "seq long, user long, amount double"
+POLL_S = 0.25
+CLOSING_S, SHORTEST_S = 8.0, 10.0  # left for comparing and drawing; and some race there must be
+MARK = ".headgate-demo"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to run. `seconds` is for all of it, Spark's start too: the race ends with the stream or when time is up."""
+
+    out: Path
+    policy: str = "flux-load"
+    seconds: float = 110.0
+    channels: int = 8
+    pace_us: float = 500.0
+    guard: Guard = field(default_factory=lambda: Guard(cool_down_batches=1))
+    skew: Skew = field(default_factory=Skew)
+
+    def __post_init__(self) -> None:
+        """Refuse what would only fail after Spark has started."""
+        policies.get(self.policy)
+        if self.skew.batches < 1 or self.seconds <= 0 or self.channels < 2:
+            raise ConfigError(
+                f"batches={self.skew.batches}, seconds={self.seconds}, channels={self.channels}: "
+                "a demonstration needs a batch, some time, and two channels"
+            )
+
+
+class Runner:
+    """One stage under way."""
+
+    def __init__(self, name: str, policy: str, stage: Any, query: Any) -> None:
+        self.name, self.policy, self.stage, self.query = name, policy, stage, query
+        self.steps: list[Step] = []
+
+    def look(self) -> bool:
+        """See whether a batch has ended since the last look. Batches take longer than looks, so none is missed for long."""
+        status = self.stage.status()
+        if status.report is None or status.decision is None:
+            return False
+        if self.steps and self.steps[-1].report.batch >= status.report.batch:
+            return False
+        self.steps.append(Step(status.report, status.decision))
+        return True
+
+    def lane(self) -> Lane:
+        """The whole run, from the journal, with the times of the triggers."""
+        times = {p["batchId"]: p["durationMs"]["triggerExecution"] for p in self.query.recentProgress}
+        steps = (Step(e.report, e.decision, times.get(e.report.batch)) for e in self.stage.journal())
+        return Lane(self.name, self.policy, tuple(step for step in steps if step.batch_ms is not None))
+
+
+Watch = Callable[[Runner, Runner, float], None]
+"""Called whenever a batch has ended in either, and now and then besides, with the seconds since the start."""
+
+
+def run(settings: Settings, *, say: Callable[[str], None], watch: Watch) -> Outcome:
+    """Both stages over the same stream; their outputs are compared at the end."""
+    began = time.monotonic()
+    out = fresh(settings.out)
+    log = out / "spark.log"
+    say("writing the stream")
+    write(settings.skew, out / "input")
+    write(
+        replace(settings.skew, batches=2, rows_per_batch=64 * settings.channels), out / "work" / "warm-input"
+    )
+    say("starting Spark")
+    cores = (
+        2 * settings.channels + 4
+    )  # every channel of both needs a slot to sleep in, and the exchange a few
+    conf = {
+        "spark.sql.streaming.numRecentProgressUpdates": str(settings.skew.batches + 10),
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # a minute is too short for the slow compiler to pay
+    }
+    with local_spark(cores, log, conf) as spark:
+        say("warming up")
+        _warm_up(spark, settings, out / "work", log)
+        fixed = _start(spark, "hash routing", "static", settings, out)
+        adaptive = _start(spark, settings.policy, settings.policy, settings, out)
+        until = max(began + settings.seconds - CLOSING_S, time.monotonic() + SHORTEST_S)
+        _race((fixed, adaptive), until, watch, log)
+        lanes = _common(fixed.lane(), adaptive.lane())
+    say("comparing the answers")
+    differing = first_difference(out / "fixed", out / "adaptive", len(lanes[0].steps))
+    shutil.rmtree(out / "work", ignore_errors=True)
+    shifts = tuple(b for b in settings.skew.shifts if b < len(lanes[0].steps))
+    return Outcome(
+        *lanes,
+        shifts=shifts,
+        differing=differing,
+        pace_us=settings.pace_us,
+        channels=settings.channels,
+        seconds=time.monotonic() - began,
+    )
+
+
+def fresh(out: Path) -> Path:
+    """An empty folder for the run. Empties only a folder that a demonstration made."""
+    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / MARK).exists())):
+        raise ConfigError(f"{out} exists and holds other things; give another folder with --out")
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    (out / ".gitignore").write_text("*\n")
+    (out / MARK).write_text("made by `headgate demo`, which empties this folder when it runs again\n")
+    return out
+
+
+def _stage(settings: Settings, policy: str, channels: int, checkpoint: Path, sink: Path) -> Any:
+    from headgate.spark import sinks
+    from headgate.spark.stage import Stage
+
+    return Stage(
+        key="user",
+        operator=HistoryWindow(100, ["mean", "std"], of="amount", keep=["seq", "amount"]),
+        policy=policy,
+        guard=settings.guard,
+        channels=channels,
+        checkpoint=str(checkpoint),
+        sink=sinks.Parquet(str(sink)),
+        pace_us=settings.pace_us,
+    )
+
+
+def _query(spark: SparkSession, stage: Any, source: Path, checkpoint: Path) -> Any:
+    events = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(source))
+    writer = events.writeStream.foreachBatch(stage).option("checkpointLocation", str(checkpoint))
+    return writer.trigger(availableNow=True).start()
+
+
+def _warm_up(spark: SparkSession, settings: Settings, work: Path, log: Path) -> None:
+    """Two small batches: the first on one channel, so that one worker compiles what the others then find compiled, the second on as many
+    channels as the race has. Afterwards classes are loaded, code is generated and workers run.
+    """
+    stage = _stage(replace(settings, pace_us=0), "static", 1, work / "warm-state", work / "warm-out")
+    stage.rescale(2 * settings.channels)  # takes effect with the second batch
+    query = _query(spark, stage, work / "warm-input", work / "warm-spark")
+    while query.isActive:
+        time.sleep(POLL_S)
+    _check(query, "the warm-up", log)
+
+
+def _start(spark: SparkSession, name: str, policy: str, settings: Settings, out: Path) -> Runner:
+    work = out / "work" / ("fixed" if name == "hash routing" else "adaptive")
+    stage = _stage(settings, policy, settings.channels, work / "stage", out / work.name)
+    return Runner(name, policy, stage, _query(spark, stage, out / "input", work / "spark"))
+
+
+def _race(runners: tuple[Runner, Runner], until: float, watch: Watch, log: Path) -> None:
+    began = time.monotonic()
+    try:
+        while any(runner.query.isActive for runner in runners):
+            for runner in runners:
+                runner.look()
+                _check(runner.query, f"the stage with {runner.name}", log)
+            watch(*runners, time.monotonic() - began)
+            if time.monotonic() > until and all(runner.steps for runner in runners):
+                break
+            time.sleep(POLL_S)
+        for runner in runners:
+            runner.look()
+            _check(runner.query, f"the stage with {runner.name}", log)
+        watch(*runners, time.monotonic() - began)
+    finally:
+        for runner in runners:
+            runner.query.stop()
+
+
+def _check(query: Any, doing: str, log: Path) -> None:
+    error = failure_of(query, doing, log)
+    if error is not None:
+        raise error
+
+
+def _common(a: Lane, b: Lane) -> tuple[Lane, Lane]:
+    """Both lanes, cut to the batches that both have finished."""
+    n = min(len(a.steps), len(b.steps))
+    if n == 0:
+        raise HeadgateError("no batch was finished in the time given: try more --seconds or a smaller --pace")
+    return replace(a, steps=a.steps[:n]), replace(b, steps=b.steps[:n])
+
+
+def first_difference(a: Path, b: Path, batches: int) -> int | None:
+    """The first batch whose output differs in any bit of any row; None when all are equal."""
+    for number in range(batches):
+        if not _rows(a, number).equals(_rows(b, number)):
+            return number
+    return None
+
+
+def _rows(sink: Path, number: int) -> pa.Table:
+    files = sorted((sink / f"batch={number}").glob("*.parquet"))
+    tables = [pq.ParquetFile(file).read() for file in files]
+    return pa.concat_tables(tables).sort_by("seq") if tables else pa.table({})

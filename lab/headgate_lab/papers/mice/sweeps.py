@@ -1,0 +1,255 @@
+"""The experiments' axes and their runs, each made once: the claims and the pictures ask for the same ones.
+
+Full scale is the paper's: 100K queries on 100 servers, up to 1M and 1,000, a million steps of churn. Quick takes a tenth of
+the queries, a fiftieth of the steps, and shorter axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from headgate.hosting import rules
+from headgate.hosting.balance import SLACK, Balance
+from headgate.hosting.bounds import capacity_bound
+from headgate.hosting.host import Repair
+from headgate.hosting.hypergraph import partition
+from headgate.hosting.offline import solve
+from headgate.hosting.rules import Rule
+from headgate.hosting.workload import Workload
+from headgate_lab.papers.mice.trial import Outcome, arrive, live
+from headgate_lab.papers.mice.world import Attachment, Churn, Lifetimes, churn, graph, with_rates
+from headgate_lab.papers.rerun import Progress
+
+OFFLINE = ("ic", "mms", "mqp", "off-rand")
+ONLINE = ("least-cost", "least-source", "least-qt", "on-rand")
+OURS = ("rare-first", "repair")
+REPAIR = Repair()
+RULE: dict[str, Rule] = {name: rules.RULES[name]() for name in rules.RULES} | {"repair": rules.DEFAULT}
+
+
+class Lab:
+    """Runs experiments, remembering each. Means are over ``runs`` seeds."""
+
+    def __init__(self, *, quick: bool = False, progress: Progress | None = None) -> None:
+        self.quick = quick
+        self._progress = progress
+        self._part = 0.0
+        self._known: dict[Any, Any] = {}
+
+    def tell(self, what: str, part: float | None = None) -> None:
+        """Say what is being done, and how much of the whole is behind us."""
+        self._part = self._part if part is None else part
+        if self._progress is not None:
+            self._progress(what, self._part)
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Return what was made for a key, or make it."""
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]
+
+    @cached_property
+    def queries(self) -> int:
+        """The default number of queries."""
+        return 10_000 if self.quick else 100_000
+
+    @cached_property
+    def servers(self) -> int:
+        """The default number of servers."""
+        return 100
+
+    @cached_property
+    def steps(self) -> int:
+        """Steps of churn."""
+        return 10_000 if self.quick else 1_000_000
+
+    @cached_property
+    def lifetime(self) -> int:
+        """The default mean lifetime in steps."""
+        return self.steps // 10
+
+    @cached_property
+    def gamma(self) -> int:
+        """The default number of steps between server trials."""
+        return self.steps // 100
+
+    @cached_property
+    def betas(self) -> tuple[float, ...]:
+        """Exponents of the degrees."""
+        return (1.0, 1.5, 2.0, 3.0) if self.quick else (1.0, 1.5, 2.0, 2.5, 3.0)
+
+    @cached_property
+    def ds(self) -> tuple[int, ...]:
+        """Sources per query."""
+        return (1, 2, 3, 5) if self.quick else (1, 2, 3, 5, 10)
+
+    @cached_property
+    def ks(self) -> tuple[int, ...]:
+        """Numbers of servers."""
+        return (10, 100) if self.quick else (10, 30, 100, 300, 1000)
+
+    @cached_property
+    def ns(self) -> tuple[int, ...]:
+        """Numbers of queries."""
+        return (5_000, 10_000, 20_000) if self.quick else (10_000, 100_000, 1_000_000)
+
+    @cached_property
+    def lives(self) -> tuple[int, ...]:
+        """Mean lifetimes."""
+        return tuple(self.steps // x for x in ((1000, 10, 1) if self.quick else (10_000, 1000, 100, 10, 1)))
+
+    @cached_property
+    def churn_betas(self) -> tuple[float, ...]:
+        """Exponents under churn."""
+        return tuple(b for b in self.betas if b != 2.5)
+
+    @cached_property
+    def churn_ds(self) -> tuple[int, ...]:
+        """Sources per query under churn."""
+        return (1, 2) if self.quick else (1, 2, 5)
+
+    @cached_property
+    def churn_ks(self) -> tuple[int, ...]:
+        """Numbers of servers under churn."""
+        return (10, 100) if self.quick else (10, 100, 1000)
+
+    @cached_property
+    def gammas(self) -> tuple[int, ...]:
+        """Steps between server trials."""
+        return tuple(self.steps // x for x in ((100, 1000) if self.quick else (10, 100, 1000)))
+
+    @cached_property
+    def exponents(self) -> tuple[float, ...]:
+        """Exponents of the rates of Figure 7."""
+        return (1.0, 2.0, 3.0) if self.quick else (1.0, 1.5, 2.0, 2.5, 3.0)
+
+    @cached_property
+    def reference_ds(self) -> tuple[int, ...]:
+        """Sources per query where there is a reference: the partitioner's time grows steeply with them."""
+        return tuple(d for d in self.ds if d <= 5)
+
+    def runs(self, n: int, d: int = 2) -> int:
+        """How many seeds: the paper has ten; large instances vary little and take long. The reference has one."""
+        return 1 if self.quick or n * d > 500_000 else 3
+
+    def graph(self, n: int, beta: float, d: int, seed: int) -> Workload:
+        """A workload, kept while it is asked for again."""
+        key = (n, beta, d, seed)
+        if self._known.get("graph key") != key:
+            self._known["graph key"], self._known["graph"] = key, graph(n, beta=beta, d=d, seed=seed)
+        found: Workload = self._known["graph"]
+        return found
+
+    def config(self, **axis: float) -> dict[str, Any]:
+        """The default setting with one axis moved."""
+        return {"beta": 2.0, "d": 2, "n": self.queries, "k": self.servers} | axis
+
+    def still(self, name: str, **axis: float) -> float:
+        """The mean factor of an offline algorithm or an online rule without departures, of `hypergraph`, or of the `floor`."""
+        c = self.config(**axis)
+        runs = 1 if name == "hypergraph" else self.runs(c["n"], c["d"])
+        found = [self.one(name, seed, **c)["factor"] for seed in range(runs)]
+        return float(np.mean(found))
+
+    def one(self, name: str, seed: int, *, beta: float, d: int, n: int, k: int) -> dict[str, float]:
+        """One run of `still`."""
+
+        def make() -> dict[str, float]:
+            self.tell(f"{name} beta={beta:g} d={d} n={n} k={k}")
+            load = self.graph(n, beta, d, seed)
+            return self.placed(name, load, k, seed)
+
+        found: dict[str, float] = self.once((name, seed, beta, d, n, k), make)
+        return found
+
+    def placed(self, name: str, load: Workload, k: int, seed: int) -> dict[str, float]:
+        """Place a workload by any name, without departures."""
+        if name in RULE:
+            out = arrive(load, k, RULE[name], repair=REPAIR if name == "repair" else None, seed=seed)
+            return _told(out)
+        sizes = np.ones(k)
+        # What online rules are held against has the same limit as they have, alpha included.
+        rooms = np.full(k, np.floor(Balance().limit(load.queries, k) * (1 + SLACK)))
+        if name == "floor":
+            return {"factor": capacity_bound(load, rooms) / load.needed}
+        if name == "hypergraph":
+            return {"factor": partition(load, sizes, rooms, seed=seed + 1).replication}
+        chance = np.random.default_rng([seed, 3]).random(100_003)
+        found = solve(load, k, name, chance=chance)
+        return {"factor": found.replication, "imbalance": found.imbalance, "sources": float(load.sources)}
+
+    def rated(self, name: str, exponent: float, attachment: Attachment) -> float:
+        """The factor with heavy-tailed rates (Figure 7)."""
+
+        def make() -> float:
+            self.tell(f"{name} rates {exponent:g} {attachment}")
+            load = with_rates(self.graph(self.queries, 2.0, 2, 0), exponent, attachment, seed=0)
+            return self.placed(name, load, self.servers, 0)["factor"]
+
+        found: float = self.once((name, exponent, attachment), make)
+        return found
+
+    def life(self, beta: float, d: int, lifetime: float, gamma: int | None, lifetimes: Lifetimes) -> Churn:
+        """A life, kept while it is asked for again."""
+        key = (beta, d, lifetime, gamma, lifetimes)
+        if self._known.get("life key") != key:
+            self._known["life key"] = key
+            self._known["life"] = churn(
+                self.steps,
+                lifetime,
+                queries=self.queries,
+                beta=beta,
+                d=d,
+                gamma=gamma,
+                lifetimes=lifetimes,
+                seed=0,
+            )
+        found: Churn = self._known["life"]
+        return found
+
+    def churned(self, name: str, *, servers_too: bool = False, **axis: Any) -> Outcome:
+        """The outcome of a rule under churn of queries, and of servers."""
+        c: dict[str, Any] = {
+            "beta": 2.0,
+            "d": 2,
+            "k": self.servers,
+            "lifetime": self.lifetime,
+            "lifetimes": "exponential",
+        }
+        c |= {"gamma": self.gamma if servers_too else None} | axis
+
+        def make() -> Outcome:
+            self.tell(f"{name} under churn " + " ".join(f"{x}={y}" for x, y in axis.items()))
+            life = self.life(c["beta"], c["d"], c["lifetime"], c["gamma"], c["lifetimes"])
+            return live(life, c["k"], RULE[name], repair=REPAIR if name == "repair" else None)
+
+        found: Outcome = self.once(("churn", name, *c.values()), make)
+        return found
+
+    def churn_reference(self, *, servers_too: bool = False, **axis: Any) -> float:
+        """The hypergraph partitioner's factor for the queries that are there at the end of a life."""
+
+        def make() -> float:
+            # What is there at the end of a life is the same under every rule.
+            end = self.churned("least-cost", servers_too=servers_too, **axis)
+            assert end.live is not None
+            self.tell("hypergraph at the end of churn " + " ".join(f"{x}={y}" for x, y in axis.items()))
+            return self.placed("hypergraph", end.live, end.servers, 0)["factor"]
+
+        found: float = self.once(("churn reference", servers_too, *axis.items()), make)
+        return found
+
+
+def _told(out: Outcome) -> dict[str, float]:
+    return {
+        "factor": out.final,
+        "imbalance": out.imbalance,
+        "fallbacks": float(out.fallbacks),
+        "moves": float(out.moves),
+        "saved": out.saved,
+        "events": float(out.events),
+    }

@@ -1,0 +1,122 @@
+# mypy: allow-untyped-calls
+"""One run: queries arrive by a rule, or live and die among servers that do too, with what is measured on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from headgate.hosting import books as book
+from headgate.hosting.balance import Balance
+from headgate.hosting.books import COST, FALLBACKS, MOVES, QUERIES, SAVED, SIZE
+from headgate.hosting.host import Repair
+from headgate.hosting.rules import Rule
+from headgate.hosting.run import Run
+from headgate.hosting.workload import Floats, Ints, Workload
+from headgate_lab.papers.mice.world import Churn
+
+SAMPLES = 200
+"""How often the factor is looked at under churn; the second half is averaged (MICE-E17)."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run's factor (averaged, and at its end), and what it took."""
+
+    replication: float
+    final: float
+    fallbacks: int
+    events: int
+    moves: int
+    saved: float
+    imbalance: float
+    servers: int
+    live: Workload | None = None
+
+
+class Trial(Run):
+    """A run with servers that come and go, and what it came to."""
+
+    def server_event(self, luck: float) -> None:
+        """Add a server, or lose a random one and place its queries again (MICE-29). The last one stays."""
+        alive = np.flatnonzero(self.books.size > 0)
+        if luck < 0.5:
+            self.books = book.with_server(self.books, 1.0)
+        elif alive.shape[0] > 1:
+            lost = int(alive[int((luck - 0.5) * 2 * alive.shape[0])])
+            orphans = np.flatnonzero(self.books.server_of == lost)
+            self.depart(orphans)
+            book.without_server(self.books, lost)
+            self.arrive(orphans)
+
+    def outcome(self, factors: list[float], events: int, live: Workload | None = None) -> Outcome:
+        """Sum up."""
+        totals, books = self.books.totals, self.books
+        filled = books.fill[np.isfinite(books.fill)]
+        return Outcome(
+            replication=float(np.mean(factors)),
+            final=self.factor,
+            fallbacks=int(totals[FALLBACKS]),
+            events=events,
+            moves=int(totals[MOVES]),
+            saved=float(totals[SAVED]),
+            imbalance=float(filled.max() * totals[SIZE] / totals[COST]) if totals[QUERIES] else 1.0,
+            servers=filled.shape[0],
+            live=live,
+        )
+
+
+def arrive(
+    load: Workload,
+    servers: int | Floats,
+    rule: Rule,
+    *,
+    balance: Balance | None = None,
+    repair: Repair | None = None,
+    seed: int = 0,
+) -> Outcome:
+    """All queries arrive, one after another, and none leaves (Figure 4)."""
+    sizes = np.ones(servers) if isinstance(servers, int) else servers
+    run = Trial(
+        load, sizes, rule, balance=balance, repair=repair, draw=np.random.default_rng([seed, 2]).random
+    )
+    run.arrive(np.arange(load.queries))
+    return run.outcome([run.factor], load.queries)
+
+
+def live(
+    life: Churn,
+    servers: int,
+    rule: Rule,
+    *,
+    balance: Balance | None = None,
+    repair: Repair | None = None,
+    seed: int = 0,
+) -> Outcome:
+    """Queries come and go, and servers too where the life says so (Figures 5 and 6)."""
+    draw = np.random.default_rng([seed, 2]).random
+    run = Trial(life.load, np.ones(servers), rule, balance=balance, repair=repair, draw=draw)
+    looks = np.linspace(0, life.steps, SAMPLES + 1)[1:]
+    trials = np.arange(1, life.steps, life.gamma) if life.gamma else np.zeros(0)
+    factors: list[float] = []
+    at = 0
+    for time in np.unique(np.concatenate((looks, trials))):
+        end = int(np.searchsorted(life.step, time))
+        run.play(life.act[at:end], life.query[at:end])
+        at = end
+        if life.gamma and time in trials:
+            run.server_event(float(life.coin[int(time) // life.gamma]))
+        if time in looks and time > life.steps / 2:
+            factors.append(run.factor)
+    there = np.flatnonzero(run.books.server_of >= 0)
+    return run.outcome(factors, life.act.shape[0], part(life.load, there))
+
+
+def part(load: Workload, queries: Ints) -> Workload:
+    """Return the workload of some of its queries."""
+    lengths = np.diff(load.start)[queries]
+    start = np.zeros(queries.shape[0] + 1, np.int64)
+    np.cumsum(lengths, out=start[1:])
+    at = np.repeat(load.start[queries] - start[:-1], lengths) + np.arange(start[-1])
+    return replace(load, start=start, source=load.source[at], cost=load.cost[queries])

@@ -1,0 +1,82 @@
+"""Figures 1 and 2 redrawn as PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from headgate_lab.papers.gedik.plots import new
+from headgate_lab.papers.mpc.lab import Lab, mean_s
+from headgate_lab.papers.mpc.load import STEP_S
+from headgate_lab.papers.mpc.rows import example, panel, smooth
+
+COLOURS = {"static": "#8d8d8d", "lqr": "#c9a227", "mpc": "#2b6cb0", "ours": "#c8553d"}
+NAMES = {
+    "static": "static",
+    "lqr": "LQR, best stand-in",
+    "mpc": "MPC of the paper",
+    "ours": "ours: in seconds, with forecast",
+}
+MACHINES = ("#2b6cb0", "#c8553d", "#2a9d8f")
+
+
+def figure_1(lab: Lab) -> Figure:
+    """Load, shares and completion times of three machines."""
+    figure, axes = new(
+        3, "Figure 1: three machines under cyclic Poisson load (MPC of the paper, R=10; over a second)"
+    )
+    outcome = lab.mpc(example(), weight=10.0, gate=None)[0]
+    load = outcome.unit_s * lab.query.tuples_per_s / lab.query.tuples - 1
+    for axis, values, label in zip(
+        axes,
+        (load, outcome.shares, outcome.unit_s * outcome.shares),
+        ("external jobs", "share", "expected completion time, s"),
+        strict=True,
+    ):
+        drawn = values if label == "share" else smooth(values)
+        seconds = np.arange(len(drawn)) * STEP_S
+        for machine, colour in enumerate(MACHINES):
+            axis.plot(seconds, drawn[:, machine], color=colour, linewidth=1.1, label=f"machine {machine}")
+        axis.set_xlabel("seconds")
+        axis.set_ylabel(label)
+        axis.set_ylim(bottom=0)
+    axes[0].legend(fontsize=7, frameon=False)
+    return figure
+
+
+def figure_2(lab: Lab) -> Figure:
+    """Response times of the four controllers in three settings."""
+    figure, axes = new(3, "Figure 2: response time of the query")
+    for axis, kind in zip(axes, ("poisson", "cyclic"), strict=False):
+        _lines(axis, lab.rates, panel(lab, kind), f"external jobs/s on 1 of 3 machines ({kind})")
+    right = lab.right()
+    rows: dict[str, list[float]] = {
+        "static": [mean_s(lab.static(one)) for one in right],
+        "lqr": [mean_s(lab.lqr(one)[1]) for one in right],
+        "mpc": [mean_s(lab.mpc(one)) for one in right],
+        "ours": [mean_s(lab.ours(one)) for one in right],
+    }
+    _lines(axes[2], lab.perturbed, rows, "perturbed of 6 machines (poisson, 3 jobs/s)")
+    axes[0].legend(fontsize=7, frameon=False)
+    return figure
+
+
+def _lines(axis: Any, x: tuple[int, ...], rows: Mapping[str, list[float]], label: str) -> None:
+    for name, y in rows.items():
+        axis.plot(x, y, color=COLOURS[name], label=NAMES[name], marker="o", markersize=4, linewidth=1.4)
+    axis.set_xlabel(label)
+    axis.set_ylabel("seconds")
+    axis.set_ylim(bottom=0)
+
+
+_DRAWN: Mapping[str, Callable[[Lab], Figure]] = {"fig1": figure_1, "fig2": figure_2}
+
+
+def draw(name: str, lab: Lab, folder: Path) -> None:
+    """Draw a figure, if it has a picture."""
+    if name in _DRAWN:
+        _DRAWN[name](lab).savefig(folder / f"mpc-{name}.png", dpi=110)

@@ -1,0 +1,53 @@
+"""`headgate reproduce`: finds a paper's module and calls it. The papers themselves are in `headgate_lab.papers`."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from headgate.cli.console import Tick, unknown
+
+
+class Paper(Protocol):
+    """What the package of a paper offers."""
+
+    FIGURES: Sequence[str]
+
+    def reproduce(self, figure: str | None, *, quick: bool, out: Path | None, progress: Tick) -> list[Any]:
+        """Rerun a figure, or all of them; rows of the claims table."""
+
+
+def papers() -> tuple[str, ...]:
+    """The names of the papers that can be rerun."""
+    import headgate_lab.papers
+
+    return tuple(
+        sorted(found.name for found in pkgutil.iter_modules(headgate_lab.papers.__path__) if found.ispkg)
+    )
+
+
+def load(name: str) -> Paper:
+    """A paper by its name."""
+    known = papers()
+    if name not in known:
+        raise unknown("paper", name, known)
+    module: Any = importlib.import_module(f"headgate_lab.papers.{name}")
+    return module  # type: ignore[no-any-return]
+
+
+def figures(name: str) -> tuple[str, ...]:
+    """The figures of a paper."""
+    return tuple(load(name).FIGURES)
+
+
+def run(name: str, figure: str | None, *, quick: bool, out: Path | None, progress: Tick) -> list[Any]:
+    """Rerun a paper, or one of its figures; the rows are `papers.claims.Claim`."""
+    paper = load(name)
+    if figure is not None and figure not in paper.FIGURES:
+        raise unknown(f"figure of {name}", figure, tuple(paper.FIGURES))
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+    return paper.reproduce(figure, quick=quick, out=out, progress=progress)

@@ -1,0 +1,82 @@
+"""The guard: is a plan worth carrying out now? Policies suggest, the guard judges, the loop enacts.
+
+Not judged here: a rescale that the user asked for, which is always carried out; and whether the plan fits the
+table, which `plans.apply` checks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from headgate.control.plan import Plan
+from headgate.control.policy import bytes_moved
+from headgate.control.refusal import Reason, Refusal
+from headgate.control.view import LoadView
+from headgate.errors import ConfigError
+from headgate.ids import BatchId
+from headgate.routing.table import Move
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Bounds on what one plan may do, and how often.
+
+    `min_gain`: the least share of the batch's time that a plan must promise. `cool_down_batches`: batches
+    that must pass after a change before the next, so that its effect is seen first. `max_moves`, `max_bytes`:
+    what one plan may move; None is no bound.
+    """
+
+    min_gain: float = 0.05
+    cool_down_batches: int = 2
+    max_moves: int | None = None
+    max_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        bounds = (self.cool_down_batches, self.max_moves or 0, self.max_bytes or 0)
+        if not 0 <= self.min_gain < 1 or min(bounds) < 0:
+            raise ConfigError(f"{self} is out of range: 0 <= min_gain < 1, and no bound below 0")
+
+    def fit(self, plan: Plan, view: LoadView) -> Plan:
+        """The first instalment of a plan too big for one batch; the plan itself if it fits.
+
+        Moves are dropped from the end, and those that no budget can carry one by one. A plan with pins,
+        unpins or a new number of channels is a whole: it isn't cut.
+        """
+        whole = bool(plan.pins or plan.unpins) or plan.channels is not None
+        if whole or (self.max_moves is None and self.max_bytes is None):
+            return plan
+        kept: list[Move] = []
+        carried = 0
+        for move in plan.moves:
+            size = view.bin_bytes.get(move.bin, 0)
+            if self.max_moves is not None and len(kept) >= self.max_moves:
+                break
+            if self.max_bytes is None or carried + size <= self.max_bytes:
+                kept.append(move)
+                carried += size
+        if len(kept) == len(plan.moves):
+            return plan
+        note = f"{plan.reason} [{len(kept)} of {len(plan.moves)} moves fit the guard]"
+        return replace(plan, moves=tuple(kept), cost=float(carried), reason=note)
+
+    def judge(
+        self, plan: Plan, view: LoadView, *, batch: BatchId, last_change: BatchId | None
+    ) -> Refusal | None:
+        """None to let the plan pass, else the reason. The table last changed after batch `last_change`."""
+        if last_change is not None and batch - last_change <= self.cool_down_batches:
+            return Refusal(
+                Reason.cool_down,
+                f"the table changed after batch {last_change}; the next change may follow batch "
+                f"{last_change + self.cool_down_batches + 1}",
+            )
+        if plan.channels is None and not plan.gain >= self.min_gain:
+            return Refusal(
+                Reason.gain_below_cost, f"gain {plan.gain:.4f} is below min_gain {self.min_gain:.4f}"
+            )
+        carried = max(bytes_moved(view, plan.moves), int(plan.cost))  # new pins are in the cost alone
+        if self.max_bytes is not None and carried > self.max_bytes:
+            return Refusal(Reason.gain_below_cost, f"moves {carried} bytes, max_bytes is {self.max_bytes}")
+        if self.max_moves is not None and len(plan.moves) > self.max_moves:
+            return Refusal(Reason.gain_below_cost, f"{len(plan.moves)} moves, max_moves is {self.max_moves}")
+        return None

@@ -1,7 +1,0 @@
-"""Graphs as arrays: a generator of social-network-like ones, edges made clean and oriented, cliques counted on one machine."""
-
-from headgate.graphs.count import count_cliques
-from headgate.graphs.edges import Adjacency, Cleaned, Edges, clean, orient
-from headgate.graphs.rmat import rmat
-
-__all__ = ["Adjacency", "Cleaned", "Edges", "clean", "count_cliques", "orient", "rmat"]

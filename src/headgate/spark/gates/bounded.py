@@ -1,0 +1,354 @@
+"""Bounded work in flight around a part of a Spark job (Faucet): `hg.bounded(df, expand, batch=..., in_flight=...)`.
+
+The input is staged on disk and cut into waves. A wave is a Spark job of its own, `expand` over some of the rows, and at most
+`in_flight` of them are unfinished: admission is `flow.gate.Batcher`, which knows nothing of Spark, and completion is what
+Spark tells anyway, that a job has ended. Spark is not changed, and what is not wrapped is not touched.
+
+`expand` may return another `bounded` step; its waves run inside of the wave that made it, under a gate of their own. A wave that
+fails is tried again alone, and its rows are emitted when it is through, so nothing is emitted twice; when it fails for
+good, all jobs of the run are cancelled together.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from itertools import count
+from queue import Empty, Full, Queue
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from headgate.errors import ConfigError, HeadgateError, SinkFailed, WaveFailed
+from headgate.flow.gate import AUTO, Batch, Batcher, Gate
+from headgate.flow.stamps import Stamp
+from headgate.flow.waves import Range, Waiting
+from headgate.spark import sinks
+from headgate.spark.engine_error import gist
+from headgate.spark.gates.lazy import Drawing, Lazily, Start
+from headgate.spark.gates.staged import FanOut, Staged
+from headgate.spark.gates.wave_run import Cancelled, Flowed, WaveRun
+from headgate.spark.session import check_classic
+from headgate.storage.manifest import Written
+from headgate.storage.parquet_folder import Owner
+from headgate.storage.store import Store
+
+log = logging.getLogger("headgate.bounded")
+
+Expand = Callable[[DataFrame], "DataFrame | Bounded"]
+
+
+@dataclass(frozen=True)
+class Wave:
+    """A wave that is through: what it took in, how long it took, and how much of the whole input is behind it (0 to 1)."""
+
+    stamp: Stamp
+    rows: int
+    seconds: float
+    part: float
+
+
+def bounded(
+    df: DataFrame,
+    expand: Expand | None = None,
+    *,
+    batch: int | str = "auto",
+    in_flight: int = 2,
+    fan_out: str | FanOut | None = None,
+    explode: Callable[[dict[str, Any]], Any] | None = None,
+    schema: T.StructType | str | None = None,
+    retries: int = 1,
+    staging: str | None = None,
+    on_wave: Callable[[Wave], None] | None = None,
+) -> Bounded:
+    """Pass `df` through `expand`, at most `in_flight` waves of `batch` rows at a time.
+
+    `expand` is any function from a DataFrame to a DataFrame, or to another `bounded` step. Nothing runs yet: iterate over
+    the result for Arrow tables, or call `count()` or `to(sink)`.
+
+    With `fan_out`, a column that says how many rows each row becomes, `batch` counts those rows; `hg.FanOut("n", "lo", "hi")` also lets
+    a row's outputs be divided between waves, which makes the bound hard: `expand` then makes outputs lo to hi of each row.
+    With `explode`, a function from a row (a dict) to an iterator of tuples of the given `schema`, the gate draws from these iterators and
+    suspends them; `batch` counts what they give, and `expand`, if there is one, comes behind.
+
+    `batch="auto"` finds a size at which the fixed cost of a wave no longer matters. `staging` is a folder that all executors see; on a
+    local master a temporary one is made.
+    """
+    check_classic(df.sparkSession)
+    gate = Gate(in_flight=in_flight, batch=batch)
+    lazily = Lazily.of(explode, schema) if explode is not None else None
+    if lazily is not None and fan_out is not None:
+        raise ConfigError("explode counts what it makes as it goes; leave fan_out away")
+    if expand is None and lazily is None:
+        raise ConfigError("give expand, a function from a DataFrame to a DataFrame, or explode")
+    if expand is not None and not callable(expand):
+        raise ConfigError(f"expand={expand!r} must be a function from a DataFrame to a DataFrame")
+    if retries < 0:
+        raise ConfigError(f"retries={retries} cannot be negative")
+    if staging is None and not df.sparkSession.sparkContext.master.startswith("local"):
+        raise ConfigError('give staging="...": a folder that all executors can read and write')
+    counted = FanOut(fan_out) if isinstance(fan_out, str) else fan_out
+    return Bounded(df, expand or (lambda rows: rows), gate, counted, lazily, retries, staging, on_wave)
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A step under a gate, ready to run. Each run starts from the beginning."""
+
+    df: DataFrame
+    expand: Expand
+    gate: Gate
+    fan_out: FanOut | None
+    lazily: Lazily | None
+    retries: int
+    staging: str | None
+    on_wave: Callable[[Wave], None] | None
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        """The results, wave by wave as they come through. While nobody takes them the waves that made them stay in flight."""
+        results: Queue[pa.Table | None] = Queue(1)
+
+        def offer(result: pa.Table | None) -> None:
+            while not run.stopped:
+                with suppress(Full):
+                    results.put(result, timeout=0.1)
+                    return
+
+        run = WaveRun(self.df, lambda frame, _: frame.toArrow(), offer)
+
+        def work() -> None:
+            with suppress(BaseException):  # kept in `run.failure`
+                self._flow(run, ())
+            offer(None)
+
+        worker = threading.Thread(target=work, name="headgate-bounded", daemon=True)
+        worker.start()
+        try:
+            while (found := _next(results, run)) is not None:
+                if found.num_rows:
+                    yield found
+            if run.failure is not None:
+                raise run.failure
+        finally:
+            run.cancel()
+            worker.join()
+
+    def count(self) -> int:
+        """How many rows come out."""
+        counts: list[int] = []
+        self._run(lambda frame, _: frame.count(), counts.append)
+        return sum(counts)
+
+    def to(self, sink: sinks.Sink | str | Callable[[DataFrame, int], None]) -> Flowed:
+        """Publish the results wave by wave: to a sink, a new Parquet folder, or a function (DataFrame, wave number).
+
+        If it fails midway, what was published stays; the error says so.
+        """
+        target = sinks.as_sink(sinks.Parquet(sink) if isinstance(sink, str) else sink)
+        if isinstance(target, sinks.Parquet) and target.occupied():
+            raise ConfigError(f"{target.path} has batches already; name a new folder, or remove it")
+        target.own(Owner("hg.bounded", "none"))
+        with self._folder("output") as folder:
+            staged = target.staging(folder)
+            number = count()
+
+            def write(frame: DataFrame, wave: str) -> tuple[str, T.StructType]:
+                frame.write.parquet(f"{staged.url}/{wave}")
+                return wave, frame.schema
+
+            def publish(written: tuple[str, T.StructType]) -> None:
+                wave, schema = written
+                names = [f"{wave}/{n}" for n in staged.names(wave) if n.endswith(".parquet")]
+                files = tuple(Written(name, staged.size(name) or 0, "") for name in names)
+                which = next(number)
+                try:
+                    target.publish(staged, files, which, to_arrow_schema(schema), self.df.sparkSession)
+                except HeadgateError:
+                    raise
+                except Exception as error:
+                    raise SinkFailed(
+                        f"{target!r} could not take the result of wave {which}: {type(error).__name__}: {error}. "
+                        f"It has those of the {which} waves before"
+                    ) from error
+                staged.remove(wave)
+
+            return self._run(write, publish)
+
+    def _run(self, finish: Callable[[DataFrame, str], Any], emit: Callable[[Any], None]) -> Flowed:
+        run = WaveRun(self.df, finish, emit)
+        try:
+            self._flow(run, ())
+        except Cancelled:
+            raise run.failure or KeyboardInterrupt from None
+        finally:
+            run.cancel()
+        return run.flowed
+
+    @contextmanager
+    def _folder(self, name: str) -> Iterator[Store]:
+        """A place for a while."""
+        if self.staging is None:
+            path = tempfile.mkdtemp(prefix="headgate-bounded-")
+            try:
+                yield Store(path, durable=False).child(name)
+            finally:
+                shutil.rmtree(path, ignore_errors=True)
+            return
+        store = Store(self.staging, durable=False).child(uuid.uuid4().hex)
+        try:
+            yield store.child(name)
+        finally:
+            store.remove("")
+
+    # -- one run
+    # ----------------------------------------------------------------------------------------------------
+
+    def _flow(self, run: WaveRun, outer: Stamp) -> None:
+        """Everything at one outer stamp, in the caller's thread; waves are jobs in threads of their own."""
+        cores = run.context.defaultParallelism
+        with self._folder("input") as folder, run.named(f"input of wave {outer}" if outer else "input"):
+            try:
+                staged = Staged.write(self.df, folder, self.fan_out)
+            except HeadgateError:
+                raise
+            except Exception as error:
+                run.check()
+                raise WaveFailed(f"the input of the gate could not be computed: {gist(error)}") from error
+            _Passage(self, run, outer, staged, cores).work()
+
+
+class _Passage:
+    """What stands before the gate at one outer stamp, and what is inside."""
+
+    def __init__(self, step: Bounded, run: WaveRun, outer: Stamp, staged: Staged, cores: int) -> None:
+        self._step, self._run, self._outer, self._staged = step, run, outer, staged
+        self._fixed = None if step.gate.batch == AUTO else step.gate.size
+        self._waiting = Waiting(staged.lengths, spread=cores)
+        self._batcher = Batcher(self._sized())
+        self._made: dict[Start, int] = {}
+        self._whole, self._behind, self._inside = sum(staged.lengths), 0, 0
+
+    def _sized(self) -> Gate:
+        return replace(self._step.gate, batch=self._fixed or self._run.sizes[len(self._outer)].batch)
+
+    def work(self) -> None:
+        """Until all is through, or one wave failed for good."""
+        running: dict[Future[tuple[list[Range], float]], Batch] = {}
+        pool = ThreadPoolExecutor(self._step.gate.in_flight, "headgate-wave")
+        try:
+            self._batcher.offer(self._outer, self._waiting)
+            while True:
+                for batch in self._batcher.admit():
+                    self._entered(+batch.rows)
+                    running[pool.submit(self._wave, batch)] = batch
+                if not running:
+                    break
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    batch = running.pop(future)
+                    left, seconds = future.result()
+                    self._through(batch, left, seconds)
+        except BaseException as error:
+            self._run.cancel(error)
+            raise
+        finally:
+            pool.shutdown(wait=True)
+
+    def _entered(self, rows: int) -> None:
+        self._inside += rows
+        flowed = self._run.flowed
+        flowed.most_in_flight = max(flowed.most_in_flight, self._inside)
+        if not self._outer:
+            flowed.batch = self._batcher.gate.size
+
+    def _through(self, batch: Batch, left: list[Range], seconds: float) -> None:
+        self._batcher.done(batch.stamp)
+        self._inside -= batch.rows
+        done = batch.rows - sum(map(len, left))
+        self._behind += done
+        for some in left:
+            self._waiting.give_back(some)
+        if left:
+            self._batcher.offer(self._outer, self._waiting)
+        with self._run.lock:
+            sizes = self._run.sizes
+            sizes[len(self._outer)] = sizes[len(self._outer)].after(batch.rows, seconds)
+            self._batcher.gate = self._sized()
+            self._run.flowed.waves += 1
+            self._run.flowed.rows += done
+        if self._step.on_wave is not None:
+            self._step.on_wave(Wave(batch.stamp, done, seconds, self._behind / self._whole))
+
+    def _wave(self, batch: Batch) -> tuple[list[Range], float]:
+        """Run one wave; what is left of its ranges, and how long it took."""
+        run, started = self._run, time.perf_counter()
+        with run.named(f"wave {batch.stamp}"):
+            for attempt in range(self._step.retries + 1):
+                run.check()
+                try:
+                    left = self._attempt(batch)
+                    break
+                except (HeadgateError, Cancelled):
+                    raise
+                except Exception as error:
+                    run.check()
+                    if attempt == self._step.retries:
+                        raise WaveFailed(
+                            f"wave {batch.stamp} failed {attempt + 1} times, and nothing of it was emitted: {gist(error)}"
+                        ) from error
+                    log.warning("wave %s failed and is tried again: %s", batch.stamp, gist(error))
+                    with run.lock:
+                        run.flowed.retried += 1
+        return left, time.perf_counter() - started
+
+    def _attempt(self, batch: Batch) -> list[Range]:
+        run, step, ranges = self._run, self._step, list(batch.items)
+        drawing = None
+        if step.lazily is None:
+            rows = self._staged.read(ranges)
+        else:
+            made = {(r.file, r.start): self._made.get((r.file, r.start), 0) for r in ranges}
+            budget = max(1, self._batcher.gate.size // len(ranges))
+            drawing = Drawing(run.spark, f"{run.tag}{self._outer}", step.lazily, budget, made)
+            rows = drawing.rows(self._staged.numbered(ranges))
+        try:
+            expanded = step.expand(rows)
+        except Exception as error:
+            raise WaveFailed(f"wave {batch.stamp}: expand raised {type(error).__name__}: {error}") from error
+        if isinstance(expanded, Bounded):
+            expanded._flow(run, batch.stamp)
+        elif isinstance(expanded, DataFrame):
+            run.deliver(expanded, batch.stamp)
+        else:
+            raise WaveFailed(
+                f"wave {batch.stamp}: expand returned {type(expanded).__name__}; it must return a DataFrame or hg.bounded(...)"
+            )
+        return [] if drawing is None else self._left(ranges, drawing)
+
+    def _left(self, ranges: list[Range], drawing: Drawing) -> list[Range]:
+        left = []
+        for some in ranges:
+            at, made = drawing.ended[some.file, some.start]
+            self._made[some.file, at] = made
+            if at < some.stop:
+                left.append(Range(some.file, at, some.stop))
+        return left
+
+
+def _next(results: Queue[pa.Table | None], run: WaveRun) -> pa.Table | None:
+    while True:
+        try:
+            return results.get(timeout=0.5)
+        except Empty:
+            if run.stopped:
+                return None

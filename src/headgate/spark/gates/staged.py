@@ -1,0 +1,228 @@
+"""What waits at a gate: the rows of a DataFrame on disk, read back by ranges.
+
+Each row has a position in its file: its number, or, where the fan-out of rows is known, the number of output rows
+that those before it make. A range of positions is then an exact amount of work, and a row that reaches over the
+end of one is delivered to both waves, with the part of its outputs that each is to make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from headgate.errors import ConfigError, CorruptState, MissingColumn
+from headgate.flow.waves import Range
+from headgate.spark.exchange import quoted
+from headgate.spark.paths import literal
+from headgate.storage.store import Store
+
+AT, FILE = "__headgate_at", "__headgate_file"
+_ROW_OF_PARTITION = (1 << 33) - 1  # the lower bits of `monotonically_increasing_id`
+
+
+@dataclass(frozen=True)
+class FanOut:
+    """A column that says how many rows each row becomes; `first` and `last` are the names under which the guarded step finds the part
+    of them that it is to make now. Without these names rows stay whole, and a wave may pass its size by one row's fan-out.
+    """
+
+    column: str
+    first: str = ""
+    last: str = ""
+
+    @property
+    def splits(self) -> bool:
+        """Whether a row's outputs may be divided between waves."""
+        return bool(self.first)
+
+
+@dataclass(frozen=True)
+class StagedFile:
+    """One file of staged rows: its name, how many positions and rows it has, its largest fan-out, and its checksum if it was asked for."""
+
+    name: str
+    length: int
+    rows: int
+    widest: int = 1
+    checksum: str = ""
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A DataFrame's rows in files."""
+
+    spark: SparkSession
+    schema: T.StructType
+    fan_out: FanOut | None
+    store: Store
+    files: tuple[StagedFile, ...]
+
+    @classmethod
+    def write(
+        cls, df: DataFrame, store: Store, fan_out: FanOut | None = None, *, sealed: bool = False
+    ) -> Staged:
+        """Compute the rows and put them into a folder, which is this one's alone; `sealed` if they are to outlive this process."""
+        _check(df, fan_out)
+        _placed(df, fan_out).write.option("compression", "lz4").mode("overwrite").parquet(store.url)
+        names = [name for name in store.names("") if name.endswith(".parquet")]
+        files = inspected(df.sparkSession, store, names, fan_out, sealed=sealed)
+        return cls(df.sparkSession, df.schema, fan_out, store, tuple(one for one in files if one.rows))
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """The number of positions of each file."""
+        return tuple(one.length for one in self.files)
+
+    def check(self, numbers: Iterable[int]) -> None:
+        """Refuse files that are not as they were written."""
+        wanted = [self.files[number] for number in sorted(set(numbers))]
+        now = inspected(self.spark, self.store, [one.name for one in wanted], self.fan_out, sealed=True)
+        for before, after in zip(wanted, now, strict=True):
+            if after.checksum != before.checksum:
+                what = "is damaged: its checksum does not match" if after.checksum else "is missing"
+                raise CorruptState(
+                    f"rows that wait at the gate, {self.store.path(before.name)}, {what}; restore the file from a backup of the "
+                    "checkpoint"
+                )
+
+    def read(self, ranges: Sequence[Range]) -> DataFrame:
+        """The rows of some ranges."""
+        whole = [r for r in ranges if len(r) == self.files[r.file].length]
+        parts = [self._part(r) for r in ranges if len(r) < self.files[r.file].length]
+        if whole:
+            rows = self._read(*(r.file for r in whole))
+            parts.append(self._shown(rows, F.lit(0).cast("long"), _width(self.fan_out)))
+        return reduce(DataFrame.unionAll, parts)
+
+    def numbered(self, ranges: Sequence[Range]) -> DataFrame:
+        """The rows of some ranges with file and position, in order, one partition for each range."""
+        parts = [
+            self._read(r.file)
+            .where((F.col(AT) >= r.start) & (F.col(AT) < r.stop))
+            .coalesce(1)
+            .sortWithinPartitions(AT)
+            .withColumn(FILE, F.lit(r.file))
+            for r in ranges
+        ]
+        return reduce(DataFrame.unionAll, parts)
+
+    def _read(self, *numbers: int) -> DataFrame:
+        paths = [literal(self.store, self.files[number].name) for number in numbers]
+        return self.spark.read.schema(_with_place(self.schema)).parquet(*paths)
+
+    def _part(self, some: Range) -> DataFrame:
+        rows, at, width = self._read(some.file), F.col(AT), _width(self.fan_out)
+        if self.fan_out is None or not self.fan_out.splits:
+            chosen = rows.where((at >= some.start) & (at < some.stop))
+            return self._shown(chosen, F.lit(0), width)
+        # A row spans its fan-out. Limits on `at` alone let pages be skipped.
+        widest = max(one.widest for one in self.files)
+        chosen = rows.where((at > some.start - widest) & (at < some.stop) & (at + width > some.start))
+        first = F.greatest(F.lit(0).cast("long"), F.lit(some.start) - at)
+        return self._shown(chosen, first, F.least(width, F.lit(some.stop) - at))
+
+    def _shown(self, rows: DataFrame, first: Column, last: Column) -> DataFrame:
+        columns = [quoted(name) for name in self.schema.names]
+        if self.fan_out is not None and self.fan_out.splits:
+            columns += [first.alias(self.fan_out.first), last.alias(self.fan_out.last)]
+        return rows.select(*columns)
+
+
+def inspected(
+    spark: SparkSession, store: Store, names: Sequence[str], fan_out: FanOut | None, *, sealed: bool
+) -> list[StagedFile]:
+    """What is in some files, by a job that looks into each; one that is not there has no checksum."""
+    if not names:
+        return []
+    column = fan_out.column if fan_out else None
+
+    def look(ids: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in (number for batch in ids for number in batch.column(0).to_pylist()):
+            yield pa.RecordBatch.from_pylist([{"id": number, **_facts(store, names[number], column, sealed)}])
+
+    tasks = min(len(names), spark.sparkContext.defaultParallelism)
+    rows = spark.range(0, len(names), 1, tasks).mapInArrow(look, _FACTS).collect()
+    return [
+        StagedFile(names[row.id], row.length, row.rows, row.widest, row.checksum)
+        for row in sorted(rows, key=lambda row: row.id)
+    ]
+
+
+_FACTS = "id long, length long, rows long, widest long, checksum string"
+
+
+def _facts(store: Store, name: str, column: str | None, sealed: bool) -> dict[str, Any]:
+    found = {"length": 0, "rows": 0, "widest": 1, "checksum": ""}
+    if sealed:
+        try:
+            found["checksum"] = store.digest(name)
+        except FileNotFoundError:
+            return found
+    try:
+        with store.fs.open(store.path(name), "rb") as file:
+            rows = pq.ParquetFile(file).read([AT] + ([column] if column else []))
+    except (pa.ArrowException, OSError):
+        if not sealed:
+            raise
+        return found  # damaged: its checksum tells
+    if rows.num_rows:
+        at = rows.column(AT).to_numpy()
+        widths = rows.column(column).to_numpy().astype(np.int64) if column else np.ones(len(at), np.int64)
+        found |= {"length": int((at + widths).max()), "rows": len(at), "widest": int(widths.max())}
+    return found
+
+
+def _width(fan_out: FanOut | None) -> Column:
+    return quoted(fan_out.column).cast("long") if fan_out else F.lit(1).cast("long")
+
+
+def _with_place(schema: T.StructType) -> T.StructType:
+    return T.StructType([*schema.fields, T.StructField(AT, T.LongType())])
+
+
+def _check(df: DataFrame, fan_out: FanOut | None) -> None:
+    taken = {AT, FILE, *((fan_out.first, fan_out.last) if fan_out and fan_out.splits else ())}
+    twice = sorted(taken & set(df.columns))
+    if twice:
+        raise ConfigError(f"the input has a column {twice[0]!r} already; rename it")
+    if fan_out is None:
+        return
+    if fan_out.column not in df.columns:
+        raise MissingColumn(
+            f"fan_out names column {fan_out.column!r}, and the input has {', '.join(map(repr, df.columns))}"
+        )
+    if not isinstance(df.schema[fan_out.column].dataType, T.IntegralType):
+        raise ConfigError(f"fan_out={fan_out.column!r} counts rows, so its column must be an integer")
+
+
+def _placed(df: DataFrame, fan_out: FanOut | None) -> DataFrame:
+    """The rows with their positions. With fan-outs, those that become nothing are left out."""
+    if fan_out is None:
+        return df.withColumn(AT, F.monotonically_increasing_id().bitwiseAND(F.lit(_ROW_OF_PARTITION)))
+    counts = quoted(fan_out.column)
+    wrong = F.raise_error(
+        F.concat(F.lit("a fan-out cannot be "), F.coalesce(counts.cast("string"), F.lit("null")))
+    )
+    checked = df.where(F.when(counts >= 0, counts > 0).otherwise(wrong.cast("boolean")))
+    index = df.columns.index(fan_out.column)
+
+    def place(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        at = 0
+        for rows in batches:
+            widths = rows.column(index).to_numpy().astype(np.int64)
+            ends = at + np.cumsum(widths)
+            yield pa.RecordBatch.from_arrays(
+                [*rows.columns, pa.array(ends - widths)], names=[*rows.schema.names, AT]
+            )
+            at = int(ends[-1]) if len(ends) else at
+
+    return checked.mapInArrow(place, _with_place(df.schema))

@@ -1,0 +1,148 @@
+"""A micro-batch in waves: the gate of a stage.
+
+The batch's rows are put aside in the checkpoint, before they expand, and go through the stage some at a time; each wave is
+committed like a batch, with what is left of the source's one. So a batch that explodes needs the room of `in_flight` waves, and
+after a crash the stage goes on with the wave that was next, from the same files.
+
+State follows its rows in order, so waves are processed one after the other; what is in flight beside the one at work is expanding.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import astuple, dataclass, replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.util import inheritable_thread_target
+
+from headgate.errors import CorruptState, HeadgateError, TaskFailed
+from headgate.flow.gate import AUTO, Batch, Batcher, Gate
+from headgate.flow.plateau import Plateau
+from headgate.flow.waves import Range, Waiting
+from headgate.spark.engine_error import gist
+from headgate.spark.exchange import ORDER
+from headgate.spark.gates.staged import Staged, StagedFile
+from headgate.spark.paths import literal
+from headgate.storage.commit_log import sealed, unsealed
+from headgate.storage.store import Store
+
+LEAST_ROWS, MOST_ROWS = 50_000, 4_000_000
+_INDEX = "staged.json"
+
+
+@dataclass(frozen=True)
+class StageWave:
+    """Rows for one commit, and what is left of the source's batch after it."""
+
+    rows: DataFrame
+    rest: tuple[Range, ...]
+    source_rows: int
+    """The rows of the whole batch."""
+
+
+class Waves:
+    """Cuts micro-batches by a gate; remembers which size was good."""
+
+    def __init__(self, gate: Gate, store: Store, expand: Callable[[DataFrame], DataFrame] | None) -> None:
+        self._gate, self._store, self._expand = gate, store, expand
+        self._fixed = None if gate.batch == AUTO else gate.size
+        self._size = Plateau(LEAST_ROWS, MOST_ROWS)
+
+    @property
+    def rows_per_second(self) -> float | None:
+        """How fast the last waves went; None before the second, since the first pays for warming up."""
+        rows, seconds = sum(r for r, _ in self._size.seen), sum(s for _, s in self._size.seen)
+        return rows / seconds if seconds else None
+
+    def of(
+        self, df: DataFrame, name: str, rest: Sequence[Range] | None, *, ordered: bool
+    ) -> Iterator[StageWave]:
+        """The waves of a micro-batch, whose rows are put aside in the folder `name`; or what is left of them there. When the next is
+        asked for, the last has been committed.
+        """
+        folder = self._store.child(name)
+        staged = self._put_aside(df, folder) if rest is None else self._reopened(df, folder, rest)
+        waiting = Waiting(
+            staged.lengths if rest is None else (),
+            1 if ordered else df.sparkSession.sparkContext.defaultParallelism,
+        )
+        for some in reversed(rest or ()):
+            waiting.give_back(some)
+        batcher = Batcher(self._sized())
+        batcher.offer((0,), waiting)
+        ready: deque[tuple[Batch, Future[DataFrame] | DataFrame]] = deque()
+        with ThreadPoolExecutor(self._gate.in_flight, "headgate-wave") as pool:
+            while True:
+                for batch in batcher.admit():
+                    rows = staged.read(batch.items)
+                    expanded = "expanded-" + "-".join(map(str, batch.stamp[1:]))
+                    ready.append((batch, self._ahead(rows, folder.child(expanded), pool)))
+                if not ready:
+                    break
+                batch, made = ready.popleft()
+                later = [some for other, _ in ready for some in other.items]
+                started = time.perf_counter()
+                frame = made.result() if isinstance(made, Future) else made
+                yield StageWave(frame, tuple(later + waiting.left), sum(one.rows for one in staged.files))
+                batcher.done(batch.stamp)
+                self._size = self._size.after(batch.rows, time.perf_counter() - started)
+                batcher.gate = self._sized()
+
+    def forget(self, name: str, is_older: Callable[[str], bool]) -> None:
+        """A source's batch is committed whole: its rows are needed no more, nor are those that drivers before this one left."""
+        self._store.remove(name, *(other for other in self._store.names("") if is_older(other)))
+
+    def _sized(self) -> Gate:
+        return replace(self._gate, batch=self._fixed or self._size.batch)
+
+    def _ahead(
+        self, rows: DataFrame, store: Store, pool: ThreadPoolExecutor
+    ) -> Future[DataFrame] | DataFrame:
+        """What the stage is to take: at once if there is nothing to do before, else when it has expanded."""
+        if self._expand is None:
+            return rows
+        expanded = self._expand(rows)
+        if self._gate.in_flight == 1:
+            return expanded
+
+        def work() -> DataFrame:
+            expanded.write.mode("overwrite").parquet(store.url)
+            return rows.sparkSession.read.schema(expanded.schema).parquet(literal(store))
+
+        return pool.submit(inheritable_thread_target(rows.sparkSession)(work))
+
+    def _put_aside(self, df: DataFrame, folder: Store) -> Staged:
+        rows = df if self._expand is not None else df.withColumn(ORDER, F.monotonically_increasing_id())
+        try:
+            staged = Staged.write(rows, folder.child("input"), sealed=True)
+        except HeadgateError:
+            raise
+        except Exception as error:
+            raise TaskFailed(
+                f"the rows before the gate could not be put aside in {folder.path()}: {gist(error)}. Spark itself writes there, so on "
+                "an object store it needs its own connector"
+            ) from error
+        index = {"files": [astuple(one) for one in staged.files], "schema": staged.schema.json()}
+        folder.replace(_INDEX, sealed(index))
+        return staged
+
+    def _reopened(self, df: DataFrame, folder: Store, rest: Sequence[Range]) -> Staged:
+        """What was put aside before; the files are the truth now, not what Spark delivers again."""
+        where = folder.path(_INDEX)
+        try:
+            index = unsealed(folder.read(_INDEX), where)
+        except FileNotFoundError:
+            raise CorruptState(
+                f"{where} is missing, though rows wait at the gate; restore it from a backup of the checkpoint"
+            ) from None
+        schema = T.StructType.fromJson(json.loads(index["schema"]))
+        files = tuple(StagedFile(*one) for one in index["files"])
+        staged = Staged(df.sparkSession, schema, None, folder.child("input"), files)
+        staged.check(some.file for some in rest)
+        return staged

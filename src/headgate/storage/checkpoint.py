@@ -1,0 +1,298 @@
+"""A stage's checkpoint: who it belongs to, what is committed, and the housekeeping.
+
+    headgate.json          identity: key, operator, bins; written once
+    log/<number>.json      claims of drivers and commits of batches (`commit_log`); creating one is the commit
+    state/<batch>-...      state files, named by the attempt that wrote them
+    backlog/<batch>-...    rows that wait, likewise
+    output/<batch>-...     output waiting to be published (function and memory sinks)
+    aside/output/<batch>-  likewise rows that could not be used
+    journal/<n>-....jsonl  reports and decisions, one line a batch, a file for each driver and thousand batches
+
+Only the driver writes here, except that tasks add files to `state`, `backlog` and `output` under names of their own.
+The name of each file says which driver it is of. Whatever the newest commit does not name is rubbish, and a driver removes it
+only if it is of a driver not newer than itself: so one that woke up late finds nothing of its successor to remove.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from typing import Any
+
+from headgate.errors import BatchOrder, CheckpointMismatch, CorruptState
+from headgate.storage.commit_log import FORMAT, CommitLog, Driver, Link, check_format, checksum
+from headgate.storage.manifest import Manifest
+from headgate.storage.store import Store
+
+LINES_PER_JOURNAL = 1000
+IDENTITY = "headgate.json"
+_REMEDY = "restore it from a backup of the checkpoint"
+
+
+class Checkpoint:
+    """The driver's view of a stage's checkpoint. Opening it changes nothing; `identify` and `take` make it this driver's."""
+
+    def __init__(
+        self,
+        store: Store,
+        identity: dict[str, Any],
+        *,
+        adopt: frozenset[str] = frozenset(),
+        staged: Iterable[Store] = (),
+        me: Driver | None = None,
+    ) -> None:
+        """Settings named in `adopt` come from an old checkpoint and are not compared. `staged` is where sinks have output put."""
+        self.store, self._staged = store, tuple(staged)
+        self.log = CommitLog(store, me)
+        self._adopt, self._wanted = adopt, identity
+        self._swept = self._journaled = False
+        self._commit: Link | None = None
+        self.last: Manifest | None = None
+        self.identity = self._identity()
+        if self.identity is not None:
+            self._read(self.log.last())
+            self._compare()
+        elif store.names("log") or store.names("journal"):
+            raise CorruptState(f"{store.path(IDENTITY)} is missing beside committed batches; {_REMEDY}")
+
+    @property
+    def stage(self) -> str:
+        """The stage's own name, which no other has: it was drawn when the checkpoint was made."""
+        assert self.identity is not None, "a new checkpoint is identified before it is used"
+        return str(self.identity["stage"])
+
+    @property
+    def run(self) -> str:
+        """What this driver puts into the names of its files."""
+        return self.log.run
+
+    def identify(self) -> None:
+        """Make a new checkpoint; an old one was compared when it was opened."""
+        if self.identity is not None:
+            return
+        self.store.check()
+        self.store.make("")
+        with suppress(FileExistsError):  # another run was faster: then this must be the same stage
+            self.store.create(IDENTITY, self._encoded(uuid.uuid4().hex[:12]))
+        self.identity = self._identity()
+
+    def take(self) -> None:
+        """Claim the query for this driver: those before it can commit no more."""
+        self.store.check()
+        self.store.make("state", "backlog", "journal")
+        self._read(self.log.take())
+        self._compare()
+        assert self.identity is not None
+        if self.last is None and self.identity != {**self.identity, **self._wanted}:
+            # Nothing was ever committed: a stage that was corrected meanwhile may begin here.
+            self.store.replace(IDENTITY, self._encoded(self.stage))
+            self.identity = self._identity()
+        if self.last is not None and not self._is_journaled(self.last):
+            self.write_journal(self.last.journal, self.last.batch)
+
+    def _is_journaled(self, last: Manifest) -> bool:
+        """Whether the journal has the line of a batch. A damaged journal stops no stage: it is a record for people."""
+        try:
+            return last.journal in journal_lines(self.store, last.batch)
+        except CorruptState:
+            return False
+
+    def _read(self, entry: Any) -> None:
+        if entry is None:
+            if self.store.names("journal"):
+                raise CorruptState(
+                    f"{self.store.path('log')} holds no commit, but {self.store.path('journal')} has batches that were "
+                    f"committed: the log was deleted or lost; {_REMEDY}, or start anew with an empty folder"
+                )
+            return
+        self._commit, self.last = entry.link, Manifest.from_json(entry.body)
+
+    def _identity(self) -> dict[str, Any] | None:
+        where = self.store.path(IDENTITY)
+        try:
+            data = self.store.read(IDENTITY)
+        except FileNotFoundError:
+            return None
+        try:
+            found = json.loads(data)
+            version, _, seal = int(found["format"]), str(found["stage"]), found.pop("checksum", None)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CorruptState(f"{where} cannot be read ({error}); {_REMEDY}") from error
+        check_format(version, where)
+        if seal != _seal(found):
+            raise CorruptState(f"{where} is damaged: its checksum does not match; {_REMEDY}")
+        return dict(found)
+
+    def _encoded(self, stage: str) -> bytes:
+        new = {"format": FORMAT, "stage": stage, **self._wanted}
+        return json.dumps({**new, "checksum": _seal(new)}, indent=1).encode()
+
+    def _compare(self) -> None:
+        """Refuse a stage that is not the one whose batches are committed."""
+        if self.last is None or self.identity is None:
+            return
+        for name, value in self._wanted.items():
+            if name not in self._adopt and self.identity.get(name) != value:
+                raise CheckpointMismatch(
+                    f"checkpoint {self.store.path()} was made with {name} = {json.dumps(self.identity.get(name))}, and the stage now "
+                    f"has {json.dumps(value)}; put it back as it was, or give the changed stage a checkpoint of its own"
+                )
+
+    def commit(self, manifest: Manifest) -> None:
+        """The atomic step. After it returns, the batch is done for ever."""
+        before = self._commit
+        self.log.commit(manifest.to_json())
+        self._commit, self.last = self.log.newest, manifest
+        self._forget = before
+
+    _forget: Link | None = None
+
+    def write_journal(self, line: str, batch: int) -> None:
+        """Append a line to the journal, in a file of this driver's own. Object stores cannot append: there each line is a file."""
+        self._journaled = True
+        name = f"journal/{batch // LINES_PER_JOURNAL:06d}-{self.run}"
+        if self.store.appends:
+            self.store.append(f"{name}.jsonl", line)
+        else:
+            self.store.replace(f"{name}-{batch:012d}.jsonl", f"{line}\n".encode())
+
+    def starts_journal(self, batch: int) -> bool:
+        """Whether the line of this batch is the first of a file."""
+        return not self._journaled or batch % LINES_PER_JOURNAL == 0
+
+    def retire(self, before: Manifest | None, now: Manifest) -> None:
+        """Remove what the commit of `now` made needless."""
+        if before is not None:
+            self.discard(before, now)
+            self.store.remove(*(f"backlog/{name}" for name in before.backlog.files - now.backlog.files))
+            for staged in self._staged:
+                staged.remove(before.folder)
+        if self._forget is not None:
+            self.log.forget(self._forget)
+        if not self._swept:
+            self._sweep(now)
+            self._swept = True
+
+    def discard(self, before: Manifest, now: Manifest) -> None:
+        """Remove state files that `before` names and `now` does not."""
+        kept = {f.name for f in now.files}
+        self.store.remove(*(f"state/{f.name}" for f in before.files if f.name not in kept))
+
+    def _sweep(self, now: Manifest) -> None:
+        """Remove what attempts left behind that never were committed, of this driver and of those before it."""
+        self._sweep_folder(self.store, "state/", {f.name for f in now.files})
+        self._sweep_folder(self.store, "backlog/", now.backlog.files)
+        for staged in self._staged:
+            self._sweep_folder(staged, "", {now.folder})
+
+    def _sweep_folder(self, store: Store, folder: str, kept: Collection[str]) -> None:
+        old = [n for n in store.names(folder) if n not in kept and self.log.is_older(n)]
+        store.remove(*(f"{folder}{name}" for name in old))
+
+
+def last_manifest(store: Store) -> Manifest | None:
+    """What is committed last in a checkpoint, whoever has it."""
+    entry = CommitLog(store).last()
+    return Manifest.from_json(entry.body) if entry is not None and entry.body is not None else None
+
+
+def journal_lines(store: Store, batch: int | None = None) -> list[str]:
+    """The lines of the journal in the order of their batches, each batch once; or only those of the files that may hold a batch."""
+    return read_journal(store, batch)[0]
+
+
+def read_journal(store: Store, batch: int | None = None) -> tuple[list[str], str]:
+    """The journal's lines, and the torn end of its newest file (empty if that is whole).
+
+    A driver that dies may leave the last line of its file torn; its successor writes that line again. Any other line that cannot be read
+    is an error.
+    """
+    prefix = "" if batch is None else f"{batch // LINES_PER_JOURNAL:06d}-"
+    names = [n for n in store.names("journal") if n.endswith(".jsonl") and n.startswith(prefix)]
+    found: dict[int, str] = {}
+    torn = ""
+    for name in names:
+        lines = store.read(f"journal/{name}").decode("utf-8", errors="replace").split("\n")
+        if not lines[-1]:
+            lines.pop()
+        torn = ""
+        for at, line in enumerate(lines, start=1):
+            number = _batch_of(line)
+            if number is not None:
+                found.setdefault(number, line)
+            elif at == len(lines):
+                torn = line
+            else:
+                raise CorruptState(
+                    f"{store.path(f'journal/{name}')}, journal line {at}, cannot be read: {line[:60]!r}; remove the line"
+                )
+    return [found[number] for number in sorted(found)], torn
+
+
+def check_order(
+    batch: int, last: int | None, where: str, *, first: int | None = None, part: bool = False
+) -> None:
+    """Refuse a batch that is not the one after what is committed. `part` says that the last is committed in part; `first` is
+    the number that the user wants the first one to have, if it is not 0.
+    """
+    if last is None:
+        if batch == (first or 0):
+            return
+        if first is None:
+            raise BatchOrder(
+                f"Spark delivers batch {batch}, but nothing is committed in {where}: the rows of the batches before it would be "
+                "missing from its state. If the folder was moved, deleted or mistyped, put the right one back; to start anew, delete "
+                f"Spark's checkpoint too. A stage that is to begin in the midst of a query says so: Stage(first_batch={batch})"
+            )
+        raise BatchOrder(
+            f"Spark delivers batch {batch}, and nothing is committed in {where}: first_batch={first} says that its state begins with "
+            f"batch {first}. Correct the number, or leave it out"
+        )
+    if batch == last + 1 and not part:
+        return
+    if batch <= last:
+        raise BatchOrder(
+            f"Spark delivers batch {batch}, but {where} has committed up to batch {last}: the two checkpoints do not belong "
+            "together. Use the Spark checkpoint of that run, or give the stage a new folder"
+        )
+    so_far = f"a part of batch {last}" if part else f"batch {last}"
+    raise BatchOrder(
+        f"Spark delivers batch {batch}, but {where} has committed only up to {so_far}: the rows in between would be missing. "
+        "Use the stage's checkpoint of that run, or start both anew"
+    )
+
+
+def check_origin(origin: str | None, last: str | None, where: str, *, continues: str | None = None) -> None:
+    """Refuse batches of another origin than those that are committed, unless the user has named the old one."""
+    if origin == last or (continues is not None and continues == last):
+        return
+    if last and last.startswith("stage:"):
+        remedy = "Use the checkpoint of that stage, or give both stages an empty folder"
+    else:
+        remedy = "Use the checkpointLocation of that query (it was deleted, or another one is named), or give the stage an empty folder"
+    given = f" (continues={continues!r} names another)" if continues is not None else ""
+    raise CheckpointMismatch(
+        f"{where} holds the state of {_said(last)}, and these batches come from {_said(origin)}{given}: the two checkpoints do not "
+        f"belong together. {remedy}. If this query is to go on from that state, though it reads its source from a start of its own, "
+        f"say so with continues={last or ''!r}"
+    )
+
+
+def _said(origin: str | None) -> str:
+    if not origin:
+        return "no streaming query (the stage was called by hand)"
+    kind, _, name = origin.partition(":")
+    return f"the streaming query {origin}" if not name else f"the {kind} {name}"
+
+
+def _seal(identity: dict[str, Any]) -> str:
+    return checksum(json.dumps(identity, sort_keys=True).encode())
+
+
+def _batch_of(line: str) -> int | None:
+    try:
+        return int(json.loads(line)["report"]["batch"])
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,285 @@
+"""The log of a checkpoint: who drives it, and what is committed. One file an entry, and each is created once.
+
+    log/<number>.json    a claim (a driver took the query over) or a commit (of one batch)
+
+Every entry takes the next number, and creating its file is the atomic step. A driver writes a claim before it does anything
+else, and a commit after each batch. The entry with the highest number is the truth: it is the last commit, or a
+claim that names it. So a driver that slept finds the number it wants taken, or, where that entry was removed since, finds
+higher numbers when it looks again after creating its own. Either way it is not the newest, and it stops.
+
+Law: only the driver with the newest claim commits, whatever the others believe. It takes a store whose `create` is exclusive and
+whose listings show what was created before (`Store.check` refuses the others).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import xxhash
+
+from headgate.errors import CheckpointError, CorruptState, NewerFormat, OlderFormat, Superseded
+from headgate.storage.store import Store
+
+FORMAT = 2
+FOLDER = "log"
+_REMEDY = "restore it from a backup of the checkpoint"
+_RUN = re.compile(r"-(\d{8})\.[0-9a-f]{8}(?:[-.]|$)")
+"""A driver's `run` in a file's name, between the batch and whatever follows."""
+_LOOKS = 100
+"""How often a reader looks again when entries are removed under its eyes, before it gives up."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """A commit, by its number and the checksum of its bytes: no other entry can stand in its place."""
+
+    number: int
+    checksum: str
+
+
+@dataclass(frozen=True)
+class Driver:
+    """A process that drives the query: where it runs, and since when it has the claim."""
+
+    host: str
+    pid: int
+    since: str
+    token: str
+    """Unlike that of any other, even in the same process and second."""
+
+    @classmethod
+    def here(cls) -> Driver:
+        """This process, now."""
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        return cls(socket.gethostname(), os.getpid(), since, uuid.uuid4().hex[:8])
+
+    def to_json(self) -> list[Any]:
+        """Plain data."""
+        return [self.host, self.pid, self.since, self.token]
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}, since {self.since}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry, read back. `body` is what a commit holds, and None in a claim; `before` is the commit before it."""
+
+    link: Link
+    driver: Driver
+    before: Link | None
+    body: Mapping[str, Any] | None = field(repr=False)
+
+    @property
+    def last(self) -> Link | None:
+        """The newest commit as of this entry."""
+        return self.link if self.body is not None else self.before
+
+
+class CommitLog:
+    """The log of one checkpoint, as its driver sees it. Reading needs no claim; committing does."""
+
+    def __init__(self, store: Store, me: Driver | None = None) -> None:
+        self.store = store
+        self.claim: Link | None = None
+        self._me = me or Driver.here()
+        self._at = -1
+        self.newest: Link | None = None
+        """The newest commit that this driver knows of."""
+        self._names: list[str] = []
+
+    @property
+    def run(self) -> str:
+        """What this driver puts into the names of its files: its claim's number, and its token."""
+        assert self.claim is not None, "a log is claimed before anything is written"
+        return f"{self.claim.number:08d}.{self._me.token}"
+
+    def last(self) -> Entry | None:
+        """The newest commit, whoever made it; None if there is none."""
+        return self._look()[1]
+
+    def take(self) -> Entry | None:
+        """Claim the query for this driver; returns the newest commit. Drivers before this one can commit no more."""
+        self.store.make(FOLDER)
+        while True:
+            newest, last = self._look()
+            number = newest.link.number + 1 if newest else 0
+            before = last.link if last else None
+            link = self._create(number, before, None)
+            if link is None:
+                continue  # somebody else wrote that entry
+            if self._is_newest(number):
+                self.claim, self._at, self.newest = link, number, before
+                return last
+            if number + 1 in self._numbers():  # a driver that began after this one is the newest now
+                raise self.superseded()
+            # Entries up to this number had been removed: the claim came too late to mean anything.
+
+    def commit(self, body: Mapping[str, Any]) -> None:
+        """Bind a batch for ever, or raise `Superseded`: then nothing has changed."""
+        assert self.claim is not None, "a log is claimed before anything is committed to it"
+        link = self._create(self._at + 1, self.newest, body)
+        if link is None or not self._is_newest(link.number):
+            raise self.superseded()
+        self._at, self.newest = link.number, link
+
+    def is_mine(self) -> bool:
+        """Whether this driver is still the newest, as far as the store can be asked; the next commit will tell for sure."""
+        try:
+            return self.claim is None or self._is_newest(self._at)
+        except CheckpointError:
+            return True
+
+    def superseded(self) -> Superseded:
+        """What to raise when it is not."""
+        newest = self._look()[0]
+        other = f": {newest.driver}" if newest else ""
+        return Superseded(
+            f"another driver has taken over {self.store.path()}{other}. This one ({self._me}) has committed nothing "
+            "since then, and stops. Run one query for a checkpoint: stop the other one before you start this one again"
+        )
+
+    def history(self, last: Entry | None, most: int) -> list[Entry]:
+        """Up to so many of the newest commits, oldest first, as far back as the log reaches."""
+        found = [last] if last else []
+        while found and len(found) < most and found[-1].before is not None:
+            entry = self._read(found[-1].before.number)
+            if entry is None or entry.link != found[-1].before:
+                break
+            found.append(entry)
+        return found[::-1]
+
+    def forget(self, before: Link) -> None:
+        """Remove the entries below a commit. They are of no use to any driver, so even one that was superseded may do this."""
+        old = [name for name in self._names if int(name.partition(".")[0]) < before.number]
+        self.store.remove(*(f"{FOLDER}/{name}" for name in old))
+
+    def is_older(self, name: str) -> bool:
+        """Whether a file, by its name, is of a driver before this one, or of this one itself."""
+        assert self.claim is not None, "a log is claimed before anything is removed"
+        run = _RUN.search(name)
+        return run is not None and int(run[1]) <= self.claim.number
+
+    # -- files
+
+    def _look(self) -> tuple[Entry | None, Entry | None]:
+        """The newest entry and the newest commit. The live driver may remove an entry between our listing and our reading."""
+        for _ in range(_LOOKS):
+            numbers = self._numbers()
+            if not numbers:
+                return None, None
+            newest = self._read(numbers[-1])
+            if newest is None:
+                continue
+            if newest.last is None or newest.last == newest.link:
+                return newest, newest if newest.last else None
+            last = self._read(newest.last.number)
+            if last is not None and last.link == newest.last:
+                return newest, last
+            if self._numbers()[-1:] == [newest.link.number]:
+                what = "is missing" if last is None else "is not the commit that was made there"
+                path = self.store.path(_name(newest.last.number))
+                raise CorruptState(
+                    f"{path} {what}, though entry {newest.link.number} of the log names it; {_REMEDY}"
+                )
+        raise CorruptState(
+            f"{self.store.path(FOLDER)} changes faster than it can be read; is another driver at work?"
+        )
+
+    def _numbers(self) -> list[int]:
+        """The numbers of the entries, rising."""
+        self._names = [n for n in self.store.names(FOLDER) if n.partition(".")[0].isdecimal()]
+        return sorted(int(n.removesuffix(".json")) for n in self._names if n[12:] == ".json")
+
+    def _is_newest(self, number: int) -> bool:
+        return self._numbers()[-1:] == [number]
+
+    def _create(self, number: int, before: Link | None, body: Mapping[str, Any] | None) -> Link | None:
+        """Create an entry; None if another one has the number already."""
+        content = {
+            "entry": number,
+            "driver": self._me.to_json(),
+            "before": [before.number, before.checksum] if before else None,
+            "body": body,
+        }
+        data = sealed(content)
+        try:
+            self.store.create(_name(number), data)
+        except FileExistsError:
+            try:
+                if self.store.read(_name(number)) != data:
+                    return None
+            except FileNotFoundError:
+                return None
+            # It is ours: created by a request whose answer was lost.
+        return Link(number, checksum(data))
+
+    def _read(self, number: int) -> Entry | None:
+        """An entry; None if it is not there."""
+        name = _name(number)
+        try:
+            data = self.store.read(name)
+        except FileNotFoundError:
+            return None
+        where = self.store.path(name)
+        content = unsealed(data, where)
+        if content.get("entry") != number:
+            raise CorruptState(
+                f"{where} holds entry {content.get('entry')} of a log: it was put in another's place; {_REMEDY}"
+            )
+        before = content["before"]
+        return Entry(
+            Link(number, checksum(data)),
+            Driver(*content["driver"]),
+            Link(*before) if before else None,
+            content["body"],
+        )
+
+
+def _name(number: int) -> str:
+    return f"{FOLDER}/{number:012d}.json"
+
+
+def checksum(data: Any) -> str:
+    """What binds a name to the bytes of its file."""
+    return str(xxhash.xxh3_64_hexdigest(data))
+
+
+def sealed(body: Mapping[str, Any]) -> bytes:
+    """A record as bytes, with a format and a checksum in front."""
+    text = json.dumps(body, separators=(",", ":"))
+    return f"headgate {FORMAT} {checksum(text.encode())}\n{text}".encode()
+
+
+def unsealed(data: bytes, where: str) -> dict[str, Any]:
+    """Read what `sealed` wrote."""
+    first, _, text = data.decode("utf-8", errors="replace").partition("\n")
+    words = first.split()
+    if len(words) != 3 or words[0] != "headgate" or not words[1].isdecimal() or int(words[1]) < 1:
+        raise CorruptState(f"{where} is not a headgate record; {_REMEDY}")
+    check_format(int(words[1]), where)
+    if checksum(text.encode()) != words[2]:
+        raise CorruptState(f"{where} is damaged: its checksum does not match; {_REMEDY}")
+    body: dict[str, Any] = json.loads(text)
+    return body
+
+
+def check_format(version: int, where: str) -> None:
+    """Refuse what another version of headgate wrote."""
+    if version > FORMAT:
+        raise NewerFormat(
+            f"{where} has format {version}, and this headgate reads format {FORMAT}; upgrade headgate"
+        )
+    if version < FORMAT:
+        raise OlderFormat(
+            f"{where} has format {version}, which this headgate cannot read (it reads {FORMAT}); finish with the version "
+            "that wrote it, or start anew with an empty folder"
+        )

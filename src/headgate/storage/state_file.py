@@ -1,0 +1,62 @@
+"""The state that one channel writes in one batch: for each bin a delta or a snapshot, as a section of a file.
+
+Before a delta comes a section with the keys that the batch removed, if there are any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from headgate.errors import CorruptState
+from headgate.state.layout import StateLayout
+from headgate.state.section import Extract, decode, encode
+from headgate.storage import section_file
+from headgate.storage.section_file import REMEDY
+from headgate.storage.store import Store
+
+_KIND = "state file"
+DELTA, SNAPSHOT, GONE = range(3)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One section to be written: some rows of a bin, all of them, or the keys that are gone."""
+
+    bin: int
+    kind: int
+    rows: Extract
+
+
+def write(store: Store, name: str, layout: StateLayout, pieces: list[Piece]) -> int:
+    """Write all pieces of one channel; returns the bytes written."""
+    sections = [((p.bin, p.kind, len(p.rows)), encode(p.rows, _layout(layout, p.kind))) for p in pieces]
+    return section_file.write(store, name, {"layout": layout.fingerprint()}, sections)
+
+
+def _layout(layout: StateLayout, kind: int) -> StateLayout:
+    return layout.keys_only if kind == GONE else layout
+
+
+def read(
+    store: Store, name: str, layout: StateLayout, wanted: set[int] | None = None
+) -> Iterator[tuple[int, int, Extract]]:
+    """(bin, kind, rows) of each wanted section, in file order, every byte checked."""
+    where = store.path(name)
+    head, sections = section_file.contents(store, name, _KIND)
+    if head["layout"] != layout.fingerprint():
+        raise CorruptState(
+            f"state file {where} holds columns {head['layout']}, not {layout.fingerprint()}; {REMEDY}"
+        )
+    for section in sections:
+        bin, kind, rows = section.labels
+        if wanted is not None and bin not in wanted:
+            continue
+        (raw,) = section_file.read(store, name, [section], _KIND)
+        try:
+            piece = decode(np.frombuffer(raw, np.uint8), rows, _layout(layout, kind))
+        except CorruptState as error:
+            raise CorruptState(f"state file {where}, bin {bin}: {error}; {REMEDY}") from None
+        yield bin, kind, piece

@@ -1,0 +1,126 @@
+"""The service on real Spark, over real HTTP: what is answered equals a recomputation of everything at once."""
+
+import time
+from collections import Counter
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+from tests.sql.test_shared import JOIN, batches_of, oracle
+from tests.sql.world import KIND, NAMES, asked, named, plain, rows_of
+
+import headgate as hg
+from headgate.service.background import listening
+from headgate.service.batch.job import SparkJob
+from headgate.service.batch.runner import Runner
+from headgate.service.service import Service, Settings
+
+
+class Served:
+    """A service with Spark and HTTP, in this process; `stop` and `start` are a restart."""
+
+    def __init__(self, spark, folder, streams=None) -> None:
+        self.spark, self.folder, self.streams = spark, folder, streams or {}
+        self.start()
+        self.token = self.service.tenants.add("root", admin=True)
+        self.client = hg.Client(self.url, self.token)
+
+    def start(self) -> None:
+        self.service = Service(Settings(self.folder, servers=3), SparkJob())
+        self.runner = Runner(self.service, self.spark, self.streams, trigger="50 milliseconds")
+        self.runner.start()
+        self.http = ExitStack()
+        self.url = self.http.enter_context(listening(self.service))
+
+    def stop(self) -> None:
+        self.client.close()
+        self.http.close()
+        self.runner.stop()
+        self.service.close()
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+        self.client = hg.Client(self.url, self.token)
+
+    def push(self, rows) -> None:
+        """Push rows in slots by their public names, and wait until a batch has taken all of them."""
+        before = self.taken()
+        for source, name in enumerate(NAMES):
+            events = named(rows, source).to_pylist()
+            self.client.push(name, [{**e, "time": e["time"].isoformat()} for e in events])
+        deadline = time.monotonic() + 120
+        while self.taken() < before + rows.num_rows:
+            assert time.monotonic() < deadline, (self.service.failure, self.client.traffic())
+            assert self.service.failure is None, self.service.failure
+            time.sleep(0.05)
+
+    def taken(self):
+        return sum(one.facts["rows"] for one in self.service.serving.history)
+
+    def answers(self, number):
+        found, cursor = Counter(), None
+        while True:
+            rows, cursor = self.client.results(number, cursor)
+            found.update(tuple(plain(v) for v in row["values"].values()) for row in rows)
+            if not rows:
+                return found
+
+
+@pytest.fixture
+def served(spark, tmp_path):
+    made = Served(spark, tmp_path)
+    made.client.add_sources([{"name": n, "columns": dict(KIND.columns), "delay_s": 5} for n in NAMES])
+    yield made
+    made.stop()
+
+
+def test_every_answer_equals_a_recomputation(served) -> None:
+    windowed = ("TUMBLE(time, INTERVAL '10 seconds')", 10, 10)
+    tumble = "SELECT city, count(*), sum(x) FROM {} WHERE n > {} GROUP BY city, TUMBLE(time, INTERVAL '10 seconds')"
+    queries = [
+        (f"SELECT x, city FROM {name} WHERE x > {i % 20}", None, s)
+        for i in range(60)
+        for s, name in enumerate(NAMES)
+    ]
+    queries += [(tumble.format(name, i % 4), windowed, s) for i in range(60) for s, name in enumerate(NAMES)]
+    numbers = served.client.register_many([text for text, _, _ in queries])
+    joined = f"SELECT a.x, b.x {JOIN} WHERE a.x > 1"
+    join = served.client.register(joined)
+    rows = rows_of(np.random.default_rng(1), 600)
+    first, second, third = batches_of(rows, [200, 400])
+    served.push(first)
+    moved = served.client.lose_server(0)
+    assert moved > 0
+    served.push(second)
+    served.restart()
+    served.client.add_server()
+    served.push(third)
+    latest = served.service.serving.last.latest
+    for number, (text, window, source) in list(zip(numbers, queries, strict=True))[::7]:
+        assert served.answers(number) == oracle(text, window, rows, source, latest[source] - 5_000_000), text
+    assert served.answers(join) == asked(joined, alpha=named(rows, 0), beta=named(rows, 1))
+    facts = served.client.traffic()[-1]
+    assert facts["sent_rows"] == facts["predicted_rows"] > 0
+    assert facts["sent_bytes"] > 0
+
+
+def test_a_stream_of_sparks_is_a_source(spark, tmp_path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    schema = "time timestamp, level double, gate string"
+    frame = spark.readStream.schema(schema).json(str(folder))
+    served = Served(spark, tmp_path / "service", {"water": frame})
+    try:
+        number = served.client.register("SELECT gate, level * 2 AS twice FROM water WHERE level > 1")
+        lines = [
+            f'{{"time": "2026-01-01T00:00:{i:02d}Z", "level": {i}, "gate": "g{i % 2}"}}' for i in range(10)
+        ]
+        (folder / "one.json").write_text("\n".join(lines))
+        deadline = time.monotonic() + 60
+        while not served.answers(number):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert served.answers(number) == Counter({(f"g{i % 2}", 2.0 * i): 1 for i in range(2, 10)})
+    finally:
+        served.stop()
