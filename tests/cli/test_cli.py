@@ -7,7 +7,7 @@ from rich.table import Table as Grid
 from typer.testing import CliRunner
 
 import headgate
-from headgate.cli import app
+from headgate.cli.app import app
 from headgate.cli.console import Talk
 from headgate.control import journal
 from headgate.control.loop import Loop

@@ -7,7 +7,7 @@ import pytest
 from pyarrow import csv, parquet
 from typer.testing import CliRunner
 
-from headgate.cli import app
+from headgate.cli.app import app
 from headgate.cli.place import KNOWN
 
 QUERIES = {f"q{i}": [f"s{i % 5}", f"s{(i * 3) % 5}"] for i in range(40)}

@@ -8,7 +8,7 @@ import pytest
 from tests.sql.world import rows_of
 from typer.testing import CliRunner
 
-from headgate.cli import app
+from headgate.cli.app import app
 from headgate.cli.serve import Wish, listen, with_config
 from headgate.errors import ConfigError
 
