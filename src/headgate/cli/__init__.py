@@ -1,0 +1,1 @@
+"""The command line: `app` names the commands, each of which lives in a module of its own."""
