@@ -66,7 +66,7 @@ def count_clicks(spark: SparkSession, data: Path, work: Path) -> hg.Pipeline:
     joined = hg.Stage(
         key="ad",
         operator=hg.Join("left", after="10 minutes", delay="15 minutes"),
-        channels=4,
+        routing=hg.Routing(channels=4),
         checkpoint=str(work / "joined"),
     )
     counted = hg.Stage(
@@ -78,7 +78,7 @@ def count_clicks(spark: SparkSession, data: Path, work: Path) -> hg.Pipeline:
             shown=agg.count(),
             clicked=agg.count("right_time"),
         ),
-        channels=2,
+        routing=hg.Routing(channels=2),
         checkpoint=str(work / "counted"),
         sink=hg.sinks.Parquet(str(work / "out")),
         aside=hg.sinks.Parquet(str(work / "late")),

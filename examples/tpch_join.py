@@ -37,12 +37,11 @@ def join(spark: SparkSession, data: Path, work: Path) -> hg.Stage:
     stage = hg.Stage(
         key="l_orderkey",
         operator=hg.HashJoin(build=orders, on="o_orderkey"),
-        policy="flux-load",
-        channels=4,
+        routing=hg.Routing(policy="flux-load", channels=4),
         checkpoint=str(work / "stage"),
         sink=hg.sinks.Parquet(str(work / "joined")),
-        pace_us={0: 30.0, 1: 10.0, 2: 10.0, 3: 10.0},
     )
+    hg.testing.pace(stage, {0: 30.0, 1: 10.0, 2: 10.0, 3: 10.0})  # microseconds a row
     query = (
         stream.writeStream.foreachBatch(stage)
         .option("checkpointLocation", str(work / "spark"))

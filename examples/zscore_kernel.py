@@ -53,7 +53,7 @@ def run(spark: SparkSession, rows: int, work: Path) -> hg.Stage:
     stage = hg.Stage(
         key="card",
         operator=zscore,
-        channels=4,
+        routing=hg.Routing(channels=4),
         checkpoint=str(work / "stage"),
         sink=hg.sinks.Parquet(str(work / "scores")),
         aside=hg.sinks.Parquet(str(work / "aside")),

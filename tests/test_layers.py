@@ -36,7 +36,7 @@ def _left_of():
 
 
 ALLOWED = _left_of()
-PURE = LEAVES.union(*LAYERS[:6], {"testing"})
+PURE = LEAVES.union(*LAYERS[:6])
 IMPURE = ("pyspark", "py4j", "time", "random", "threading", "multiprocessing", "secrets", "numpy.random")
 FILES = ("os", "tempfile", "shutil", "pathlib", "mmap", "fcntl", "fsspec")
 """What reads and writes files; left of the engines only `storage` does, and `compiled`, which keeps compiled code."""

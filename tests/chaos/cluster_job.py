@@ -61,10 +61,8 @@ def main(master: str, folder: Path) -> None:
         time.sleep(0.2)
 
     sink = hg.sinks.Memory()
-    stage = hg.Stage(
-        key="k", operator=hg.Aggregate(n=agg.count(), total=agg.sum("v")), channels=CHANNELS, bins=32,
-        checkpoint=str(folder / "ckpt"), sink=sink, pace_us=800,
-    )  # fmt: skip
+    stage = hg.Stage(key="k", operator=hg.Aggregate(n=agg.count(), total=agg.sum("v")), routing=hg.Routing(channels=CHANNELS, bins=32), checkpoint=str(folder / "ckpt"), sink=sink)  # fmt: skip
+    hg.testing.pace(stage, 800)
     expected: Counter[int] = Counter()
     totals: Counter[int] = Counter()
 

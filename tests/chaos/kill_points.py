@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 import headgate as hg
 from headgate import agg
 from headgate.policies import Guard
-from headgate.spark import sinks
+from headgate.stage import sinks
 
 
 def die() -> None:

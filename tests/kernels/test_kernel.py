@@ -389,7 +389,7 @@ def test_a_row_that_fails_changes_nothing_and_goes_aside_with_the_reason(how) ->
 def test_a_failure_names_key_file_line_and_remedy(how) -> None:
     kernel = hg.kernel(**{**fragile.options, "compiled": how, "on_error": "fail"})(fragile.function)
     said = (
-        r"kernel fragile failed on a row of key k=1: division by zero, at .*test_user_kernel.py:\d+ "
+        r"kernel fragile failed on a row of key k=1: division by zero, at .*test_kernel.py:\d+ "
         r"\(`return 1 / \(row.v - row.v\)`\); mend the kernel or the row, or pass on_error='skip'"
     )
     with pytest.raises(errors.KernelFailed, match=said):

@@ -21,7 +21,8 @@ from headgate.operators.windows import Windows, hopping, session, tumbling
 from headgate.routing.table import Pin, Table
 from headgate.state.keys import KeySpec
 from headgate.testing import builders
-from headgate.testing.channels import Channels, key_hashes
+from headgate.testing.engine import key_hashes
+from headgate.testing.trial import Trial
 
 FEW = settings(max_examples=settings.default.max_examples // 8)  # each example is a run of many steps
 BINS = 5
@@ -61,7 +62,7 @@ def run(operator, key, batches, seed, batch_of=batch_of):
     """Every row that is emitted or put aside, under whatever can happen."""
     bound, chance = operator.bind(key, batch_of([], key).schema), random.Random(seed)
     distinct = chance.choice([2, 2**63])
-    channels = Channels(bound, distinct_hashes=distinct)
+    channels = Trial(bound, distinct_hashes=distinct)
     some = batch_of([(k, 0, 0, 0) for k in (None, 1, 2)], key)
     hashes = sorted(set(key_hashes(some, key, distinct=distinct).tolist()))
     out = []
@@ -178,7 +179,7 @@ def test_bins_with_nothing_due_are_not_opened() -> None:
     operator = Windows(tumbling("10 us"), on="t", delay="0 us", ahead=FAR, n=agg.count()).bind(
         key, schema_of(key)
     )
-    channels, table = Channels(operator), builders.table([0] * 64)
+    channels, table = Trial(operator), builders.table([0] * 64)
     early = [(k, 1, k) for k in range(8)]
     channels.batch(batch_of([*early, *[(k, 55, k) for k in range(8, 200)]], key), table)
     channels.batch(batch_of([], key), table)
@@ -191,7 +192,7 @@ def test_bins_with_nothing_due_are_not_opened() -> None:
 def test_rows_without_a_time_are_put_aside_by_name() -> None:
     key = KEYS[0]
     operator = Dedup(on="t", delay="7 us").bind(key, schema_of(key))
-    channels = Channels(operator)
+    channels = Trial(operator)
     rows = pa.RecordBatch.from_arrays(
         [pa.array([1, 2]), pa.array([None, 5], pa.int64()).view(TIME), pa.array([0, 1])],
         schema=schema_of(key),

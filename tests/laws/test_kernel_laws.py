@@ -16,7 +16,8 @@ from headgate.routing.table import Pin
 from headgate.state.keys import KeySpec
 from headgate.testing import builders
 from headgate.testing.arrow import printed
-from headgate.testing.channels import Channels, key_hashes
+from headgate.testing.engine import key_hashes
+from headgate.testing.trial import Trial
 
 FEW = settings(max_examples=settings.default.max_examples // 4)
 DAY = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
@@ -211,7 +212,7 @@ def test_interpreted_is_compiled(rows, script) -> None:
 @FEW
 def test_pins_sleep_snapshots_and_rescales_change_nothing(rows, data) -> None:
     key = KeySpec(("k",), (pa.string(),))
-    channels = Channels(ledger.bind(key, SCHEMA))
+    channels = Trial(ledger.bind(key, SCHEMA))
     batch = rows.combine_chunks().to_batches()[0]
     hashes = sorted({int(h) for h in key_hashes(batch, key)})
     out = []

@@ -23,7 +23,8 @@ from headgate.state.section import encode, extract, join_extracts
 from headgate.state.table import BinTable
 from headgate.testing import builders
 from headgate.testing.arrow import VALUES, column, columns, printed
-from headgate.testing.channels import Channels, key_hashes
+from headgate.testing.engine import key_hashes
+from headgate.testing.trial import Trial
 
 FEW = settings(max_examples=settings.default.max_examples // 4)  # each example is a run of many steps
 
@@ -100,7 +101,7 @@ def answer(operator, key, tables):
 
 def plain(operator, key, rows):
     """One channel, one bin, one batch."""
-    return answer(operator, key, [Channels(operator.bind(key, rows.schema)).batch(rows, Table.uniform(1, 1))])
+    return answer(operator, key, [Trial(operator.bind(key, rows.schema)).batch(rows, Table.uniform(1, 1))])
 
 
 @BY_OPERATOR
@@ -109,7 +110,7 @@ def plain(operator, key, rows):
 def test_any_batches_under_any_tables_give_the_one_channel_answer(operator, data, key, distinct) -> None:
     rows = data.draw(streams(key))
     positions = st.lists(st.integers(0, rows.num_rows), max_size=3).map(sorted)
-    channels = Channels(operator.bind(key, rows.schema), distinct_hashes=distinct)
+    channels = Trial(operator.bind(key, rows.schema), distinct_hashes=distinct)
     hashes = key_hashes(rows, key, distinct=distinct)
     chosen = sorted({int(hashes[i % len(hashes)]) for i in data.draw(pins)})
     pinned = tuple(Pin(h, BINS + i, "hot") for i, h in enumerate(chosen))
@@ -135,7 +136,7 @@ def test_rows_of_one_key_are_processed_in_their_order(data, key) -> None:
     """Law 3: `last` of the row's number is the number of the last row, and `first` that of the first, for every key."""
     rows = data.draw(streams(key))
     operator = Aggregate(head=agg.first("id"), tail=agg.last("id"), n=agg.count()).bind(key, rows.schema)
-    out = Channels(operator).batch(rows, data.draw(routings()), chunks=[3, 7])
+    out = Trial(operator).batch(rows, data.draw(routings()), chunks=[3, 7])
     found = {repr(r[:-3]): r[-3:] for r in printed(out)}
     wanted = {}
     for row in printed(rows.select(key.names)):
@@ -159,7 +160,7 @@ class MovingBins(RuleBasedStateMachine):
     @initialize(assigned=st.lists(st.integers(0, 2), min_size=BINS, max_size=BINS))
     def start(self, assigned) -> None:
         self.table = builders.table(assigned)
-        self.channels = [Channels(o.bind(self.key, self.schema)) for o in self.operators]
+        self.channels = [Trial(o.bind(self.key, self.schema)) for o in self.operators]
 
     @rule(
         rows=st.lists(
@@ -211,7 +212,7 @@ test_moving_bins = MovingBins.TestCase
 
 def one_bin(operator, key, *batches):
     """Channels with one bin, after some batches."""
-    channels = Channels(operator.bind(key, schema_of(key)))
+    channels = Trial(operator.bind(key, schema_of(key)))
     for rows in batches:
         if rows.num_rows:
             channels.batch(rows, Table.uniform(1, 1))

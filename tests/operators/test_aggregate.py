@@ -15,7 +15,7 @@ from headgate.operators.aggregate import Aggregate
 from headgate.routing.table import Table
 from headgate.state.keys import KeySpec
 from headgate.testing.arrow import VALUES, column, printed
-from headgate.testing.channels import Channels
+from headgate.testing.trial import Trial
 
 FEW = settings(
     max_examples=settings.default.max_examples // 5
@@ -39,7 +39,7 @@ def bound(aggregates, kind):
 
 def answers(aggregates, batches, kind):
     """{key: {output: value}} after some batches of (key, value) rows."""
-    channels, out = Channels(bound(aggregates, kind)), {}
+    channels, out = Trial(bound(aggregates, kind)), {}
     for rows in batches:
         emitted = channels.batch(batch_of([k for k, _ in rows], [v for _, v in rows], kind), ONE)
         assert sorted(map(str, emitted.column("key").to_pylist())) == sorted({str(k) for k, _ in rows})
@@ -311,7 +311,7 @@ def test_a_column_may_have_any_name() -> None:
     )
     wanted = {f"{f.__name__} of {n}": f(n) for n in names for f in (agg.sum, agg.mean, agg.count, agg.max)}
     for aggregates in (wanted, dict(reversed(wanted.items()))):
-        out = Channels(Aggregate(**aggregates).bind(KEY, schema)).batch(rows, ONE).to_pylist()[0]
+        out = Trial(Aggregate(**aggregates).bind(KEY, schema)).batch(rows, ONE).to_pylist()[0]
         for i, name in enumerate(names):
             assert out[f"sum of {name}"] == out[f"mean of {name}"] == out[f"max of {name}"] == i + 10
             assert out[f"count of {name}"] == 1
@@ -321,14 +321,14 @@ def test_count_of_rows_beside_a_column_named_none() -> None:
     schema = pa.schema([("key", pa.int64()), ("None", pa.int64())])
     rows = pa.RecordBatch.from_arrays([pa.array([1, 1]), pa.array([None, 1])], schema=schema)
     operator = Aggregate(n=agg.count(), m=agg.count("None")).bind(KEY, schema)
-    assert Channels(operator).batch(rows, ONE).to_pylist() == [{"key": 1, "n": 2, "m": 1}]
+    assert Trial(operator).batch(rows, ONE).to_pylist() == [{"key": 1, "n": 2, "m": 1}]
 
 
 def test_a_key_may_be_aggregated_too() -> None:
     schema = pa.schema([("key", pa.int64())])
     operator = Aggregate(top=agg.max("key")).bind(KEY, schema)
     rows = pa.RecordBatch.from_arrays([pa.array([3, None, 3])], schema=schema)
-    assert sorted(printed(Channels(operator).batch(rows, ONE)), key=str) == [(3, 3), (None, None)]
+    assert sorted(printed(Trial(operator).batch(rows, ONE)), key=str) == [(3, 3), (None, None)]
 
 
 def test_what_order_means_to_each() -> None:

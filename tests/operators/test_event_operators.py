@@ -16,7 +16,7 @@ from headgate.operators.vectorised import Vectorised
 from headgate.operators.windows import Windows, hopping, session, tumbling
 from headgate.routing.table import Table
 from headgate.state.keys import KeySpec
-from headgate.testing.channels import Channels
+from headgate.testing.trial import Trial
 
 TIME = pa.timestamp("us", tz="UTC")
 KEY = KeySpec(("k",), (pa.int64(),))
@@ -136,12 +136,12 @@ ONE = {"n": pa.int64()}
 def test_a_function_that_answers_wrongly_is_told(fn, said) -> None:
     operator = Vectorised(fn, state=ONE, output={"k": pa.int64()}).bind(KEY, SCHEMA)
     with pytest.raises(ConfigError, match=said):
-        Channels(operator).batch(rows_of((1, 0, 0)), Table.uniform(1, 1))
+        Trial(operator).batch(rows_of((1, 0, 0)), Table.uniform(1, 1))
 
 
 def test_a_stray_clock_closes_no_window() -> None:
     """One row from the year 2100 is counted and gets its window; the others stay open."""
-    channels = Channels(windows(delay="1 s").bind(KEY, SCHEMA))
+    channels = Trial(windows(delay="1 s").bind(KEY, SCHEMA))
     far = 130 * 365 * DAY
     out = [channels.batch(rows_of((1, 1, 0), (1, 2, 0), (2, far, 0)), Table.uniform(2, 2))]
     out += [channels.batch(rows_of((1, 3, 0)), Table.uniform(2, 2)) for _ in range(2)]
@@ -153,7 +153,7 @@ def test_a_stray_clock_closes_no_window() -> None:
 
 def test_values_that_are_null_or_no_number_have_their_place_in_a_list() -> None:
     schema = pa.schema([("k", pa.int64()), ("x", pa.float64())])
-    channels = Channels(TopK(4, by="x").bind(KEY, schema))
+    channels = Trial(TopK(4, by="x").bind(KEY, schema))
     values = [None, 1.0, float("nan"), -0.0, float("-inf"), 0.0]
     rows = pa.RecordBatch.from_arrays([pa.array([1] * 6), pa.array(values)], schema=schema)
     out = channels.batch(rows, Table.uniform(1, 1))

@@ -1,6 +1,7 @@
 """The join against the obvious one: rows of a dictionary."""
 
 import pyarrow as pa
+from headgate.testing.engine import key_hashes
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,7 +9,6 @@ from headgate.operators.channel_run import ChannelRun
 from headgate.operators.hash_join import HashJoin
 from headgate.state.keys import KeySpec
 from headgate.state.table import BinTable
-from headgate.testing.channels import key_hashes
 
 BUILD = pa.schema(
     [("id", pa.string()), ("name", pa.string()), ("price", pa.decimal128(9, 2)), ("n", pa.int32())]
@@ -32,7 +32,7 @@ class Frame:
 
 @given(STEPS, st.lists(st.none() | keys | st.just("nobody"), max_size=20), st.sampled_from(["inner", "left"]))
 def test_it_equals_the_obvious_join(steps, probes, how) -> None:
-    join = HashJoin(build=Frame(), on="id", how=how).typed(BUILD).bind(KEY, PROBE)
+    join = HashJoin(build=Frame(), on="id", how=how).with_build_columns(BUILD).bind(KEY, PROBE)
     table = BinTable.create(join.layout)
     held = {}
     for mode, rows in steps:

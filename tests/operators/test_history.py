@@ -12,7 +12,7 @@ from headgate.errors import ConfigError, MissingColumn, UnsupportedType
 from headgate.operators.history import STATS, HistoryWindow
 from headgate.routing.table import Table
 from headgate.state.keys import KeySpec
-from headgate.testing.channels import Channels
+from headgate.testing.trial import Trial
 
 FEW = settings(
     max_examples=settings.default.max_examples // 5
@@ -31,7 +31,7 @@ def schema_of(kind):
 def emitted(k, batches, kind=DOUBLE, stats=STATS):
     """The rows that come out, in the order in which they went in."""
     operator = HistoryWindow(k, stats, of="x", keep=["id"]).bind(KEY, schema_of(kind))
-    channels, out, start = Channels(operator), [], 0
+    channels, out, start = Trial(operator), [], 0
     for rows in batches:
         ids = range(start, start + len(rows))
         start += len(rows)

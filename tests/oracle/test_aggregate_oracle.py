@@ -9,7 +9,7 @@ from headgate import agg
 from headgate.operators.aggregate import Aggregate
 from headgate.routing.table import Table
 from headgate.state.keys import KeySpec
-from headgate.testing.channels import Channels
+from headgate.testing.trial import Trial
 
 EXACT = {
     "n": (agg.count(), [], "count_all"),
@@ -69,7 +69,7 @@ def by_key(table, key):
 @pytest.mark.parametrize("key", list(KEYS.values()), ids=list(KEYS))
 def test_equal_to_pyarrow(key, seed) -> None:
     rows, wanted = random_rows(seed, 3000), EXACT | CLOSE
-    channels = Channels(Aggregate(**{n: one for n, (one, _, _) in wanted.items()}).bind(key, rows.schema))
+    channels = Trial(Aggregate(**{n: one for n, (one, _, _) in wanted.items()}).bind(key, rows.schema))
     found = {}
     for start in range(0, rows.num_rows, 700):
         found |= by_key(channels.batch(rows.slice(start, 700), Table.uniform(8, 3)), key)

@@ -35,15 +35,13 @@ def main(bucket: str, folder: Path) -> None:
             key="k",
             operator=hg.HistoryWindow(3, "mean", of="v"),
             checkpoint=f"{bucket}/first",
-            channels=2,
-            bins=8,
+            routing=hg.Routing(channels=2, bins=8),
         )
         second = hg.Stage(
             key="k",
             operator=hg.Aggregate(n=agg.count()),
             checkpoint=f"{bucket}/second",
-            channels=2,
-            bins=8,
+            routing=hg.Routing(channels=2, bins=8),
             sink=count,
         )
         return hg.Pipeline(first, second)
@@ -53,8 +51,7 @@ def main(bucket: str, folder: Path) -> None:
             key="k",
             operator=hg.Aggregate(n=agg.count(), total=agg.sum("v")),
             checkpoint=f"{bucket}/plain",
-            channels=2,
-            bins=8,
+            routing=hg.Routing(channels=2, bins=8),
             sink=sink,
         )
 

@@ -54,10 +54,7 @@ def drain(stage: Any, feed: Any, start: int) -> int:
 @pytest.fixture(scope="module")
 def plain(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The answer of a stage that does everything at once."""
-    stage = hg.Stage(
-        key="k", operator=HISTORY, channels=3, bins=16, durable=False, sink=hg.sinks.Memory(),
-        checkpoint=str(tmp_path_factory.mktemp("plain")),
-    )  # fmt: skip
+    stage = hg.Stage(key="k", operator=HISTORY, routing=hg.Routing(channels=3, bins=16), durable=False, sink=hg.sinks.Memory(), checkpoint=str(tmp_path_factory.mktemp("plain")))  # fmt: skip
     for batch, rows in enumerate(rows_of(8)):
         stage(spark.createDataFrame(rows, "k long, v long").coalesce(1), batch)
     return answers(stage)

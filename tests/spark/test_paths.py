@@ -36,7 +36,7 @@ def test_gates_function_sinks_and_parquet_take_any_path(odd: Path, spark: Any, f
         operator=operator,
         checkpoint=str(odd / "1"),
         sink=sink,
-        gate=hg.Gate(in_flight=2, batch=20),
+        expansion=hg.Expansion(gate=hg.Gate(in_flight=2, batch=20)),
         **options,
     )
     feed(stage, data)
@@ -46,8 +46,7 @@ def test_gates_function_sinks_and_parquet_take_any_path(odd: Path, spark: Any, f
         operator=operator,
         checkpoint=str(odd / "2"),
         sink=out,
-        gate=hg.Gate(in_flight=2, batch=20),
-        expand=lambda rows: rows.unionAll(rows),
+        expansion=hg.Expansion(gate=hg.Gate(in_flight=2, batch=20), step=lambda rows: rows.unionAll(rows)),
         **options,
     )
     feed(expanded, data)
@@ -62,8 +61,7 @@ def test_a_build_side_is_refreshed_in_any_path(odd: Path, spark: Any, feed: Any)
         operator=hg.HashJoin(table),
         checkpoint=str(odd / "join"),
         sink=hg.sinks.Memory(),
-        channels=2,
-        bins=8,
+        routing=hg.Routing(channels=2, bins=8),
         durable=False,
     )
     feed(stage, [[(1, 1)]])

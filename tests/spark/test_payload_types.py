@@ -292,7 +292,9 @@ def test_a_function_over_tables_is_given_arrow_s_own_types(frame: DataFrame, mak
 
 def test_a_pipeline_hands_types_on(frame: DataFrame, make_stage: Any, tmp_path: Path) -> None:
     taken = Taken()
-    first = hg.Stage(key="k", operator=nth, checkpoint=str(tmp_path / "one"), channels=2, durable=False)
+    first = hg.Stage(
+        key="k", operator=nth, checkpoint=str(tmp_path / "one"), routing=hg.Routing(channels=2), durable=False
+    )
     second = make_stage(hg.TopK(1, by="nth"), sink=taken)
     hg.Pipeline(first, second)(frame, 0)
     assert shown(taken.frames[0].drop("rank", "nth")) == shown(frame.where("i >= 8").select("k", *COLUMNS))

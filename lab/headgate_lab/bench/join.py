@@ -15,6 +15,7 @@ from headgate.cli.console import Tick
 from headgate.errors import ConfigError
 from headgate.operators.hash_join import HashJoin
 from headgate.spark.local import local_spark
+from headgate.testing import pace
 from headgate_lab.bench.job import workspace
 from headgate_lab.bench.result import Goal, Report, Result, machine
 
@@ -65,23 +66,23 @@ def _generate(scale: float, folder: Path) -> None:
 
 def _response_s(spark: SparkSession, policy: str, data: Path, work: Path, pace_us: float) -> float:
     """Seconds of all batches after the first, which loads the build side."""
-    from headgate.spark import sinks
+    from headgate.stage import sinks
+    from headgate.stage.settings import Routing
     from headgate.spark.stage import Stage
 
     orders = spark.read.parquet(str(data / "orders.parquet")).select("o_orderkey", "o_custkey", "o_orderdate")
     stage = Stage(
         key="l_orderkey",
         operator=HashJoin(build=orders, on="o_orderkey"),
-        policy=policy,
-        channels=CHANNELS,
+        routing=Routing(policy=policy, channels=CHANNELS),
         checkpoint=str(work / "stage"),
         sink=sinks.Parquet(str(work / "out")),
-        pace_us=dict.fromkeys(range(CHANNELS), pace_us),
         durable=False,
     )
+    pace(stage, pace_us)
     for batch, path in enumerate(sorted((data / "lineitem").glob("*.parquet"))):
         if batch == PERTURBED:
-            stage.pace_us = {**dict.fromkeys(range(CHANNELS), pace_us), 0: pace_us / SLOW}
+            pace(stage, {**dict.fromkeys(range(CHANNELS), pace_us), 0: pace_us / SLOW})
         lines = spark.read.parquet(str(path)).select("l_orderkey", "l_linenumber", "l_extendedprice")
         stage(lines, batch)
     return sum(entry.report.wall_ms for entry in stage.journal()[1:]) / 1e3

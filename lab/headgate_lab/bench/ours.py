@@ -58,7 +58,8 @@ OPERATORS: dict[str, Operator] = {
 
 def start(rows: DataFrame, job: Job, other: DataFrame | None = None) -> Any:
     """The streaming query over all of the input."""
-    from headgate.spark import sinks
+    from headgate.stage import sinks
+    from headgate.stage.settings import Routing
     from headgate.spark.stage import Stage
     from headgate.spark.two_streams import two_streams
 
@@ -67,7 +68,7 @@ def start(rows: DataFrame, job: Job, other: DataFrame | None = None) -> Any:
     stage = Stage(
         key="user",
         operator=OPERATORS[job.operator],
-        channels=CORES,
+        routing=Routing(channels=CORES),
         checkpoint=f"{job.work}/stage",
         sink=sinks.Parquet(f"{job.work}/out"),
     )

@@ -26,6 +26,7 @@ from headgate.policies import FluxHybrid, FluxLoad, Guard, Policy, Static
 from headgate.sizes import show_bytes
 from headgate.spark.local import local_spark
 from headgate_lab.bench.equality import differing_history
+from headgate.testing import pace
 from headgate_lab.bench.job import workspace
 from headgate_lab.bench.result import Goal, Report, Result, machine
 
@@ -125,7 +126,7 @@ class Trial:
 def slow_channel(stage: Stage, batch: int, case: Case) -> None:
     """Channel 0 falls to 43% of its speed."""
     if batch == case.sizes.trouble:
-        stage.pace_us = {**_paced(case), 0: case.sizes.pace_us / SLOW}
+        pace(stage, {**_paced(case), 0: case.sizes.pace_us / SLOW})
 
 
 def less_memory(stage: Stage, batch: int, case: Case) -> None:
@@ -139,7 +140,7 @@ def less_memory(stage: Stage, batch: int, case: Case) -> None:
 def bursts(stage: Stage, batch: int, case: Case) -> None:
     """Each batch another channel has 43% of its speed."""
     if batch >= case.sizes.trouble:
-        stage.pace_us = {**_paced(case), batch % case.channels: case.sizes.pace_us / SLOW}
+        pace(stage, {**_paced(case), batch % case.channels: case.sizes.pace_us / SLOW})
 
 
 def _paced(case: Case) -> dict[int, float]:
@@ -180,26 +181,25 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
 
 
 def _trial(spark: SparkSession, case: Case, rows: Path, work: Path) -> Trial:
-    from headgate.spark import sinks
+    from headgate.stage import sinks
+    from headgate.stage.settings import Limits, Routing
     from headgate.spark.stage import Stage
 
     stage = Stage(
         key="user",
         operator=HistoryWindow(K, ["mean", "max"], of="amount", keep=["seq", "amount"]),
-        policy=case.policy,
-        guard=case.guard,
-        channels=case.channels,
+        routing=Routing(policy=case.policy, guard=case.guard, channels=case.channels),
         checkpoint=str(work / "stage"),
         sink=sinks.Parquet(str(work / "out")),
-        pace_us=_paced(case),
         durable=False,
-        **(case.options or {}),
+        limits=Limits(**(case.options or {})),
     )
+    pace(stage, _paced(case))
     for batch in range(case.sizes.batches):
         case.before(stage, batch, case)
         stage(spark.read.parquet(str(rows / f"{batch:05d}.parquet")), batch)
     batch = case.sizes.batches
-    stage.pace_us = 0.0
+    pace(stage, 0.0)
     while sum(one.backlog_rows for one in stage.journal()[-1].report.channels):
         stage(
             spark.read.parquet(str(rows / "00000.parquet")).limit(0), batch

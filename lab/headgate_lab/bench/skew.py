@@ -225,15 +225,15 @@ def _compare(
 
 
 def _trial(spark: SparkSession, case: Case, work: Path, policy: str) -> Trial:
-    from headgate.spark import sinks
+    from headgate.stage import sinks
+    from headgate.stage.settings import Routing
     from headgate.spark.stage import Stage
 
     Timed.spent_ms.clear()
     stage = Stage(
         key="user",
         operator=OPERATORS[case.operator],
-        policy=Timed() if policy == "rebuild" else policy,
-        channels=case.channels,
+        routing=Routing(policy=Timed() if policy == "rebuild" else policy, channels=case.channels),
         checkpoint=str(work / policy),
         sink=sinks.Parquet(str(work / f"out-{policy}")),
         durable=False,

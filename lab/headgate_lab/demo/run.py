@@ -135,19 +135,20 @@ def fresh(out: Path) -> Path:
 
 
 def _stage(settings: Settings, policy: str, channels: int, checkpoint: Path, sink: Path) -> Any:
-    from headgate.spark import sinks
+    from headgate.stage import sinks
+    from headgate.stage.settings import Routing
     from headgate.spark.stage import Stage
+    from headgate.testing import pace
 
-    return Stage(
+    stage = Stage(
         key="user",
         operator=HistoryWindow(100, ["mean", "std"], of="amount", keep=["seq", "amount"]),
-        policy=policy,
-        guard=settings.guard,
-        channels=channels,
+        routing=Routing(policy=policy, guard=settings.guard, channels=channels),
         checkpoint=str(checkpoint),
         sink=sinks.Parquet(str(sink)),
-        pace_us=settings.pace_us,
     )
+    pace(stage, settings.pace_us)
+    return stage
 
 
 def _query(spark: SparkSession, stage: Any, source: Path, checkpoint: Path) -> Any:

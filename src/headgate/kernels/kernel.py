@@ -14,7 +14,7 @@ from headgate.kernels.fields import output_fields, row_sort, state_fields
 from headgate.kernels.module import Shape
 from headgate.kernels.source import read_source
 from headgate.kernels.syntax import check
-from headgate.operators.base import column_type
+from headgate.operators.base import Operator, column_type
 from headgate.operators.event_time import EventTime, parse_duration
 from headgate.state.keys import KeySpec
 
@@ -22,7 +22,7 @@ OnError = Literal["fail", "skip"]
 MAX_STEPS = 1_000_000
 
 
-class Kernel:
+class Kernel(Operator):
     """A function of (state, row), called once per row, in the order of arrival within each key.
 
     Made by `hg.kernel`. `on_timer` adds the function for timers.

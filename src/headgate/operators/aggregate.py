@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from headgate.errors import ConfigError
 from headgate.operators.agg import Agg
-from headgate.operators.base import BoundOperator, Chunk
+from headgate.operators.base import BoundOperator, Chunk, Operator
 from headgate.state.keys import KeySpec
 from headgate.state.lanes import LaneColumn
 from headgate.state.layout import StateLayout
@@ -19,7 +19,7 @@ from headgate.state.section import Extract, extract
 from headgate.state.table import BinTable
 
 
-class Aggregate:
+class Aggregate(Operator):
     """`groupBy(key).agg(...)` over the whole stream.
 
     Each batch emits one row for each key that it touched: the key columns, then the aggregates in the order

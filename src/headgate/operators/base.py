@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -83,6 +83,9 @@ class BoundOperator(ABC):
     answers_by_key: bool = False
     """Whether `key_output` has something to say."""
 
+    builds: bool = False
+    """Whether the state is a build side, which `builder` brings up to date."""
+
     whole: str = ""
     """Why a key's rows must stay together, in words; empty where `merge` can join the state of its pieces."""
 
@@ -107,6 +110,10 @@ class BoundOperator(ABC):
     def merge(self, pieces: Extract) -> Extract:
         """One row for each key, its state that of all the rows that its pieces have seen between them."""
         raise NotImplementedError(self.whole)
+
+    def builder(self, mode: Any) -> BoundOperator:
+        """The operator that takes build rows into the state, which both share."""
+        raise NotImplementedError(f"{type(self).__name__} has no build side")
 
     def row_output(self, chunk: Chunk) -> pa.RecordBatch | None:
         """Rows to emit for a chunk, if this operator answers row by row."""
@@ -135,13 +142,24 @@ class BoundOperator(ABC):
         return None
 
 
-@runtime_checkable
-class Operator(Protocol):
-    """Configuration of an operator."""
+class Operator(ABC):
+    """Configuration of an operator, as a user writes it."""
 
+    @abstractmethod
     def bind(self, key: KeySpec, schema: pa.Schema) -> BoundOperator:
         """Check this configuration against the data."""
-        ...
+
+    def build_side(self) -> Any:
+        """Rows of a table that the stream is joined with, as the engine holds them; None for most operators."""
+        return None
+
+    def build_keys(self, key: tuple[str, ...]) -> tuple[str, ...]:
+        """The build side's key columns, for a stage with this key."""
+        return key
+
+    def with_build_columns(self, columns: pa.Schema) -> Operator:
+        """This operator, told the columns of its build side."""
+        return self
 
 
 def column_type(schema: pa.Schema, name: str, what: str) -> pa.DataType:

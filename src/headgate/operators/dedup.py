@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from headgate.compiled import compiled
 from headgate.errors import ConfigError
 from headgate.operators.aggregate import emitted
-from headgate.operators.base import BoundOperator, Chunk, column_type
+from headgate.operators.base import BoundOperator, Chunk, Operator, column_type
 from headgate.operators.event_time import EventTime, parse_duration
 from headgate.state.index import FOREVER
 from headgate.state.keys import KeySpec
@@ -24,7 +24,7 @@ from headgate.state.table import BinTable
 EXPIRES, FIRST = "expires", "first"
 
 
-class Dedup:
+class Dedup(Operator):
     """Passes the first row of each key, in the order of the source, and drops the others.
 
     With `on`, the column of a row's time, a key is forgotten once the watermark has reached that first row's time plus the

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from headgate.compiled import compiled
 from headgate.errors import ConfigError, MissingColumn
-from headgate.operators.base import BoundOperator, Chunk, column_type
+from headgate.operators.base import BoundOperator, Chunk, Operator, column_type
 from headgate.state import kernels as k
 from headgate.state.keys import KeySpec, pack, unpack
 from headgate.state.lanes import NO_BYTES, LaneColumn, carrier_of
@@ -32,7 +32,7 @@ MODES = ("append", "replace", "delete")
 
 
 @dataclass(frozen=True)
-class HashJoin:
+class HashJoin(Operator):
     """Joins the stream with a table by the stage's key.
 
     `build` is a DataFrame; `on` names its key columns (by default they are called as the stage's). Emits for each row of the stream and
@@ -55,22 +55,23 @@ class HashJoin:
             raise ConfigError(f"build={self.build!r} is not a DataFrame")
 
     def __repr__(self) -> str:
-        return f"HashJoin(on={list(self.keys(()))}, how={self.how!r})"
+        return f"HashJoin(on={list(self.build_keys(()))}, how={self.how!r})"
 
-    def keys(self, stage_key: Sequence[str]) -> tuple[str, ...]:
-        """The build side's key columns."""
+    def build_side(self) -> Any:
+        return self.build
+
+    def build_keys(self, key: tuple[str, ...]) -> tuple[str, ...]:
         if self.on is None:
-            return tuple(stage_key)
+            return key
         return (self.on,) if isinstance(self.on, str) else tuple(self.on)
 
-    def typed(self, schema: pa.Schema) -> HashJoin:
-        """This join, knowing the build side's columns."""
-        return replace(self, build_schema=schema)
+    def with_build_columns(self, columns: pa.Schema) -> HashJoin:
+        return replace(self, build_schema=columns)
 
     def bind(self, key: KeySpec, schema: pa.Schema) -> BoundHashJoin:
         """Check both sides against each other."""
         assert self.build_schema is not None, "the stage tells the build side's columns"
-        on = self.keys(key.names)
+        on = self.build_keys(key.names)
         if len(on) != len(key.names):
             raise ConfigError(f"on={list(on)} has {len(on)} columns and the stage's key {len(key.names)}")
         for name, mine, kind in zip(on, key.names, key.types, strict=True):
@@ -125,10 +126,12 @@ class BoundBuild(_Side):
     def __init__(self, config: HashJoin, key: KeySpec, values: tuple[str, ...], mode: Mode) -> None:
         super().__init__(config, key, values)
         self.mode = mode
-        self.inputs = values
+        self.inputs = () if mode == "delete" else values
         self.output = pa.schema([])
 
     def begin(self, chunk: Chunk) -> None:
+        if self.mode == "delete":
+            return
         offsets, data = pack([chunk.rows.column(n) for n in self.values], len(chunk))
         chunk.results["offsets"], chunk.results["data"] = offsets, data
 
@@ -168,6 +171,7 @@ class BoundHashJoin(_Side):
     """Looks the stream's rows up."""
 
     reads_only = True
+    builds = True
 
     def __init__(
         self,

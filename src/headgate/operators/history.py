@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from headgate.compiled import compiled
 from headgate.errors import ConfigError
 from headgate.operators import accumulators as acc
-from headgate.operators.base import BoundOperator, Chunk, column_type
+from headgate.operators.base import BoundOperator, Chunk, Operator, column_type
 from headgate.state.kernels import ring_push
 from headgate.state.keys import KeySpec
 from headgate.state.lanes import LaneColumn, to_lane
@@ -33,7 +33,7 @@ NULL = np.array([NULL_BITS], np.int64).view(np.float64)[0]
 payload."""
 
 
-class HistoryWindow:
+class HistoryWindow(Operator):
     """The last `k` values of column `of` per key, and for every row one or more statistics over them.
 
     Emits one row per input row: the key columns, the columns to `keep` (by default `of`), and each statistic

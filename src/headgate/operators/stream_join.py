@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from headgate.compiled import compiled, inlined
 from headgate.errors import ConfigError, MissingColumn
 from headgate.operators.aggregate import emitted
-from headgate.operators.base import BoundOperator, Chunk, column_type
+from headgate.operators.base import BoundOperator, Chunk, Operator, column_type
 from headgate.operators.event_time import EventTime, parse_duration
 from headgate.operators.groups import by_key, state_rows, store_packed
 from headgate.state import kernels as k
@@ -32,7 +32,7 @@ SIDE, TIME, LEFT, RIGHT = "side", "time", "left_", "right_"
 ROW, MATCHED, DUE = "row", "matched", "due"
 
 
-class Join:
+class Join(Operator):
     """Joins two streams by the stage's key, where the right row's time is at most `before` earlier and `after` later than the left's.
 
     Give the stage what `hg.two_streams(left, right, key=..., time=...)` makes of the two. `delay` is how late rows may be, of both or of

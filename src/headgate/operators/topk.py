@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from headgate.compiled import compiled
 from headgate.errors import ConfigError, UnsupportedType
 from headgate.operators.aggregate import emitted
-from headgate.operators.base import BoundOperator, Chunk, column_type
+from headgate.operators.base import BoundOperator, Chunk, Operator, column_type
 from headgate.operators.groups import by_key, state_rows, store_packed
 from headgate.state.keys import KeySpec, pack, unpack
 from headgate.state.lanes import Lane, LaneColumn, carrier_of, to_lane
@@ -28,7 +28,7 @@ from headgate.state.table import BinTable
 BY, ROW, RANK = "by", "row", "rank"
 
 
-class TopK:
+class TopK(Operator):
     """The `k` rows of each key with the largest `by`: numbers, dates or times; null is below everything, NaN above.
 
     Each batch emits the whole list of every key whose list it changed: the key columns, `rank` (1 is the largest), and the columns to

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headgate.errors import ConfigError
-from headgate.operators.base import BoundOperator, Chunk, column_type
+from headgate.operators.base import BoundOperator, Chunk, Operator, column_type
 from headgate.operators.groups import by_key, store_packed
 from headgate.state.keys import KeySpec, pack, unpack
 from headgate.state.lanes import LaneColumn, carrier_of
@@ -24,7 +24,7 @@ Columns: TypeAlias = "pa.Schema | Mapping[str, pa.DataType]"
 ROW = "row"
 
 
-class Vectorised:
+class Vectorised(Operator):
     """Calls `fn(state, rows) -> (state, output)` with Arrow tables, for the keys of one bin at a time.
 
     `rows` has the stream's columns (or those named in `reads`), in the order of the source; `state` the key columns and those of the

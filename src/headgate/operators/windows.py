@@ -18,7 +18,7 @@ from headgate.compiled import compiled
 from headgate.errors import ConfigError
 from headgate.operators.agg import Agg
 from headgate.operators.aggregate import AggregatingOperator, checked, emitted
-from headgate.operators.base import Chunk, column_type
+from headgate.operators.base import Chunk, Operator, column_type
 from headgate.operators.event_time import EventTime, parse_duration
 from headgate.state.keys import KeySpec
 from headgate.state.lanes import LaneColumn, to_lane
@@ -86,7 +86,7 @@ def session(gap: str) -> Session:
     return Session(parse_duration(gap, "gap", least=1), f"session({gap!r})")
 
 
-class Windows:
+class Windows(Operator):
     """Aggregates by key and window of event time.
 
     `on` is the column with a row's time, `delay` how late rows may be: a window stays open until the watermark, the newest time less

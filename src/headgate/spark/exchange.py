@@ -7,33 +7,24 @@ row to the same place (Law 4).
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from headgate.operators.base import BoundOperator
-from headgate.routing.key_hash import SPARK_SEED, hash_ints
 from headgate.routing.table import Table
 from headgate.spark.anchor import CHANNEL
 from headgate.spark.types import can_hash, sendable
+from headgate.stage.routed_rows import ORDER, ships_hash
 from headgate.state.keys import KeySpec
 
-HASH, ORDER, SPREAD = "__headgate_hash", "__headgate_order", "__headgate_spread"
+SPREAD = "__headgate_spread"
 
 
 def quoted(name: str) -> Column:
     """A column by its exact name, dots and all."""
     return F.col("`" + name.replace("`", "``") + "`")
-
-
-def ships_hash(key: KeySpec) -> bool:
-    """Whether rows carry their hash. A single integer is hashed again on the other side, which is cheaper
-    than eight bytes more a row.
-    """
-    return not (len(key.names) == 1 and pa.types.is_signed_integer(key.types[0]))
 
 
 def normal(name: str, kind: pa.DataType) -> Column:
@@ -153,27 +144,3 @@ class Exchange:
         sent = sent.withColumn(CHANNEL, self._channel(table)).select(*names, CHANNEL)
         sent = sent.repartitionById(table.channels, F.col(CHANNEL))
         return sent.join(anchor.hint("shuffle_hash"), CHANNEL).select(*names)
-
-
-def routed_schema(operator: BoundOperator, source: pa.Schema) -> pa.Schema:
-    """The real names and types of what `routed` sends, in order."""
-    names = [*operator.key.names, *(n for n in operator.inputs if n not in operator.key.names)]
-    fields = [source.field(n) for n in names]
-    if ships_hash(operator.key):
-        fields.append(pa.field(HASH, pa.int64()))
-    if operator.ordered:
-        fields.append(pa.field(ORDER, pa.int64()))
-    return pa.schema(fields)
-
-
-def hashes_of(rows: pa.RecordBatch, key: KeySpec) -> NDArray[np.int64]:
-    """The hashes of routed rows: as sent, or computed again for a single integer."""
-    if ships_hash(key):
-        return np.asarray(rows.column(HASH).to_numpy())
-    column = rows.column(key.names[0])
-    if column.type != pa.int64():
-        column = column.cast(pa.int64())
-    hashes = hash_ints(column.fill_null(0).to_numpy() if column.null_count else column.to_numpy())
-    if column.null_count:
-        hashes[column.is_null().to_numpy(zero_copy_only=False)] = SPARK_SEED
-    return hashes

@@ -3,22 +3,76 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from headgate import errors
-from headgate.errors import TaskFailed
-from headgate.routing.table import Table
+from headgate.errors import HeadgateError, TaskFailed
 from headgate.spark.anchor import Anchor
 from headgate.spark.engine_error import gist
 from headgate.spark.exchange import Exchange
 from headgate.spark.session import conf
-from headgate.stage.task import REPORT, ChannelTask
+from headgate.stage.answer import Answer
+from headgate.stage.engine import Watch
+from headgate.stage.task import Attempt, Task
+from headgate.storage.bin_cache import BinCache, executor_identity
 
+REPORT = "report string"
 EXCLUDED = "spark.sql.optimizer.excludedRules"
 NO_SHORTCUT = "org.apache.spark.sql.catalyst.optimizer.PropagateEmptyRelation"
+
+
+@dataclass(frozen=True)
+class ChannelWork:
+    """What runs in a Python worker: `mapInArrow`'s function."""
+
+    task: Task
+    watch: Watch
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        host, process = executor_identity()
+        try:
+            cache = BinCache.of(self.task.stage, self.task.operator.layout)
+            name, executor = str(context.taskAttemptId()), f"{host}/{process}"
+            attempt = Attempt(self.task, context.partitionId(), name, cache, self.watch, executor)
+            answer = attempt.work(batches).to_json()
+        except HeadgateError as error:  # comes back as data, so that the driver raises the very same error
+            answer = {"error": type(error).__name__, "message": str(error), "trace": traceback.format_exc()}
+        yield pa.RecordBatch.from_pydict({"report": [json.dumps(answer)]})
+
+
+class ChannelJob:
+    """Runs channel tasks, each where it ran before."""
+
+    def __init__(self) -> None:
+        self._anchor = Anchor()
+
+    def run(self, df: DataFrame, exchange: Exchange, task: Task, watch: Watch) -> list[Answer]:
+        """What every channel answers, in order; an error of a task is raised here as the one it was there."""
+        channels = task.table.channels
+
+        def tasks(anchor: DataFrame | None) -> DataFrame:
+            return exchange.routed(df, task.table, anchor).mapInArrow(ChannelWork(task, watch), REPORT)
+
+        found = reports(df.sparkSession, self._anchor, channels, tasks, batch=task.batch)
+        for report in found:
+            if "error" in report:
+                raise getattr(errors, report["error"])(report["message"])
+        answers = sorted(map(Answer.from_json, found), key=lambda answer: answer.channel)
+        came_from = [answer.channel for answer in answers]
+        if came_from != list(range(channels)):
+            raise TaskFailed(f"batch {task.batch}: {channels} channels, but reports came from {came_from}")
+        self._anchor.observe([answer.executor for answer in answers])
+        return answers
 
 
 def reports(
@@ -41,7 +95,7 @@ def reports(
                 excluded = filter(None, [spark.conf.get(EXCLUDED, None), NO_SHORTCUT])
                 with conf(spark, {EXCLUDED: ",".join(excluded)}):
                     rows = tasks(bound).collect()
-        except errors.HeadgateError:
+        except HeadgateError:
             raise
         except Exception as error:
             raise TaskFailed(
@@ -49,28 +103,3 @@ def reports(
                 f"Mend the cause and start the {again} again"
             ) from error
     return [json.loads(row.report) for row in rows]
-
-
-class ChannelJob:
-    """Runs channel tasks, each where it ran before."""
-
-    def __init__(self) -> None:
-        self._anchor = Anchor()
-
-    def run(self, df: DataFrame, exchange: Exchange, table: Table, task: ChannelTask) -> list[dict[str, Any]]:
-        """What every channel reports, in order; an error of a task is raised here as the one it was there."""
-
-        def tasks(anchor: DataFrame | None) -> DataFrame:
-            return exchange.routed(df, table, anchor).mapInArrow(task, REPORT)
-
-        answers = reports(df.sparkSession, self._anchor, table.channels, tasks, batch=task.batch)
-        for answer in answers:
-            if "error" in answer:
-                raise getattr(errors, answer["error"])(answer["message"])
-        answers.sort(key=lambda a: a["channel"])
-        if [a["channel"] for a in answers] != list(range(table.channels)):
-            raise TaskFailed(
-                f"batch {task.batch}: {table.channels} channels, but reports came from {[a['channel'] for a in answers]}"
-            )
-        self._anchor.observe([a["executor"] for a in answers])
-        return answers

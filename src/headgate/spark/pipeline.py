@@ -1,28 +1,32 @@
 """Several stages in one micro-batch: what one emits, the next takes in, each under its own key, routing and policy.
 
-Each stage commits the batch in its own checkpoint, in order; the batch is done when the last has. A crash in between leaves the first
-stages ahead by this one batch: Spark delivers it again, they give out what they committed, and those behind compute. So every
-stage takes in every batch's rows exactly once, and the rows are the same each time.
+Each stage commits the batch in its own checkpoint, in order; the batch is done when the last has. A crash in between leaves
+the first stages ahead by this one batch: Spark delivers it again, they publish what they committed, and those behind compute.
+So every stage takes in every batch's rows exactly once, and the rows are the same each time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from headgate.errors import ConfigError
 from headgate.spark.stage import Stage
+from headgate.stage import sinks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from headgate.stage.journal import Journal
     from headgate.stage.status import Status
 
 
 class Pipeline:
     """Stages one after the other. Pass it to `foreachBatch` as you would a stage.
 
-    Only the last stage has a sink. A key of a later stage is a column that the stage before it emits.
+    Only the last stage has a sink. A key of a later stage is a column that the stage before it emits. What a stage offers while
+    it runs, a pipeline offers for all its stages, or for the one whose number is given as `stage`.
     """
 
     def __init__(self, *stages: Stage) -> None:
@@ -38,7 +42,10 @@ class Pipeline:
         stages[-1].sink.check()
         self.stages = stages
         for stage, following in pairwise(stages):
-            stage.feed(following)
+            _connect(stage, following)
+
+    def __repr__(self) -> str:
+        return f"Pipeline({', '.join(map(repr, self.stages))})"
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         """Process one micro-batch."""
@@ -54,6 +61,62 @@ class Pipeline:
         for stage in self.stages:
             stage.finish()
 
+    def rescale(self, channels: int, *, stage: int | None = None) -> None:
+        """Change the number of channels online: see `Stage.rescale`."""
+        for each in self._chosen(stage):
+            each.rescale(channels)
+
+    def grant(self, amount: str | int, channel: int | None = None, *, stage: int | None = None) -> None:
+        """Give channels more memory for state: see `Stage.grant`."""
+        for each in self._chosen(stage):
+            each.grant(amount, channel)
+
+    def reclaim(self, amount: str | int, channel: int | None = None, *, stage: int | None = None) -> None:
+        """Take memory back: see `Stage.reclaim`."""
+        for each in self._chosen(stage):
+            each.reclaim(amount, channel)
+
+    def refresh(self, rows: DataFrame, mode: str = "replace", *, stage: int | None = None) -> None:
+        """Change the build side of the join: see `Stage.refresh`. With several joins, say which stage."""
+        joins = [each for each in self._chosen(stage) if each.operator.build_side() is not None]
+        if len(joins) != 1:
+            found = f"{len(joins)} stages have" if joins else "no stage has"
+            raise ConfigError(f"{found} a build side to refresh; name one with stage=0, 1, ...")
+        joins[0].refresh(rows, mode)
+
+    def takes(self, seconds: float) -> int | None:
+        """How many rows of the source go through the first stage's gate in so many seconds: see `Stage.takes`."""
+        return self.stages[0].takes(seconds)
+
+    def explain(self) -> str:
+        """Why each stage's last plan was made, or refused."""
+        return "\n\n".join(f"{stage!r}\n{stage.explain()}" for stage in self.stages)
+
     def status(self) -> list[Status]:
         """The status of each stage."""
         return [stage.status() for stage in self.stages]
+
+    def journal(self) -> list[Journal]:
+        """The journal of each stage."""
+        return [stage.journal() for stage in self.stages]
+
+    def _chosen(self, number: int | None) -> Sequence[Stage]:
+        if number is None:
+            return self.stages
+        if not 0 <= number < len(self.stages):
+            raise ConfigError(f"there is no stage {number}: they are 0 to {len(self.stages) - 1}")
+        return [self.stages[number]]
+
+
+def _connect(stage: Stage, following: Stage) -> None:
+    """Give each batch's committed output to the next stage; on redelivery the very same rows."""
+    if not isinstance(stage.sink, sinks.Nowhere):
+        raise ConfigError(
+            f"{stage.operator!r} has the sink {stage.sink!r}; in a pipeline only the last stage has one"
+        )
+
+    def next_stage(rows: DataFrame, batch: int) -> None:
+        assert stage.opened is not None, "a stage that publishes is open"
+        following.process(rows, batch, f"stage:{stage.opened.checkpoint.stage}")
+
+    stage.sink = sinks.Function(next_stage)

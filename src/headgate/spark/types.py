@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -18,8 +17,8 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_type
 
 from headgate.errors import MissingColumn, UnsupportedType
-from headgate.state.lanes import PLAIN, bitmap
-from headgate.state.payload import Payload, plain, plain_type
+from headgate.state.lanes import PLAIN
+from headgate.state.payload import Payload, plain_type
 
 SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 """Where Spark looks for a Parquet file's schema, before it makes one of the file's own."""
@@ -190,12 +189,6 @@ def _says_little(kind: pa.DataType) -> bool:
     return isinstance(kind, Payload) or t.is_duration(kind) or t.is_null(kind) or t.is_nested(kind)
 
 
-def emitted(table: pa.Table) -> pa.Table:
-    """Rows as a sink gets them."""
-    columns = [plain(column) for column in table.columns]
-    return pa.Table.from_arrays(columns, schema=emitted_schema(table.schema))
-
-
 def spark_schema(schema: pa.Schema) -> T.StructType:
     """The Spark types of what `emitted_schema` describes."""
     described = (schema.metadata or {}).get(SPARK_SCHEMA)
@@ -221,43 +214,3 @@ def can_hash(kind: T.DataType) -> bool:
     if isinstance(kind, (T.MapType, T.VariantType, T.SpatialType, T.CalendarIntervalType)):
         return False
     return all(can_hash(inner) for inner in _within(kind))
-
-
-def conform(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The same columns under the given names and in exactly the given types (Spark labels timestamps with the
-    session's zone, and says of nested fields whether they can be null).
-    """
-    arrays = [_conformed(column, field.type) for column, field in zip(rows.columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def conform_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows that were read from a file, in exactly the given types."""
-    columns = [
-        pa.chunked_array([_conformed(chunk, field.type) for chunk in column.chunks], field.type)
-        for column, field in zip(table.columns, schema, strict=True)
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _conformed(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The same values in another type of the same layout. (Arrow's own cast fails on lists of nulls.)"""
-    t = pa.types
-    if array.type == kind:
-        return array
-    if isinstance(kind, Payload):
-        return pa.ExtensionArray.from_storage(kind, _conformed(array, kind.storage_type))
-    if t.is_list(kind) or t.is_map(kind):
-        if t.is_list(kind):
-            within = _conformed(array.values, kind.value_type)
-        else:
-            pair = [_conformed(array.keys, kind.key_type), _conformed(array.items, kind.item_type)]
-            entries = pa.struct([kind.key_field, kind.item_field])
-            within = pa.Array.from_buffers(entries, len(pair[0]), [None], children=pair)
-        buffers = array.buffers()[:2]
-        return pa.Array.from_buffers(kind, len(array), buffers, offset=array.offset, children=[within])
-    if t.is_struct(kind):
-        within = [_conformed(array.field(at), field.type) for at, field in enumerate(kind)]
-        valid = np.asarray(array.is_valid().to_numpy(zero_copy_only=False)).astype(np.uint8)
-        return pa.Array.from_buffers(kind, len(array), [bitmap(valid)], children=within)
-    return array.cast(kind)

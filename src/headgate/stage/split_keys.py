@@ -1,41 +1,39 @@
 """Split keys: the rows of one key on several channels, its answer merged from their pieces.
 
-A task sends the state of its pieces (one key each) to the driver with its report, which merges and emits them. That
-is a few rows per batch: only keys too hot for one channel are split.
+A task sends the state of its pieces (one key each) to the driver with its answer; the driver merges and emits them. That is
+a few rows per batch: only keys too hot for one channel are split.
 """
 
 from __future__ import annotations
 
-import base64
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
 
 from headgate.operators.base import BoundOperator
+from headgate.stage.answer import Answer, Piece
 from headgate.state.layout import StateLayout
 from headgate.state.section import Extract, decode, encode, join_extracts, take
 
 
-def packed(piece: Extract, layout: StateLayout) -> list[Any]:
-    """A piece's state as JSON-native values: its rows and its bytes."""
-    raw = b"".join(part.tobytes() for part in encode(piece, layout))
-    return [len(piece), base64.b64encode(raw).decode()]
+def packed(state: Extract, layout: StateLayout) -> Piece:
+    """The state of a piece, ready to be sent."""
+    return Piece(len(state), b"".join(part.tobytes() for part in encode(state, layout)))
 
 
-def merged_output(answers: list[dict[str, Any]], operator: BoundOperator) -> pa.RecordBatch | None:
+def merged_output(answers: Iterable[Answer], operator: BoundOperator) -> pa.RecordBatch | None:
     """The output of the split keys that this batch touched on any channel."""
-    found: list[Extract] = []
+    states: list[Extract] = []
     touched: set[int] = set()
     for answer in answers:
-        rows = dict(zip(answer["touched"]["bin"], answer["touched"]["rows"], strict=True))
-        for bin, (size, text) in answer["pieces"].items():
-            raw = np.frombuffer(base64.b64decode(text), np.uint8)
-            piece = decode(raw, size, operator.layout)
-            found.append(piece)
-            if rows.get(int(bin)):
-                touched |= set(piece.keys.hashes.tolist())
+        rows = {b.bin: b.rows for b in answer.touched}
+        for b, piece in answer.pieces.items():
+            state = decode(np.frombuffer(piece.data, np.uint8), piece.rows, operator.layout)
+            states.append(state)
+            if rows.get(b):
+                touched |= set(state.keys.hashes.tolist())
     if not touched:
         return None
-    state = operator.merge(join_extracts(found))
-    return operator.key_output(take(state, np.flatnonzero(np.isin(state.keys.hashes, list(touched)))))
+    merged = operator.merge(join_extracts(states))
+    return operator.key_output(take(merged, np.flatnonzero(np.isin(merged.keys.hashes, list(touched)))))

@@ -15,6 +15,7 @@ from headgate.control.loop import Decision
 from headgate.control.report import BatchReport
 from headgate.operators.event_time import COMPLETE, Clock
 from headgate.routing.table import Table
+from headgate.stage.journal import in_words
 
 
 @dataclass(frozen=True)
@@ -60,15 +61,7 @@ class Status:
         d = self.decision
         if d is None:
             return f"{self.policy} ({self.mode}): nothing decided yet"
-        if d.plan is None:
-            said = (
-                f"refused: {d.refusal.name.value}, {d.refusal.detail}" if d.refusal else "nothing to change"
-            )
-        else:
-            said = f"{len(d.plan.moves)} moves, {len(d.plan.pins)} pins, {len(d.plan.unpins)} unpins; {d.plan.reason}"
-            if d.refusal:
-                said += f"; refused: {d.refusal.name.value}, {d.refusal.detail}"
-        return f"{self.policy} ({self.mode}): {said}"
+        return f"{self.policy} ({self.mode}): {in_words(d)}"
 
     def _rows(self) -> list[tuple[str, ...]]:
         if self.report is None or self.table is None:

@@ -73,15 +73,17 @@ class BinCache:
 
     _opened: ClassVar[dict[str, BinCache]] = {}
 
-    def __init__(self, stage: str, layout: StateLayout) -> None:
+    def __init__(self, stage: str, layout: StateLayout, base: str | None = None) -> None:
+        """`base` is a folder for the mappings; by default one of the executor's own, in memory where that has room."""
         self.layout = layout
         self._files: dict[int, _File] = {}
         self._tables: dict[int, BinTable] = {}
-        owner = executor_identity()[1]
-        self._folder = f"headgate-{os.getuid()}/{owner}/{stage}"
-        self._base = cache_root()
+        mine = f"headgate-{os.getuid()}"
+        self._base = cache_root() if base is None else base
+        self._folder = f"{mine}/{executor_identity()[1]}/{stage}" if base is None else stage
         os.makedirs(os.path.join(self._base, self._folder), mode=0o700, exist_ok=True)
-        _sweep(os.path.join(self._base, f"headgate-{os.getuid()}"))
+        if base is None:
+            _sweep(os.path.join(self._base, mine))
 
     @classmethod
     def of(cls, stage: str, layout: StateLayout) -> BinCache:
@@ -125,6 +127,16 @@ class BinCache:
                 self._tables.pop(b, None)
                 file.drop()
                 file.unlock()
+
+    def look(self, b: int, expected: str) -> BinTable | None:
+        """The table of bin b if it is here as of state file `expected`. It is not locked, and must not be changed."""
+        file = self._files.get(b)
+        table = None if file is None else self._current(b, file)
+        return table if table is not None and tuple(table.header[TAG].tolist()) == tag_of(expected) else None
+
+    def clear(self) -> None:
+        """Drop everything."""
+        self.evict(list(self._files))
 
     def release(self) -> None:
         """Unlock everything, leaving struck tags as they are."""

@@ -165,7 +165,7 @@ class Checkpoint:
     def retire(self, before: Manifest | None, now: Manifest) -> None:
         """Remove what the commit of `now` made needless."""
         if before is not None:
-            self.discard(before, now)
+            self.remove_state(before.state.names - now.state.names)
             self.store.remove(*(f"backlog/{name}" for name in before.backlog.files - now.backlog.files))
             for staged in self._staged:
                 staged.remove(before.folder)
@@ -175,14 +175,13 @@ class Checkpoint:
             self._sweep(now)
             self._swept = True
 
-    def discard(self, before: Manifest, now: Manifest) -> None:
-        """Remove state files that `before` names and `now` does not."""
-        kept = {f.name for f in now.files}
-        self.store.remove(*(f"state/{f.name}" for f in before.files if f.name not in kept))
+    def remove_state(self, names: Collection[str]) -> None:
+        """Remove state files that no manifest needs."""
+        self.store.remove(*(f"state/{name}" for name in sorted(names)))
 
     def _sweep(self, now: Manifest) -> None:
         """Remove what attempts left behind that never were committed, of this driver and of those before it."""
-        self._sweep_folder(self.store, "state/", {f.name for f in now.files})
+        self._sweep_folder(self.store, "state/", now.state.names)
         self._sweep_folder(self.store, "backlog/", now.backlog.files)
         for staged in self._staged:
             self._sweep_folder(staged, "", {now.folder})

@@ -28,7 +28,7 @@ import xxhash
 from headgate.errors import CheckpointError, CorruptState, NewerFormat, OlderFormat, Superseded
 from headgate.storage.store import Store
 
-FORMAT = 2
+FORMAT = 3
 FOLDER = "log"
 _REMEDY = "restore it from a backup of the checkpoint"
 _RUN = re.compile(r"-(\d{8})\.[0-9a-f]{8}(?:[-.]|$)")

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headgate.spark.types import emitted
+from headgate.state.payload import plain
 from headgate.storage.commit_log import checksum
 from headgate.storage.manifest import Written
 from headgate.storage.store import Store
 
 
-def write_parquet(store: Store, name: str, table: pa.Table) -> Written:
-    """Write one file. Dictionaries help with text only, and cost elsewhere."""
-    table = emitted(table)
+def write_parquet(store: Store, name: str, table: pa.Table, schema: pa.Schema) -> Written:
+    """Write one file, under the schema that readers of the engine expect. Dictionaries help with text only, and cost elsewhere."""
+    table = pa.Table.from_arrays([plain(column) for column in table.columns], schema=schema)
     sink = pa.BufferOutputStream()
-    text = [f.name for f in table.schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
+    text = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
     pq.write_table(table, sink, use_dictionary=text, compression="snappy")
     data = sink.getvalue()
     return Written(name, store.write(name, [data]), checksum(data))

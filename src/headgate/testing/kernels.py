@@ -13,9 +13,8 @@ from headgate.kernels.bound import BoundKernel
 from headgate.kernels.interpreted import State
 from headgate.operators.base import Operator
 from headgate.routing.table import Table
-from headgate.state.keys import KeySpec
 from headgate.state.section import extract_keys
-from headgate.testing.channels import Channels
+from headgate.testing.trial import Trial
 
 
 @dataclass(frozen=True)
@@ -52,12 +51,12 @@ def run(
     move: Collection[int] = (),
     late: Mapping[int, int] | None = None,
 ) -> Run:
-    """Run a kernel, or any operator, over rows in plain memory, as a stage would.
+    """Run a kernel, or any operator, over rows, by a real stage in this process.
 
-    `key` is the first column if it isn't named. `batches` is how many, or the size of each; `idle` batches without rows follow, in
-    which timers are met. In the batches of `crash` all memory is lost before the commit, and the batch comes again; those of `redeliver`
-    come again after it. Before the batches of `move` every bin goes to another channel. `late` says which rows (by number)
-    come in a later batch (by number) than they would.
+    `key` is the first column if it isn't named. `batches` is how many, or the size of each; `idle` batches without rows follow,
+    in which timers are met. In the batches of `crash` the driver and all memory are lost before the commit, and another driver
+    is given the batch again; those of `redeliver` come again after the commit. Before the batches of `move` every bin goes to
+    another channel. `late` says which rows (by number) come in a later batch (by number) than they would.
 
     >>> import headgate as hg
     >>> @hg.kernel(state={"n": int}, output={"nth": int})
@@ -72,13 +71,10 @@ def run(
     unknown = [n for n in names if n not in table.column_names]
     if unknown:
         raise ConfigError(f"key column {unknown[0]!r} is not among the rows' {', '.join(table.column_names)}")
-    spec = KeySpec(names, tuple(table.schema.field(n).type for n in names))
-    operator = kernel.bind(spec, table.schema)
-    stage = Channels(operator)
+    trial = Trial(kernel, names)
     delivered = [*_cut(table, batches, late or {}), *[table.slice(0, 0)] * idle]
-    shown: dict[int, pa.Table] = {}
     turn = 0
-    for number, some in enumerate(delivered):
+    for number, rows_of_batch in enumerate(delivered):
         turn += number in move
         under = Table(
             version=turn,
@@ -88,13 +84,13 @@ def run(
             assignment=tuple((b + turn) % channels for b in range(bins)),
             pins=(),
         )
-        for _ in range(1 + (number in redeliver)):
-            if number >= stage.batches:  # what is committed is shown again, and not computed again
-                shown[number] = stage.batch(_one(some), under, crash=number in crash)
-    aside = [row for part in stage.aside for row in part.to_pylist()]
-    parts = tuple(shown[number] for number in sorted(shown))
-    empty = operator.output.empty_table()
-    return Run(pa.concat_tables([empty, *parts]), parts, tuple(aside), _state(stage, bins))
+        trial.batch(rows_of_batch, under, crash=number in crash)
+        if number in redeliver:
+            trial.stage.process(rows_of_batch, number, None)
+    aside = [row for part in trial.aside for row in part.to_pylist()]
+    parts = tuple(trial.output.batches[number] for number in sorted(trial.output.batches))
+    emitted = pa.concat_tables(parts) if parts else pa.table({})
+    return Run(emitted, parts, tuple(aside), _state(trial) if parts else {})
 
 
 def _table(rows: Any, schema: pa.Schema | None) -> pa.Table:
@@ -132,21 +128,15 @@ def _cut(table: pa.Table, batches: int | Sequence[int], late: Mapping[int, int])
     return [table.take(pa.array(some, pa.int64())) for some in wanted]
 
 
-def _one(table: pa.Table) -> pa.RecordBatch:
-    parts = table.combine_chunks().to_batches()
-    empty = [pa.array([], field.type) for field in table.schema]
-    return parts[0] if parts else pa.RecordBatch.from_arrays(empty, schema=table.schema)
-
-
-def _state(stage: Channels, bins: int) -> dict[Any, dict[str, Any]]:
-    operator = stage.operator
+def _state(trial: Trial) -> dict[Any, dict[str, Any]]:
+    operator = trial.operator
     if not isinstance(operator, BoundKernel):
         return {}
-    found: dict[Any, dict[str, Any]] = {}
-    for b in range(bins):
-        table = stage.table(b)
+    state: dict[Any, dict[str, Any]] = {}
+    for b in sorted(trial.committed.state.bases):
+        table = trial.rebuilt(b)
         rows = table.live
         keys = zip(*(c.to_pylist() for c in operator.key.decode(extract_keys(table, rows))), strict=True)
         for row, key in zip(rows.tolist(), keys, strict=True):
-            found[key[0] if len(key) == 1 else key] = State(operator.shape.state, table, row).plain()
-    return found
+            state[key[0] if len(key) == 1 else key] = State(operator.shape.state, table, row).plain()
+    return state

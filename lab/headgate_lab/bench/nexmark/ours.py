@@ -147,7 +147,8 @@ def rows_of(query: str, streams: Streams) -> DataFrame:
 
 def start(streams: Streams, job: Job) -> Any:
     """The streaming query over all of the input."""
-    from headgate.spark import sinks
+    from headgate.stage import sinks
+    from headgate.stage.settings import Expansion, Routing
     from headgate.spark.pipeline import Pipeline
     from headgate.spark.stage import Stage
 
@@ -156,8 +157,8 @@ def start(streams: Streams, job: Job) -> Any:
         Stage(
             key=step.key,
             operator=step.operator,
-            expand=step.expand,
-            channels=CORES,
+            expansion=Expansion(step=step.expand),
+            routing=Routing(channels=CORES),
             checkpoint=f"{job.work}/stage-{number}",
             sink=sinks.Parquet(f"{job.work}/out") if step is steps[-1] else None,
         )

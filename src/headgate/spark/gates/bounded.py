@@ -34,12 +34,14 @@ from headgate.errors import ConfigError, HeadgateError, SinkFailed, WaveFailed
 from headgate.flow.gate import AUTO, Batch, Batcher, Gate
 from headgate.flow.stamps import Stamp
 from headgate.flow.waves import Range, Waiting
-from headgate.spark import sinks
 from headgate.spark.engine_error import gist
 from headgate.spark.gates.lazy import Drawing, Lazily, Start
 from headgate.spark.gates.staged import FanOut, Staged
 from headgate.spark.gates.wave_run import Cancelled, Flowed, WaveRun
 from headgate.spark.session import check_classic
+from headgate.spark.engine import SparkEngine
+from headgate.stage import sinks
+from headgate.stage.sinks import Output
 from headgate.storage.manifest import Written
 from headgate.storage.parquet_folder import Owner
 from headgate.storage.store import Store
@@ -173,7 +175,7 @@ class Bounded:
                 files = tuple(Written(name, staged.size(name) or 0, "") for name in names)
                 which = next(number)
                 try:
-                    target.publish(staged, files, which, to_arrow_schema(schema), self.df.sparkSession)
+                    target.publish(Output(which, staged, files, to_arrow_schema(schema), SparkEngine()))
                 except HeadgateError:
                     raise
                 except Exception as error:

@@ -12,8 +12,8 @@ from headgate.errors import ConfigError
 Expand = Callable[[DataFrame], DataFrame]
 
 GATE_INSTEAD = (
-    "a stage runs the waves itself: write expand as a function that returns the DataFrame, "
-    "and give the stage gate=hg.Gate(in_flight=2, batch=...)"
+    "a stage runs the waves itself: write the step as a function that returns the DataFrame, "
+    "and give the stage expansion=hg.Expansion(step=..., gate=hg.Gate(in_flight=2, batch=...))"
 )
 
 
@@ -25,17 +25,17 @@ def expanding(expand: Any) -> Expand | None:
     if expand is None:
         return None
     if _is_bounded(expand):
-        raise ConfigError(f"expand is the result of hg.bounded, but {GATE_INSTEAD}")
+        raise ConfigError(f"the step is the result of hg.bounded, but {GATE_INSTEAD}")
     if not callable(expand):
-        raise ConfigError(f"expand={expand!r} must be a function from a DataFrame to a DataFrame")
+        raise ConfigError(f"step={expand!r} must be a function from a DataFrame to a DataFrame")
 
     def step(df: DataFrame) -> DataFrame:
         made = expand(df)
         if isinstance(made, DataFrame):
             return made
         if _is_bounded(made):
-            raise ConfigError(f"expand returned the result of hg.bounded, but {GATE_INSTEAD}")
-        raise ConfigError(f"expand must return a DataFrame, and returned {type(made).__name__}: {made!r}")
+            raise ConfigError(f"the step returned the result of hg.bounded, but {GATE_INSTEAD}")
+        raise ConfigError(f"the step must return a DataFrame, and returned {type(made).__name__}: {made!r}")
 
     return step
 

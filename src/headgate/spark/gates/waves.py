@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -26,9 +26,10 @@ from headgate.flow.gate import AUTO, Batch, Batcher, Gate
 from headgate.flow.plateau import Plateau
 from headgate.flow.waves import Range, Waiting
 from headgate.spark.engine_error import gist
-from headgate.spark.exchange import ORDER
 from headgate.spark.gates.staged import Staged, StagedFile
 from headgate.spark.paths import literal
+from headgate.stage.engine import Wave
+from headgate.stage.routed_rows import ORDER
 from headgate.storage.commit_log import sealed, unsealed
 from headgate.storage.store import Store
 
@@ -36,17 +37,7 @@ LEAST_ROWS, MOST_ROWS = 50_000, 4_000_000
 _INDEX = "staged.json"
 
 
-@dataclass(frozen=True)
-class StageWave:
-    """Rows for one commit, and what is left of the source's batch after it."""
-
-    rows: DataFrame
-    rest: tuple[Range, ...]
-    source_rows: int
-    """The rows of the whole batch."""
-
-
-class Waves:
+class SparkWaves:
     """Cuts micro-batches by a gate; remembers which size was good."""
 
     def __init__(self, gate: Gate, store: Store, expand: Callable[[DataFrame], DataFrame] | None) -> None:
@@ -62,7 +53,7 @@ class Waves:
 
     def of(
         self, df: DataFrame, name: str, rest: Sequence[Range] | None, *, ordered: bool
-    ) -> Iterator[StageWave]:
+    ) -> Iterator[Wave[DataFrame]]:
         """The waves of a micro-batch, whose rows are put aside in the folder `name`; or what is left of them there. When the next is
         asked for, the last has been committed.
         """
@@ -89,7 +80,7 @@ class Waves:
                 later = [some for other, _ in ready for some in other.items]
                 started = time.perf_counter()
                 frame = made.result() if isinstance(made, Future) else made
-                yield StageWave(frame, tuple(later + waiting.left), sum(one.rows for one in staged.files))
+                yield Wave(frame, tuple(later + waiting.left), sum(file.rows for file in staged.files))
                 batcher.done(batch.stamp)
                 self._size = self._size.after(batch.rows, time.perf_counter() - started)
                 batcher.gate = self._sized()

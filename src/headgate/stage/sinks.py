@@ -8,19 +8,53 @@ from __future__ import annotations
 
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headgate.errors import ConfigError, HeadgateError, SinkFailed
-from headgate.spark.paths import literal
+from headgate.stage.engine import Engine
+from headgate.state.conform import conform_table
 from headgate.storage.manifest import Written
 from headgate.storage.parquet_folder import STAGING, Owner, ParquetFolder, verify
 from headgate.storage.store import Store
 
-Files = tuple[Written, ...]
+
+@dataclass(frozen=True)
+class Output:
+    """The committed output of a batch: files in a store, and their schema."""
+
+    batch: int
+    store: Store
+    files: tuple[Written, ...]
+    schema: pa.Schema
+    engine: Engine[Any]
+    again: bool = False
+    """Whether it may have been published before, or another driver wrote it."""
+
+    def verify(self) -> None:
+        """Compare files that waited with what the commit says of them."""
+        if self.again:
+            for file in self.files:
+                verify(self.store, file.name, file)
+
+    def table(self) -> pa.Table:
+        """The rows as an Arrow table in this process."""
+        self.verify()
+        parts = [
+            pq.ParquetFile(io.BytesIO(self.store.read(file.name))).read(use_threads=False)
+            for file in self.files
+        ]
+        tables = [conform_table(part, self.schema) for part in parts]
+        return pa.concat_tables(tables) if tables else self.schema.empty_table()
+
+    def frame(self) -> Any:
+        """The rows as the engine holds rows: a DataFrame on Spark."""
+        self.verify()
+        return self.engine.frame(self)
 
 
 class Sink(ABC):
@@ -43,12 +77,8 @@ class Sink(ABC):
         return None
 
     @abstractmethod
-    def publish(
-        self, staged: Store, files: Files, batch: int, schema: pa.Schema, spark: Any, *, again: bool = False
-    ) -> None:
-        """Show the committed `files` (names in `staged`) of a batch. Called again with the same after a crash; `again` says so, or
-        that another driver wrote them.
-        """
+    def publish(self, output: Output) -> None:
+        """Show the output of a batch. Called again with the same after a crash (`output.again`)."""
 
 
 class Parquet(Sink):
@@ -56,8 +86,8 @@ class Parquet(Sink):
 
     Readers see the column `batch` (or another, by `batch_column`); the newest row of a key is the one with the largest `batch`.
     On a local disk a batch appears in one rename. Object stores cannot rename: there a batch is whole when its record
-    in `_batches` is there, and `files` gives the files of whole batches. A folder has all batches of its stage; one that is to begin
-    in the midst says so with `first_batch`.
+    in `_batches` is there, and `files` gives the files of whole batches. A folder has all batches of its stage; one that is to
+    begin later says so with `first_batch`.
 
     >>> import tempfile
     >>> Parquet(tempfile.mkdtemp()).files()
@@ -100,13 +130,11 @@ class Parquet(Sink):
         """The files of a batch, or of all batches that are there whole: `spark.read.parquet(*sink.files())`."""
         return self._folder.files(batch)
 
-    def publish(
-        self, staged: Store, files: Files, batch: int, schema: pa.Schema, spark: Any, *, again: bool = False
-    ) -> None:
-        self.check_columns(schema)
-        self._folder.show(staged, files, batch, again=again)
-        if files:
-            staged.remove(files[0].name.rpartition("/")[0])
+    def publish(self, output: Output) -> None:
+        self.check_columns(output.schema)
+        self._folder.show(output.store, output.files, output.batch, again=output.again)
+        if output.files:
+            output.store.remove(output.files[0].name.rpartition("/")[0])
 
 
 class Function(Sink):
@@ -118,31 +146,8 @@ class Function(Sink):
     def __repr__(self) -> str:
         return f"sinks.Function({getattr(self.function, '__name__', self.function)!s})"
 
-    def publish(
-        self, staged: Store, files: Files, batch: int, schema: pa.Schema, spark: Any, *, again: bool = False
-    ) -> None:
-        if again:
-            for one in files:
-                verify(staged, one.name, one)
-        self.function(_frame(staged, files, schema, spark), batch)
-
-
-def _frame(staged: Store, files: Files, schema: pa.Schema, spark: Any) -> Any:
-    """The rows of some files. Spark itself reads a local disk; other stores may need jars there, so tasks read them as we do."""
-    from headgate.spark.types import conform_table, spark_schema
-
-    declared = spark_schema(schema)
-    if not files:
-        return spark.createDataFrame([], declared)
-    if staged.local:
-        return spark.read.schema(declared).parquet(*(literal(staged, one.name) for one in files))
-
-    def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for number in (number for batch in numbers for number in batch.column(0).to_pylist()):
-            table = pq.ParquetFile(io.BytesIO(staged.read(files[number].name))).read()
-            yield from conform_table(table, schema).to_batches()
-
-    return spark.range(0, len(files), 1, len(files)).mapInArrow(read, declared)
+    def publish(self, output: Output) -> None:
+        self.function(output.frame(), output.batch)
 
 
 class Nowhere(Sink):
@@ -153,9 +158,7 @@ class Nowhere(Sink):
             "this stage has no sink; give it one, or put it into hg.Pipeline(first, second, ...)"
         )
 
-    def publish(
-        self, staged: Store, files: Files, batch: int, schema: pa.Schema, spark: Any, *, again: bool = False
-    ) -> None:
+    def publish(self, output: Output) -> None:
         self.check()
 
 
@@ -170,18 +173,8 @@ class Memory(Sink):
     def __repr__(self) -> str:
         return f"sinks.Memory({len(self.batches)} batches)"
 
-    def publish(
-        self, staged: Store, files: Files, batch: int, schema: pa.Schema, spark: Any, *, again: bool = False
-    ) -> None:
-        from headgate.spark.types import conform_table
-
-        tables = []
-        for one in files:
-            if again:
-                verify(staged, one.name, one)
-            tables.append(pq.ParquetFile(io.BytesIO(staged.read(one.name))).read())
-        rows = [conform_table(table, schema) for table in tables]
-        self.batches[batch] = pa.concat_tables(rows) if rows else schema.empty_table()
+    def publish(self, output: Output) -> None:
+        self.batches[output.batch] = output.table()
 
     def table(self) -> pa.Table:
         """All rows, in batch order."""
@@ -208,23 +201,14 @@ def as_sink(sink: Sink | Callable[[Any, int], None]) -> Sink:
     )
 
 
-def publish(
-    sink: Sink,
-    staged: Store,
-    files: Files,
-    batch: int,
-    schema: pa.Schema,
-    spark: Any,
-    *,
-    again: bool = False,
-) -> None:
+def publish(sink: Sink, output: Output) -> None:
     """Publish, and say what to do if that fails."""
     try:
-        sink.publish(staged, files, batch, schema, spark, again=again)
+        sink.publish(output)
     except HeadgateError:
         raise
     except Exception as error:
         raise SinkFailed(
-            f"batch {batch} is committed, but {sink!r} could not publish it: {type(error).__name__}: {error}. "
+            f"batch {output.batch} is committed, but {sink!r} could not publish it: {type(error).__name__}: {error}. "
             "Repair the sink and start the query again: the same rows are published then, and nothing is computed twice"
         ) from error

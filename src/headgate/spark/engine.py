@@ -1,0 +1,109 @@
+"""Spark as the engine of a stage: rows are DataFrames, a batch is one job."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from headgate.flow.gate import Gate
+from headgate.operators.base import BoundOperator
+from headgate.spark.clock import RealTime
+from headgate.spark.exchange import Exchange, quoted
+from headgate.spark.gates.waves import SparkWaves
+from headgate.spark.job import ChannelJob
+from headgate.spark.paths import literal
+from headgate.spark.types import arrow_schema, emitted_schema, spark_schema
+from headgate.stage.answer import Answer
+from headgate.stage.engine import Watch
+from headgate.stage.routed_rows import routed_schema
+from headgate.stage.sinks import Output
+from headgate.stage.task import Task
+from headgate.state.conform import conform_table
+from headgate.storage.store import Store
+
+
+class SparkEngine:
+    """Does a stage's work on rows, by ordinary Spark jobs (`headgate.stage.engine.Engine`)."""
+
+    def __init__(self, watch: Watch | None = None) -> None:
+        self.watch: Watch = watch or RealTime()
+        self._job = ChannelJob()
+        self._exchange: Exchange | None = None
+
+    def now(self) -> float:
+        """Seconds since some moment, on the driver."""
+        return time.perf_counter()
+
+    def columns(self, rows: DataFrame, key: tuple[str, ...]) -> pa.Schema:
+        """The columns as operators see them."""
+        return arrow_schema(rows.schema, key=key)
+
+    def describe(self, rows: DataFrame) -> str:
+        """The schema as Spark writes it."""
+        return str(rows.schema.json())
+
+    def nothing(self, columns: str) -> DataFrame:
+        """An empty DataFrame."""
+        schema = T.StructType.fromJson(json.loads(columns))
+        return SparkSession.active().createDataFrame([], schema)
+
+    def count(self, rows: DataFrame) -> int:
+        """How many rows there are."""
+        return int(rows.count())
+
+    def routed(self, operator: BoundOperator, columns: pa.Schema) -> pa.Schema:
+        """The columns that a channel's task receives."""
+        return routed_schema(operator, columns)
+
+    def run(self, rows: DataFrame, task: Task) -> list[Answer]:
+        """One job: exchange, then a task for each channel."""
+        if self._exchange is None or self._exchange.operator is not task.operator:
+            self._exchange = Exchange(task.operator)
+        return self._job.run(rows, self._exchange, task, self.watch)
+
+    def emitted(self, schema: pa.Schema) -> pa.Schema:
+        """The schema of output files, with Spark's own where Arrow's does not say it all."""
+        return emitted_schema(schema)
+
+    def frame(self, output: Output) -> DataFrame:
+        """The rows of some files. Spark reads a local disk itself; for other stores it may need jars, so there tasks read them."""
+        spark, staged, files, schema = SparkSession.active(), output.store, output.files, output.schema
+        declared = spark_schema(schema)
+        if not files:
+            return spark.createDataFrame([], declared)
+        if staged.local:
+            return spark.read.schema(declared).parquet(*(literal(staged, file.name) for file in files))
+
+        def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for number in (number for batch in numbers for number in batch.column(0).to_pylist()):
+                table = pq.ParquetFile(io.BytesIO(staged.read(files[number].name))).read()
+                yield from conform_table(table, schema).to_batches()
+
+        return spark.range(0, len(files), 1, len(files)).mapInArrow(read, declared)
+
+    def waves(self, gate: Gate, store: Store, expand: Callable[[DataFrame], DataFrame] | None) -> SparkWaves:
+        """What cuts micro-batches into waves."""
+        return SparkWaves(gate, store, expand)
+
+    def build_rows(self, rows: DataFrame, on: tuple[str, ...], key: tuple[str, ...]) -> DataFrame:
+        """Build rows under the stage's names for the key, without null keys, which match nothing."""
+        values = [name for name in rows.columns if name not in on]
+        renamed = [quoted(name).alias(mine) for name, mine in zip(on, key, strict=True)]
+        return rows.select(*renamed, *(quoted(name) for name in values)).dropna(subset=list(key))
+
+    def save(self, rows: DataFrame, store: Store, folder: str) -> None:
+        """Write Parquet; Spark marks a folder that is whole."""
+        rows.write.parquet(store.fs.unstrip_protocol(store.path(folder)))
+
+    def load(self, store: Store, folder: str) -> DataFrame | None:
+        """Read what `save` wrote; None if it did not finish."""
+        if not store.exists(f"{folder}/_SUCCESS"):
+            return None
+        return SparkSession.active().read.parquet(literal(store, folder))

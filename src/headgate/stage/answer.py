@@ -1,0 +1,120 @@
+"""What a channel's task answers: where it put state and output, and what it measured. One value a channel and batch."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from headgate.flow.backlog import Backlog
+from headgate.storage.manifest import Written
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedBin:
+    """A bin that the task opened, as the task left it."""
+
+    bin: int
+    rows: int
+    """Rows of this batch that were applied to it."""
+    state_bytes: int
+    keys: int
+    due: int
+    """A time before which nothing in it is due."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The state of a split key's piece: how many rows of state, and their bytes."""
+
+    rows: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCount:
+    """A frequent key: its hash, its rows in this batch, and its name."""
+
+    hash: int
+    rows: int
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """The report of one channel's task. Until the driver commits what it names, its files are rubbish."""
+
+    channel: int
+    executor: str
+    came: int
+    """Rows that were sent to the channel."""
+    rows: int
+    """Rows that it processed, some of which had waited."""
+    out_rows: int
+    busy_ms: float
+    idle_ms: float
+    """Time spent waiting for input."""
+    read_ms: float
+    """Time spent reading state back."""
+    rebuilt_bins: int
+    state_file: str = ""
+    """The file of state that was written; empty if nothing changed."""
+    changed: tuple[int, ...] = ()
+    """The bins that it holds."""
+    snapshots: tuple[int, ...] = ()
+    """Those of them that it holds whole."""
+    state_bytes: int = 0
+    """Its size."""
+    delta_bytes: int = 0
+    output: Written | None = None
+    aside: Written | None = None
+    seen: Mapping[str, Any] = field(default_factory=dict)
+    """Event times that came, and rows that could not be used (`operators.arrival`)."""
+    taken: Backlog = field(default_factory=Backlog)
+    """Rows that had waited and were processed."""
+    waiting: Backlog = field(default_factory=Backlog)
+    """Rows that came and now wait."""
+    arrived: Mapping[int, int] = field(default_factory=dict)
+    """Rows that came, by bin."""
+    touched: tuple[TouchedBin, ...] = ()
+    pieces: Mapping[int, Piece] = field(default_factory=dict)
+    """The state of the split keys' pieces, by bin."""
+    frequent: tuple[KeyCount, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        plain = {name: getattr(self, name) for name in _PLAIN}
+        return plain | {
+            "output": None if self.output is None else self.output.to_json(),
+            "aside": None if self.aside is None else self.aside.to_json(),
+            "taken": self.taken.to_json(),
+            "waiting": self.waiting.to_json(),
+            "arrived": [list(self.arrived), list(self.arrived.values())],
+            "touched": [[t.bin, t.rows, t.state_bytes, t.keys, t.due] for t in self.touched],
+            "pieces": [[b, p.rows, base64.b64encode(p.data).decode()] for b, p in self.pieces.items()],
+            "frequent": [[k.hash, k.rows, k.label] for k in self.frequent],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Answer:
+        """Read what `to_json` wrote."""
+        return cls(
+            **{
+                **data,
+                "changed": tuple(data["changed"]),
+                "snapshots": tuple(data["snapshots"]),
+                "output": None if data["output"] is None else Written(*data["output"]),
+                "aside": None if data["aside"] is None else Written(*data["aside"]),
+                "taken": Backlog.from_json(data["taken"]),
+                "waiting": Backlog.from_json(data["waiting"]),
+                "arrived": dict(zip(*data["arrived"], strict=True)),
+                "touched": tuple(TouchedBin(*t) for t in data["touched"]),
+                "pieces": {b: Piece(rows, base64.b64decode(text)) for b, rows, text in data["pieces"]},
+                "frequent": tuple(KeyCount(*k) for k in data["frequent"]),
+            }
+        )
+
+
+_CODED = {"output", "aside", "taken", "waiting", "arrived", "touched", "pieces", "frequent"}
+_PLAIN = tuple(name for name in Answer.__dataclass_fields__ if name not in _CODED)

@@ -1,0 +1,246 @@
+"""One batch of a stage, from the rows at hand to the published output: seven steps, in this order.
+
+1. `prepare`   decide what may run: routing, memory, event time; take up refreshed build rows
+2. `compute`   one job: every row to its channel, then one task a channel, which writes state and output files
+3. `decide`    the control loop turns the report into a decision, perhaps a new table
+4. `commit`    one file is created: source, state, routing, loop and output of the batch are bound for ever
+5. `journal`   report and decision are recorded for people
+6. `retire`    files that no bin needs any more are removed
+7. `publish`   the sinks show the output
+
+A crash before `commit` leaves nothing but rubbish; a crash after it leaves the rest to the next delivery.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic
+
+import pyarrow as pa
+
+from headgate.control import journal
+from headgate.control.refusal import Reason
+from headgate.operators.event_time import Clock
+from headgate.routing.reshape import reshaped
+from headgate.stage import build_side, sinks, split_keys
+from headgate.stage.engine import Rows
+from headgate.stage.flow_control import Flow
+from headgate.stage.outcome import backlog_after, batch_report, flow_after, state_after
+from headgate.stage.task import Task
+from headgate.storage.manifest import Delivery, Manifest, Written, staging_folder
+from headgate.storage.output_file import write_parquet
+from headgate.storage.state_index import StateIndex
+
+if TYPE_CHECKING:
+    from headgate.stage.opened import Opened
+    from headgate.stage.stage import KeyedStage
+
+log = logging.getLogger("headgate.stage")
+
+
+class Batch(Generic[Rows]):
+    """The steps, and what they hand on to each other."""
+
+    def __init__(
+        self,
+        stage: KeyedStage[Rows],
+        opened: Opened,
+        rows: Rows,
+        delivery: Delivery,
+        *,
+        complete: bool = False,
+    ) -> None:
+        """`rows` are what `delivery` describes; `complete` says that no others will come."""
+        self.stage, self.opened, self.rows = stage, opened, rows
+        self.delivery, self.complete = delivery, complete
+        self.engine, self.checkpoint, self.operator = stage.engine, opened.checkpoint, opened.operator
+        self.last = opened.checkpoint.last
+        """What was committed before this batch."""
+        self.number = delivery.number if self.last is None else self.last.batch + 1
+        self.table = opened.loop.table
+        self.state = StateIndex() if self.last is None else self.last.state
+        self.refreshed = None if self.last is None else self.last.refreshed
+
+    def run(self) -> None:
+        """All steps. After each the stage is told, so that a test can stop the process there."""
+        for step in (
+            self.prepare,
+            self.compute,
+            self.decide,
+            self.commit,
+            self.journal,
+            self.retire,
+            self.publish,
+        ):
+            step()
+            self.stage.on_step(step.__name__)
+
+    def prepare(self) -> None:
+        """Decide what may run in this batch, and write it down as the task of every channel."""
+        self.started = self.engine.now()
+        self.flow = self.stage.flow_control.prepare(self.table, self.opened.loop.view, self.last)
+        self.reshaped = {} if self.last is None else reshaped(self.last.table, self.table)
+        for store in self.stage.staged:
+            store.make(staging_folder(self.number, self.checkpoint.run))
+        self._take_build_rows()
+        snapshots, self.credit = self.stage.compaction(self.number, self.state)
+        self._set_clocks()
+        self.task = self._task(
+            operator=self.operator,
+            rows=self.opened.rows,
+            snapshots=frozenset(snapshots) - self.flow.asleep,
+            reshaped={} if self.took_build_rows else self.reshaped,
+            regrouped=self.reshaped,
+            flow=self.flow,
+            # All waves of a micro-batch see the event time that was before it, as they would in one piece, and what is due is
+            # closed with the last of them.
+            clock=replace(self.held, watermark=self.held.closed) if self.delivery.rest else self.held,
+        )
+
+    def compute(self) -> None:
+        """Run the task on every channel, and add up the answers."""
+        self.answers = self.engine.run(self.rows, self.task)
+        self.output = (*(a.output for a in self.answers if a.output), *self._split_output())
+        self.wall_ms = 1e3 * (self.engine.now() - self.started)
+        self.state = state_after(self.state, self.number, self.table, self.answers, self.credit)
+        self.backlog = backlog_after(self.flow.backlog, self.reshaped, self.answers)
+
+    def decide(self) -> None:
+        """Report to the control loop, which may choose another table for the next batch."""
+        loop = self.opened.loop
+        report = batch_report(
+            self.number, self.table, self.answers, self.state, self.flow, self.backlog, self.wall_ms
+        )
+        before = loop.snapshot() if self.checkpoint.starts_journal(self.number) else None
+        decision = loop.step(report)
+        if decision.refusal is not None and decision.refusal.name is Reason.policy_raised:
+            log.warning(
+                "batch %d: policy %s raised an error and was ignored: %s",
+                self.number,
+                self.stage.policy.name,
+                decision.refusal.detail,
+            )
+        self.report, self.decision = report, decision
+        self.line = journal.encode(report, decision, start=before)
+
+    def commit(self) -> None:
+        """Create the one file that makes the batch's state, routing and output the truth."""
+        seen = [answer.seen for answer in self.answers]
+        clock = replace(self.clock.after(self.operator.event_time, seen), closed=self.held.watermark)
+        self.manifest = Manifest(
+            batch=self.number,
+            run=self.checkpoint.run,
+            channels=self.stage.channels,
+            delivery=self._delivered(),
+            table=self.table,
+            state=self.state,
+            clock=clock,
+            held_clock=self.held if self.delivery.rest else None,
+            backlog=self.backlog,
+            flow=flow_after(self.flow, self.answers, self.wall_ms),
+            loop=self.opened.loop.snapshot(),
+            refreshed=self.refreshed,
+            output=self.output,
+            aside=tuple(a.aside for a in self.answers if a.aside),
+            journal=self.line,
+        )
+        self.checkpoint.commit(self.manifest)
+        self.stage.committed(self.report, self.decision, clock)
+
+    def journal(self) -> None:
+        """Append report and decision to the journal."""
+        self.checkpoint.write_journal(self.line, self.number)
+
+    def retire(self) -> None:
+        """Remove what the commit made needless."""
+        self.checkpoint.retire(self.last, self.manifest)
+        if self.took_build_rows and self.refreshed is not None:
+            self.checkpoint.remove_state(self.build_files - self.manifest.state.names)
+            build_side.retire(self.stage.store, self.refreshed)
+
+    def publish(self) -> None:
+        """Show the output."""
+        publish(self.stage, self.opened, self.manifest)
+
+    # -- parts of the steps
+
+    def _task(self, **of_this_run: Any) -> Task:
+        stage = self.stage
+        return Task(
+            batch=self.number,
+            stage=self.checkpoint.stage,
+            run=self.checkpoint.run,
+            table=self.table,
+            state=self.state,
+            state_store=stage.store.child("state"),
+            backlog_store=stage.store.child("backlog"),
+            output_store=stage.staged_output,
+            output_schema=self.opened.output,
+            aside_store=stage.staged_aside,
+            aside_schema=self.opened.aside,
+            **of_this_run,
+        )
+
+    def _set_clocks(self) -> None:
+        """Event time before this batch, and before the source's batch that it is a wave of."""
+        last = self.last
+        self.clock = Clock.start(self.operator.event_time) if last is None else last.clock
+        if self.complete:
+            self.clock = self.clock.complete()
+        self.held = last.held_clock if last is not None and last.held_clock else self.clock
+
+    def _take_build_rows(self) -> None:
+        """Take build rows that no batch has seen into the state; they are committed with this one."""
+        self.build_files: frozenset[str] = frozenset()
+        self.took_build_rows = False
+        if not self.operator.builds:
+            return
+        stage, key = self.stage, self.stage.key
+        for number, mode, rows in build_side.waiting(
+            self.engine, stage.store, stage.operator, key, self.refreshed
+        ):
+            builder = self.operator.builder(mode)
+            task = self._task(
+                operator=builder,
+                rows=self.engine.routed(builder, self.engine.columns(rows, key)),
+                snapshots=frozenset(),
+                reshaped={} if self.took_build_rows else self.reshaped,
+                regrouped={},
+                flow=Flow.everything(self.table),
+                clock=Clock(),
+            )
+            answers = self.engine.run(rows, task)
+            self.state = state_after(self.state, self.number, self.table, answers, self.state.credit)
+            self.build_files |= {answer.state_file for answer in answers if answer.state_file}
+            self.refreshed, self.took_build_rows = number, True
+
+    def _split_output(self) -> Iterator[Written]:
+        """One more file of output, of the split keys."""
+        merged = split_keys.merged_output(self.answers, self.operator)
+        if merged is not None:
+            run = self.checkpoint.run
+            name = f"{staging_folder(self.number, run)}/part-{self.number:012d}-split-{run}.parquet"
+            table = pa.Table.from_batches([merged])
+            yield write_parquet(self.stage.staged_output, name, table, self.opened.output)
+
+    def _delivered(self) -> Delivery:
+        """The delivery with the rows that came for it so far, in this wave and in those before it."""
+        last, delivery = self.last, self.delivery
+        rows = sum(answer.came for answer in self.answers)
+        if last is not None and (last.delivery.rest or delivery.extra):
+            rows += last.delivery.rows
+        if last is not None and delivery.extra:
+            delivery = replace(delivery, rows_at_gate=last.delivery.rows_at_gate)
+        return replace(delivery, rows=rows, columns=self.opened.columns)
+
+
+def publish(stage: KeyedStage[Rows], opened: Opened, manifest: Manifest, *, again: bool = False) -> None:
+    """Show what a manifest names to the sinks."""
+    engine, batch = stage.engine, manifest.batch
+    output = sinks.Output(batch, stage.staged_output, manifest.output, opened.output, engine, again)
+    sinks.publish(stage.sink, output)
+    if stage.aside is not None and stage.staged_aside is not None:
+        aside = sinks.Output(batch, stage.staged_aside, manifest.aside, opened.aside, engine, again)
+        sinks.publish(stage.aside, aside)

@@ -1,0 +1,68 @@
+"""Reading the state of a bin back from the checkpoint: from its own chain of files, or from those of the bins it is made of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headgate.operators.base import BoundOperator
+from headgate.routing.reshape import Source
+from headgate.state.index import FOREVER
+from headgate.state.section import Extract, apply, apply_removed, extract, join_extracts, take
+from headgate.state.table import BinTable
+from headgate.storage import state_file
+from headgate.storage.state_index import StateIndex
+from headgate.storage.store import Store
+
+
+@dataclass(frozen=True)
+class BinReader:
+    """The committed state of a stage; `reshaped` says which bins of it a new bin is made of."""
+
+    operator: BoundOperator
+    index: StateIndex
+    store: Store
+    reshaped: Mapping[int, tuple[Source, ...]]
+
+    def read(self, b: int, table: BinTable) -> None:
+        """Fill an empty table with the state of bin b. Pieces of a split key that come together are merged."""
+        sources = self.reshaped.get(b, (Source(b, frozenset(), True),))
+        table.due = min((self.index.due.get(source.bin, FOREVER) for source in sources), default=FOREVER)
+        pieces = Counter(source.hashes for source in sources if not source.without)
+        for source in sources:
+            if source.without or pieces[source.hashes] == 1:
+                self._copy(source, table)
+        for hashes in (hashes for hashes, times in pieces.items() if times > 1):
+            apply(table, self._merged([source for source in sources if source.hashes == hashes]))
+
+    def _merged(self, sources: list[Source]) -> Extract:
+        states = []
+        for source in sources:
+            table = BinTable.create(self.operator.layout)
+            self._copy(source, table)
+            states.append(extract(table, table.live, whole=True))
+        return self.operator.merge(join_extracts(states))
+
+    def _copy(self, source: Source, table: BinTable) -> None:
+        for kind, section in self._chain(source.bin):
+            wanted = section if not source.hashes else take(section, _rows(section, source))
+            apply_removed(table, wanted) if kind == state_file.GONE else apply(table, wanted)
+
+    def _chain(self, b: int) -> Iterator[tuple[int, Extract]]:
+        for file in self.index.chain(b):
+            for _, kind, section in state_file.read(self.store, file.name, self.operator.layout, {b}):
+                yield kind, section
+
+
+def _rows(section: Extract, source: Source) -> NDArray[np.int64]:
+    return np.flatnonzero(belongs(section.keys.hashes, source))
+
+
+def belongs(hashes: NDArray[np.int64], source: Source) -> NDArray[np.bool_]:
+    """Which keys, by their hashes, a reshaped bin takes from one of its sources."""
+    named: NDArray[np.bool_] = np.isin(hashes, np.fromiter(source.hashes, np.int64))
+    return ~named if source.without else named

@@ -1,0 +1,69 @@
+"""A stage's journal for people: a list of entries that prints as a table, and renders in a notebook."""
+
+from __future__ import annotations
+
+import html
+import io
+
+from rich.console import Console
+from rich.table import Table as Grid
+
+from headgate.control.journal import Entry
+from headgate.control.loop import Decision
+
+HEADS = ("batch", "rows", "ms", "busiest/mean", "table", "decision")
+
+
+class Journal(list[Entry]):
+    """Reports and decisions of a stage, oldest first.
+
+    >>> Journal()
+    no batch has been processed yet
+    """
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                str(entry.report.batch),
+                f"{entry.report.rows:,}",
+                f"{entry.report.wall_ms:,.0f}",
+                f"{entry.report.imbalance:.2f}",
+                str(entry.report.table_version),
+                in_words(entry.decision),
+            )
+            for entry in self
+        ]
+
+    def __str__(self) -> str:
+        if not self:
+            return "no batch has been processed yet"
+        grid = Grid()
+        for head in HEADS[:-1]:
+            grid.add_column(head, justify="right", no_wrap=True)
+        grid.add_column(HEADS[-1], overflow="fold")
+        for row in self._rows():
+            grid.add_row(*row)
+        out = io.StringIO()
+        Console(file=out, width=120, markup=False).print(grid)
+        return out.getvalue().rstrip()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        heads = "".join(f"<th>{head}</th>" for head in HEADS)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in self._rows()
+        )
+        return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def in_words(decision: Decision) -> str:
+    """A decision in one line."""
+    plan, refusal = decision.plan, decision.refusal
+    refused = f"refused: {refusal.name.value}, {refusal.detail}" if refusal else ""
+    if plan is None:
+        return refused or "nothing to change"
+    changes = f"{len(plan.moves)} moves, {len(plan.pins)} pins, {len(plan.unpins)} unpins; {plan.reason}"
+    return f"{changes}; {refused}" if refused else changes

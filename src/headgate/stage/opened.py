@@ -1,0 +1,42 @@
+"""A stage that has met its stream: what is fixed from the first batch on."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from headgate.control.loop import Loop
+from headgate.errors import CheckpointMismatch
+from headgate.operators.base import BoundOperator, column_type
+from headgate.storage.checkpoint import Checkpoint
+
+
+class Opened:
+    """Operator and columns, the checkpoint that this driver has claimed, and the control loop."""
+
+    def __init__(
+        self,
+        operator: BoundOperator,
+        rows: pa.Schema,
+        columns: str,
+        output: pa.Schema,
+        aside: pa.Schema,
+        checkpoint: Checkpoint,
+        loop: Loop,
+    ) -> None:
+        self.operator, self.checkpoint, self.loop = operator, checkpoint, loop
+        self.rows, self.columns = rows, columns
+        """The columns that arrive at a channel, and those of the source as the engine writes them down."""
+        self.output, self.aside = output, aside
+        """The columns of output files, and of files of rows that could not be used."""
+        self.fresh = True
+        """Whether no batch has been delivered since it was opened."""
+
+    def check(self, columns: pa.Schema) -> None:
+        """Refuse a stream whose types have changed."""
+        for name in (*self.operator.key.names, *self.operator.inputs):
+            was, now = self.rows.field(name).type, column_type(columns, name, "the stage")
+            if was != now:
+                raise CheckpointMismatch(
+                    f"column {name!r} was {was} and is now {now}: a stage keeps its types; cast the column, "
+                    "or start another stage with a checkpoint of its own"
+                )

@@ -1,0 +1,387 @@
+"""A stage: a keyed operator on a stream, under headgate's routing. This half knows no engine.
+
+Rows come in batches of a source (`process`). A batch is taken once: one that is committed already is published again and not
+computed again. With a gate a batch is cut into waves, each of which is committed by itself. `Batch` has the steps of one batch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Generic
+
+from headgate.control.explain import explained
+from headgate.control.guard import Guard
+from headgate.control.journal import decode
+from headgate.control.loop import Decision, Loop
+from headgate.control.modes import Mode
+from headgate.control.policy import Policy
+from headgate.control.report import BatchReport
+from headgate.control.view import LoadView
+from headgate.errors import BatchOrder, CheckpointError, CheckpointMismatch, ConfigError, Superseded
+from headgate.flow.gate import BY_ITSELF
+from headgate.operators.arrival import aside_schema
+from headgate.operators.base import Operator
+from headgate.operators.event_time import Clock
+from headgate.policies import get as get_policy
+from headgate.stage import build_side, sinks
+from headgate.stage.batch import Batch, publish
+from headgate.stage.engine import Engine, Rows
+from headgate.stage.flow_control import FlowControl
+from headgate.stage.journal import Journal
+from headgate.stage.opened import Opened
+from headgate.stage.settings import Expansion, Limits, Routing, checked_key, checked_operator
+from headgate.stage.status import Status
+from headgate.state.compaction import bins_to_snapshot
+from headgate.state.keys import KeySpec
+from headgate.storage.checkpoint import Checkpoint, check_order, check_origin, journal_lines, last_manifest
+from headgate.storage.manifest import Delivery, Manifest, staging_folder
+from headgate.storage.parquet_folder import Owner
+from headgate.storage.state_index import StateIndex
+from headgate.storage.store import Store
+
+log = logging.getLogger("headgate.stage")
+
+
+def compaction(batch: int, state: StateIndex) -> tuple[list[int], int]:
+    """The bins to write whole in a batch, and the credit left for others."""
+    return bins_to_snapshot(batch, state.bases, state.sizes, state.credit, limit=2 * state.earned)
+
+
+class KeyedStage(Generic[Rows]):
+    """A stateful operator whose keys are placed by policy, on any engine."""
+
+    def __init__(
+        self,
+        engine: Engine[Rows],
+        *,
+        key: str | Sequence[str],
+        operator: Operator,
+        checkpoint: str,
+        sink: sinks.Sink | Callable[[Any, int], None] | None = None,
+        aside: sinks.Sink | Callable[[Any, int], None] | None = None,
+        routing: Routing | str | Policy | None = None,
+        limits: Limits | None = None,
+        expansion: Expansion | None = None,
+        first_batch: int | None = None,
+        continues: str | None = None,
+        durable: bool = True,
+    ) -> None:
+        self.engine, self.key, self.operator = engine, checked_key(key), checked_operator(operator)
+        self.routing = Routing() if routing is None else Routing.of(routing)
+        self.channels, self.bins = self.routing.channels, self.routing.number_of_bins
+        self._policy, self.guard = get_policy(self.routing.policy), self.routing.guard or Guard()
+        self.mode = Mode.parse(self.routing.mode)
+        self.flow_control = FlowControl(limits)
+        if first_batch is not None and first_batch < 0:
+            raise ConfigError(f"first_batch={first_batch} is the number of a batch, 0 or more")
+        self._first, self._continues = first_batch, continues
+        self.store = Store(checkpoint, durable=durable)
+        self.sink = sinks.as_sink(sink) if sink is not None else sinks.Nowhere()
+        self.staged_output = self.sink.staging(self.store)
+        self.aside = None if aside is None else sinks.as_sink(aside)
+        self.staged_aside = None if self.aside is None else self.aside.staging(self.store.child("aside"))
+        self._expand = None if expansion is None else expansion.step
+        gate = None if expansion is None else expansion.gate
+        self._waves = None if gate is None else engine.waves(gate, self.store.child("waves"), self._expand)
+        self.on_step: Callable[[str], None] = lambda step: None
+        """Called with the name of each step of a batch once it is done (`batch.Batch`), and with `open` before the first."""
+        self.compaction = compaction
+        self.opened: Opened | None = None
+        """What is known since the first batch; None before it, and after an error."""
+        self._asked: int | None = None
+        self._last: tuple[BatchReport, Decision] | None = None
+        self._clock: Clock | None = None
+
+    def __repr__(self) -> str:
+        return f"Stage(key={list(self.key)}, operator={self.operator!r})"
+
+    @property
+    def staged(self) -> list[Store]:
+        """Where tasks put output files before the commit."""
+        return [store for store in (self.staged_output, self.staged_aside) if store is not None]
+
+    # -- rows in
+
+    def process(self, rows: Rows, batch: int, origin: str | None) -> None:
+        """Process one batch from `origin`: a streaming query, or the stage before in a pipeline."""
+        self.sink.check()
+        opened = self._open(rows, batch, origin)
+        last = opened.checkpoint.last
+        again = last is not None and last.delivery.is_of(origin, batch)
+        if last is not None and last.complete and not again:
+            raise BatchOrder(
+                f"the input of {self.store.path()} was said to be complete (finish), and Spark delivers batch {batch}: its rows "
+                "would all be late. Give a stage that goes on a new checkpoint, and call drain() instead of finish()"
+            )
+        with self._guarded(opened):
+            if last is not None and again:
+                self._check_rows(rows, last.delivery)
+            self._deliver(rows, batch, origin, opened)
+
+    def _deliver(self, rows: Rows, batch: int, origin: str | None, opened: Opened) -> None:
+        """The batch, after what is not finished of an earlier one."""
+        last, fresh = opened.checkpoint.last, opened.fresh
+        opened.fresh = False
+        again = last is not None and last.delivery.is_of(origin, batch)
+        # A batch that the stage added itself is not delivered again: a new driver cannot know that it was published.
+        if last is not None and (again or last.delivery.origin != origin or (fresh and last.delivery.extra)):
+            log.info("batch %d was committed before; publishing it again", last.batch)
+            publish(self, opened, last, again=True)
+            self.on_step("publish")
+            if last.delivery.rest:
+                self._process_waves(rows, last.delivery, opened, resumes=True)
+        if not again:
+            delivery = Delivery(number=batch, origin=origin)
+            if self._waves is None:
+                Batch(self, opened, self._expanded(rows), delivery).run()
+            else:
+                self._process_waves(rows, delivery, opened, resumes=False)
+
+    def _process_waves(self, rows: Rows, delivery: Delivery, opened: Opened, *, resumes: bool) -> None:
+        """A batch in waves; or what is left of it, if its first waves are committed."""
+        waves = self._waves or self.engine.waves(BY_ITSELF, self.store.child("waves"), self._expand)
+        checkpoint, before = opened.checkpoint, opened.checkpoint.last
+        folder = delivery.rest_in if resumes else staging_folder(delivery.number, checkpoint.run)
+        rest = delivery.rest if resumes else None
+        for wave in waves.of(rows, folder, rest, ordered=opened.operator.ordered):
+            part = Delivery(
+                number=delivery.number,
+                origin=delivery.origin,
+                rest=wave.rest,
+                rest_in=folder,
+                rows_at_gate=wave.rows_at_gate,
+            )
+            Batch(self, opened, wave.rows, part).run()
+        waves.forget(folder, checkpoint.log.is_older)
+        if checkpoint.last is before:  # the batch has no row
+            Batch(self, opened, self._expanded(rows), delivery).run()
+
+    def _expanded(self, rows: Rows) -> Rows:
+        return rows if self._expand is None else self._expand(rows)
+
+    def _check_rows(self, rows: Rows, delivery: Delivery) -> None:
+        """Refuse a batch that comes again with another number of rows: its new rows would be dropped as committed before."""
+        gated = delivery.rows_at_gate is not None
+        wanted = delivery.rows_at_gate if gated else delivery.rows
+        count = self.engine.count(rows if gated else self._expanded(rows))
+        if count != wanted:
+            raise BatchOrder(
+                f"Spark delivers batch {delivery.number} again with {count} rows, but {wanted} were committed for it in "
+                f"{self.store.path()}: Spark's checkpoint is older than the stage's, or the source has changed. Use the Spark checkpoint "
+                "that belongs to it, or start both anew. (A query that draws rows at random cannot be repeated; give it a seed)"
+            )
+
+    def drain(self) -> None:
+        """Emit what the watermark allows, and process all rows that wait. Call it when a query has ended, as after `availableNow`.
+
+        A stage closes windows at the end of the batch *after* the one whose rows moved the watermark, and rows may wait in the
+        backlog: at the end of the input both wait for a batch that does not come. Native Spark adds a batch without rows then;
+        so does this.
+        """
+        self._end(complete=False)
+
+    def finish(self) -> None:
+        """Say that the input is complete: close and emit all that is open (windows, sessions, rows that wait for a match; each
+        timer is met once). The checkpoint takes no batch after that.
+        """
+        self._end(complete=True)
+
+    def _end(self, *, complete: bool) -> None:
+        last = self.opened.checkpoint.last if self.opened else last_manifest(self.store)
+        if last is None:
+            return  # there was no batch
+        nothing, delivery = self.engine.nothing(last.delivery.columns), last.delivery
+        opened = self._open(nothing, delivery.number, delivery.origin)
+        with self._guarded(opened):
+            if opened.fresh:
+                self._deliver(nothing, delivery.number, delivery.origin, opened)
+            self._settle(nothing, opened)
+            last = opened.checkpoint.last
+            if complete and last is not None and not last.complete:
+                self._extra(nothing, opened, last, complete=True)
+                self._settle(nothing, opened)
+
+    def _settle(self, nothing: Rows, opened: Opened) -> None:
+        """Run batches without rows, until nothing waits and nothing is due."""
+        idle, before = 0, (-1, -1)
+        while (last := opened.checkpoint.last) is not None and any(now := last.unsettled()):
+            idle, before = (idle + 1 if now == before else 0), now
+            if idle > 2 * len(opened.loop.table.bins):
+                raise CheckpointError(
+                    f"{now[0]} rows wait and {now[1]} bins are due in {self.store.path()}, and nothing of it was processed in {idle} "
+                    "batches: give the stage more memory"
+                )
+            self._extra(nothing, opened, last)
+
+    def _extra(self, nothing: Rows, opened: Opened, last: Manifest, *, complete: bool = False) -> None:
+        """A batch that the stage adds itself."""
+        delivery = Delivery(number=last.delivery.number, origin=last.delivery.origin, extra=True)
+        Batch(self, opened, self._expanded(nothing), delivery, complete=complete).run()
+
+    # -- opening
+
+    def _open(self, rows: Rows, batch: int, origin: str | None) -> Opened:
+        """Meet the stream: check rows, operator and sinks against the checkpoint, then claim it for this driver."""
+        columns = self.engine.columns(self._expanded(rows), self.key)
+        if self.opened is not None:
+            self.opened.check(columns)
+            self._check(self.opened.checkpoint.last, batch, origin)
+            return self.opened
+        spec = KeySpec(self.key, tuple(columns.field(n).type for n in self.key))
+        config, build = self.operator, self.operator.build_side()
+        if build is not None:
+            config = config.with_build_columns(self.engine.columns(build, config.build_keys(self.key)))
+        operator = config.bind(spec, columns)
+        self._policy = _fit(self._policy, operator)
+        routed = self.engine.routed(operator, columns)
+        output = self.engine.emitted(operator.output)
+        aside = self.engine.emitted(aside_schema(operator, routed))
+        self.sink.check_columns(output)
+        if self.aside is not None:
+            self.aside.check_columns(aside)
+        identity = {
+            "key": [[n, str(t)] for n, t in zip(spec.names, spec.types, strict=True)],
+            "bins": self.bins,
+            **operator.fingerprint(),
+        }
+        adopt = frozenset(["bins"]) if self.routing.bins is None else frozenset[str]()
+        checkpoint = Checkpoint(self.store, identity, adopt=adopt, staged=self.staged)
+        # Before anything is changed, or taken from a driver that is at work.
+        self._check(checkpoint.last, batch, origin)
+        checkpoint.identify()
+        committed = checkpoint.last.batch if checkpoint.last else None
+        self.sink.own(Owner(checkpoint.stage, self.store.url), committed)
+        if self.aside is not None:
+            self.aside.own(Owner(checkpoint.stage, self.store.url, "rows aside"), committed)
+        checkpoint.take()
+        self._check(checkpoint.last, batch, origin)
+        assert checkpoint.identity is not None
+        self.bins = int(checkpoint.identity["bins"])
+        loop = self._loop(checkpoint.last)
+        self.opened = Opened(operator, routed, self.engine.describe(rows), output, aside, checkpoint, loop)
+        self.on_step("open")
+        return self.opened
+
+    def _loop(self, last: Manifest | None) -> Loop:
+        """The control loop, as the last commit left it."""
+        if last is None:
+            view = LoadView(alpha=self.routing.smoothing)
+            table = self._policy.initial(self.bins, self.channels)
+            loop = Loop(self._policy, self.guard, self.mode, table, view=view)
+        else:
+            loop = Loop.restore(last.loop, self._policy, self.guard, self.mode)
+            loop.view = replace(loop.view, alpha=self.routing.smoothing)
+            if last.channels != self.channels and loop.table.channels != self.channels:
+                loop.request_channels(self.channels)
+        if self._asked is not None:
+            loop.request_channels(self._asked)
+        return loop
+
+    def _check(self, last: Manifest | None, batch: int, origin: str | None) -> None:
+        """Refuse a batch that does not belong to what is committed."""
+        where = self.store.path()
+        if last is None and self._continues is not None:
+            raise CheckpointMismatch(
+                f"{where} is empty, and continues={self._continues!r} says that it holds the state of that query: name the folder of "
+                "that state, or omit `continues` to start without it"
+            )
+        if last is not None:
+            check_origin(origin, last.delivery.origin, where, continues=self._continues)
+        if last is None or last.delivery.origin != origin:
+            check_order(batch, None, where, first=self._first)
+        elif batch != last.delivery.number:
+            check_order(batch, last.delivery.number, where, part=bool(last.delivery.rest))
+
+    @contextmanager
+    def _guarded(self, opened: Opened) -> Iterator[None]:
+        """What is in memory may be ahead of what is committed when something fails: the next call starts from the checkpoint."""
+        try:
+            yield
+        except BaseException as error:
+            self.opened, self._asked = None, opened.loop.snapshot()["asked"]
+            mine = isinstance(error, Superseded) or not isinstance(error, Exception)
+            if not mine and not opened.checkpoint.log.is_mine():
+                raise opened.checkpoint.log.superseded() from error
+            raise
+
+    # -- while it runs
+
+    def committed(self, report: BatchReport, decision: Decision, clock: Clock) -> None:
+        """A batch is committed: remember what `status` and `explain` show."""
+        self._last, self._clock = (report, decision), clock
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force. A name or a policy may be assigned; it decides from the next batch on."""
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: str | Policy) -> None:
+        self._policy = get_policy(policy)
+        if self.opened is not None:
+            operator = self.opened.operator
+            self._policy = _fit(self._policy, operator)
+            snapshot = self.opened.loop.snapshot()
+            self.opened.loop = Loop.restore(snapshot, self._policy, self.guard, self.mode)
+
+    def takes(self, seconds: float) -> int | None:
+        """How many rows of the source go through the gate in so many seconds, as measured; None while too little is known.
+
+        A limit for the source's own setting (Kafka's `maxOffsetsPerTrigger`, say), which Spark reads when a query starts.
+        """
+        speed = self._waves.rows_per_second if self._waves is not None else None
+        return None if speed is None else max(1, int(speed * seconds))
+
+    def rescale(self, channels: int) -> None:
+        """Change the number of channels online: the next batch to finish decides it, the one after runs on it."""
+        if self.opened is not None:
+            self.opened.loop.request_channels(channels)
+        elif not 1 <= channels <= self.bins:
+            raise ConfigError(f"{channels} channels for {self.bins} bins: ask for 1 to {self.bins}")
+        else:
+            self._asked = channels
+
+    def grant(self, amount: str | int, channel: int | None = None) -> None:
+        """Give channels more memory for state ("256MB") from the next batch on: one of them, or each. A restart forgets it."""
+        self.flow_control.change(amount, self._channels(channel), sign=1)
+
+    def reclaim(self, amount: str | int, channel: int | None = None) -> None:
+        """Take memory back from the next batch on; bins beyond what is left go to disk."""
+        self.flow_control.change(amount, self._channels(channel), sign=-1)
+
+    def _channels(self, channel: int | None) -> list[int]:
+        count = self.opened.loop.table.channels if self.opened else self.channels
+        if channel is not None and not 0 <= channel < count:
+            raise ConfigError(f"there is no channel {channel}: they are 0 to {count - 1}")
+        return list(range(count)) if channel is None else [channel]
+
+    def refresh(self, rows: Rows, mode: str = "replace") -> None:
+        """Change the build side of a join, from the next batch on; the rows are safe when this returns.
+
+        `replace`: these are now the rows of the keys that occur; `append`: they are added; `delete`: their keys have none.
+        """
+        last = last_manifest(self.store)
+        taken = 0 if last is None or last.refreshed is None else last.refreshed
+        build_side.save(self.engine, self.store, self.operator, rows, mode, self.key, taken)
+
+    def explain(self) -> str:
+        """Why the last plan was made, or refused."""
+        return "no batch has been processed yet" if self._last is None else explained(*self._last)
+
+    def status(self) -> Status:
+        """Channels, loads and last decisions: prints well, and renders in a notebook."""
+        table = self.opened.loop.table if self.opened else None
+        report, decision = self._last or (None, None)
+        said = (self.policy.name, self.mode.value)
+        return Status(repr(self.operator), self.key, *said, table, report, decision, self._clock)
+
+    def journal(self) -> Journal:
+        """Reports and decisions so far, oldest first: a list that prints as a table."""
+        return Journal(decode(line) for line in journal_lines(self.store)) if self.opened else Journal()
+
+
+def _fit(policy, operator):  # TEMPORARY
+    return policy.fitted(operator.resources, whole=operator.whole) if hasattr(policy, "fitted") else policy

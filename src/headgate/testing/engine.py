@@ -1,0 +1,254 @@
+"""This process as the engine of a stage: rows are Arrow tables, and channels run one after the other.
+
+Everything else is the product's own: the stage, its tasks, the commit, the files, the cache.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import shutil
+import tempfile
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count, pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import xxhash
+from numpy.typing import NDArray
+
+from headgate.errors import MissingColumn
+from headgate.flow.gate import AUTO, Batch, Batcher, Gate
+from headgate.flow.waves import Range, Waiting
+from headgate.operators.base import BoundOperator
+from headgate.stage.answer import Answer
+from headgate.stage.engine import Watch, Wave
+from headgate.stage.routed_rows import HASH, ORDER, routed_schema
+from headgate.stage.sinks import Output
+from headgate.stage.task import Attempt, Task
+from headgate.state.keys import KeySpec
+from headgate.state.payload import plain_type
+from headgate.storage.bin_cache import BinCache, cache_root
+from headgate.storage.store import Store
+from headgate.testing.watches import ModelledTime
+
+ROWS_OF_A_WAVE = 1000
+"""The size of a wave where the gate leaves it open."""
+
+
+def key_hashes(rows: pa.RecordBatch | pa.Table, key: KeySpec, *, distinct: int = 2**63) -> NDArray[np.int64]:
+    """A hash of each row's key: equal keys have equal hashes. With `distinct` small, so have many others.
+
+    >>> spec = KeySpec(("user",), (pa.string(),))
+    >>> rows = pa.RecordBatch.from_pydict({"user": ["ann", "bob", "ann"]})
+    >>> a, b, c = key_hashes(rows, spec); bool(a == c), bool(a == b)
+    (True, False)
+    """
+    columns = [_array(rows.column(n)) for n in key.names]
+    keys = key.encode(columns, np.zeros(rows.num_rows, np.int64))
+    if key.is_fixed:
+        null = np.zeros(len(keys), bool) if len(keys.valid) == 0 else keys.valid == 0
+        raw = [b"" if null[i] else keys.data[i].tobytes() for i in range(len(keys))]
+    else:
+        raw = [keys.data[a:b].tobytes() for a, b in pairwise(keys.offsets)]
+    return np.array([xxhash.xxh64_intdigest(k, 42) % distinct for k in raw], np.int64)
+
+
+class InProcess:
+    """An engine without an engine (`headgate.stage.engine.Engine`).
+
+    `executors` have a cache each; channels are dealt among them. `distinct_hashes` makes keys collide. `chunks` are positions
+    at which each channel's rows are cut. `watch` is what channels go by: time stands still unless it is paced.
+    """
+
+    def __init__(
+        self, *, executors: int = 2, watch: Watch | None = None, distinct_hashes: int = 2**63
+    ) -> None:
+        self.watch: Watch = watch or ModelledTime()
+        self.executors, self.distinct = executors, distinct_hashes
+        self.chunks: Sequence[int] = ()
+        self.answers: list[Answer] = []
+        """Those of the last run."""
+        self._attempts, self._now = count(), 0.0
+        self.folder = tempfile.mkdtemp(prefix="headgate-", dir=cache_root())
+        """A folder of this engine's own, in memory where that has room; it goes with the engine."""
+        self._caches: dict[tuple[int, str], BinCache] = {}
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+
+    def lose_memory(self) -> None:
+        """Lose what the executors have cached, as when all of them die."""
+        for cache in self._caches.values():
+            cache.clear()
+        self._caches.clear()
+
+    @property
+    def caches(self) -> list[BinCache]:
+        """The executors' caches."""
+        return list(self._caches.values())
+
+    def cache(self, task: Task, channel: int) -> BinCache:
+        """The cache that a channel uses."""
+        at = channel % self.executors, task.stage
+        cache = self._caches.get(at)
+        if cache is None or cache.layout != task.operator.layout:
+            cache = self._caches[at] = BinCache(
+                task.stage, task.operator.layout, base=f"{self.folder}/cache-{at[0]}"
+            )
+        return cache
+
+    def now(self) -> float:
+        """Seconds on the driver: batches take as long as their busiest channel."""
+        return self._now
+
+    def columns(self, rows: pa.Table, key: tuple[str, ...]) -> pa.Schema:
+        """The columns, as they are."""
+        missing = [name for name in key if name not in rows.schema.names]
+        if missing:
+            names = ", ".join(map(repr, rows.schema.names))
+            raise MissingColumn(f"key column {missing[0]!r} is not in the stream, which has {names}")
+        return rows.schema
+
+    def describe(self, rows: pa.Table) -> str:
+        """The schema as text."""
+        return base64.b64encode(rows.schema.serialize().to_pybytes()).decode()
+
+    def nothing(self, columns: str) -> pa.Table:
+        """An empty table."""
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(columns))).empty_table()
+
+    def count(self, rows: pa.Table) -> int:
+        """How many rows there are."""
+        return int(rows.num_rows)
+
+    def routed(self, operator: BoundOperator, columns: pa.Schema) -> pa.Schema:
+        """The columns that a task receives; every row carries its hash, so that keys can be made to collide."""
+        return routed_schema(operator, columns, hashed=True)
+
+    def run(self, rows: pa.Table, task: Task) -> list[Answer]:
+        """Run the task on one channel after the other."""
+        hashes = key_hashes(rows, task.operator.key, distinct=self.distinct)
+        channels = task.table.channel_of_hash(hashes)
+        for key_hash, pins in task.table.splits.items():
+            for row in np.flatnonzero(hashes == key_hash).tolist():
+                text = str(rows.slice(row, 1).to_pylist()).encode()
+                pin = pins[xxhash.xxh64_intdigest(text) % len(pins)]
+                channels[row] = task.table.channel_of[pin.bin]
+        arrays = [
+            pa.array(hashes)
+            if field.name == HASH
+            else pa.array(np.arange(rows.num_rows))
+            if field.name == ORDER and ORDER not in rows.schema.names
+            else _array(rows.column(field.name))
+            for field in task.rows
+        ]
+        sent = pa.RecordBatch.from_arrays(arrays, schema=task.rows)
+        self.answers = []
+        for channel in range(task.table.channels):
+            mine = sent.take(pa.array(np.flatnonzero(channels == channel)))
+            attempt = Attempt(
+                task,
+                channel,
+                str(next(self._attempts)),
+                self.cache(task, channel),
+                self.watch,
+                f"executor-{channel % self.executors}",
+            )
+            self.answers.append(Answer.from_json(attempt.work(self._cut(mine)).to_json()))
+        self._now += max(answer.busy_ms for answer in self.answers) / 1e3
+        return self.answers
+
+    def _cut(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        ends = [at for at in sorted(set(self.chunks)) if 0 < at < rows.num_rows]
+        for start, end in pairwise([0, *ends, rows.num_rows]):
+            yield rows.slice(start, end - start)
+
+    def emitted(self, schema: pa.Schema) -> pa.Schema:
+        """The columns in Arrow's plain types."""
+        return pa.schema([pa.field(field.name, plain_type(field.type)) for field in schema])
+
+    def frame(self, output: Output) -> pa.Table:
+        """The rows as a table."""
+        return output.table()
+
+    def waves(
+        self, gate: Gate, store: Store, expand: Callable[[pa.Table], pa.Table] | None
+    ) -> InProcessWaves:
+        """What cuts batches into waves."""
+        return InProcessWaves(gate, store, expand)
+
+    def build_rows(self, rows: pa.Table, on: tuple[str, ...], key: tuple[str, ...]) -> pa.Table:
+        """Build rows under the stage's names for the key, without null keys."""
+        names = [key[on.index(name)] if name in on else name for name in rows.column_names]
+        rows = rows.rename_columns(names)
+        keep = np.ones(rows.num_rows, bool)
+        for name in key:
+            keep &= np.asarray(rows.column(name).is_valid())
+        return rows.filter(pa.array(keep))
+
+    def save(self, rows: pa.Table, store: Store, folder: str) -> None:
+        """Write one file."""
+        store.make(folder)
+        store.write(f"{folder}/rows.parquet", [_parquet(rows)])
+
+    def load(self, store: Store, folder: str) -> pa.Table | None:
+        """Read it back."""
+        name = f"{folder}/rows.parquet"
+        return _read(store, name) if store.exists(name) else None
+
+
+class InProcessWaves:
+    """Cuts batches by a gate, one wave after the other."""
+
+    def __init__(self, gate: Gate, store: Store, expand: Callable[[pa.Table], pa.Table] | None) -> None:
+        self._gate, self._store, self._expand = gate, store, expand
+        self.rows_per_second: float | None = None
+
+    def of(
+        self, rows: pa.Table, folder: str, rest: Sequence[Range] | None, *, ordered: bool
+    ) -> Iterator[Wave[pa.Table]]:
+        """The waves of a batch, or what is left of them."""
+        name = f"{folder}/rows.parquet"
+        if rest is None:
+            self._store.make(folder)
+            numbered = rows.append_column(ORDER, pa.array(np.arange(rows.num_rows)))
+            self._store.write(name, [_parquet(rows if self._expand else numbered)])
+        staged = _read(self._store, name)
+        waiting = Waiting([staged.num_rows] if rest is None else (), 1)
+        for some in reversed(rest or ()):
+            waiting.give_back(some)
+        size = ROWS_OF_A_WAVE if self._gate.batch == AUTO else self._gate.size
+        batcher = Batcher(Gate(in_flight=self._gate.in_flight, batch=size))
+        batcher.offer((0,), waiting)
+        ready: deque[Batch] = deque()
+        while True:
+            ready.extend(batcher.admit())
+            if not ready:
+                break
+            batch = ready.popleft()
+            later = [some for other in ready for some in other.items]
+            parts = [staged.slice(some.start, len(some)) for some in batch.items]
+            wave = pa.concat_tables(parts)
+            wave = self._expand(wave) if self._expand is not None else wave
+            yield Wave(wave, tuple(later + waiting.left), staged.num_rows)
+            batcher.done(batch.stamp)
+
+    def forget(self, folder: str, is_older: Callable[[str], bool]) -> None:
+        """Remove what was put aside."""
+        self._store.remove(folder, *(other for other in self._store.names("") if is_older(other)))
+
+
+def _array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _parquet(rows: pa.Table) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink)
+    return sink.getvalue()
+
+
+def _read(store: Store, name: str) -> pa.Table:
+    return pq.ParquetFile(io.BytesIO(store.read(name))).read()
