@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headgate.astray import merged, spans_of
+from headgate.far_ahead import merged, spans_of
 from headgate.operators.base import BoundOperator
 from headgate.operators.event_time import Clock
 

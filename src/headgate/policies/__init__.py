@@ -56,7 +56,8 @@ def get(policy: str | Policy) -> Policy:
         if isinstance(policy, Policy):
             return policy
         raise ConfigError(
-            f"{policy!r} is no policy: it needs name, initial(bins, channels), propose(view, table)"
+            f"{policy!r} is not a policy: name one of {', '.join(names())}, or derive a class from "
+            "headgate.policies.Policy with name and propose(view, table)"
         )
     maker = _MAKERS.get(policy)
     if maker is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from headgate.control.plan import Plan
+from headgate.control.policy import Policy
 from headgate.control.view import LoadView
 from headgate.policies.flux_load import FluxLoad
 from headgate.policies.flux_memory import FluxMemory
@@ -17,7 +18,7 @@ from headgate.routing.table import Table
 
 
 @dataclass(frozen=True)
-class FluxHybrid:
+class FluxHybrid(Policy):
     """The memory policy while something is spilled, the load policy otherwise. Each keeps its settings."""
 
     load: FluxLoad = field(default_factory=FluxLoad)
@@ -32,10 +33,6 @@ class FluxHybrid:
     def name(self) -> str:
         """`flux-hybrid`."""
         return "flux-hybrid"
-
-    def initial(self, bins: int, channels: int) -> Table:
-        """Deal the bins round robin."""
-        return Table.uniform(bins, channels)
 
     def propose(self, view: LoadView, table: Table) -> Plan | None:
         """What the policy in charge proposes."""

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from headgate.control.plan import Plan
-from headgate.control.policy import bytes_moved
+from headgate.control.policy import Policy, bytes_moved
 from headgate.control.view import LoadView
 from headgate.errors import ConfigError
 from headgate.ids import Bin, Channel
@@ -36,7 +36,7 @@ from headgate.routing.table import Table
 
 
 @dataclass(frozen=True)
-class FluxLoad:
+class FluxLoad(Policy):
     """Evens the channels' utilizations pair by pair.
 
     `imbalance` is Flux's th_imb: the ratio in the first pair that starts a plan. `rounds` bounds the rounds in
@@ -79,10 +79,6 @@ class FluxLoad:
     def name(self) -> str:
         """`flux-load`."""
         return "flux-load"
-
-    def initial(self, bins: int, channels: int) -> Table:
-        """Deal the bins round robin."""
-        return Table.uniform(bins, channels)
 
     def propose(self, view: LoadView, table: Table) -> Plan | None:
         """Moves that even the pairs; None when the busiest pair is even enough or cannot be helped.

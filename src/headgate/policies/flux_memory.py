@@ -24,7 +24,7 @@ import math
 from dataclasses import dataclass, field
 
 from headgate.control.plan import Plan
-from headgate.control.policy import bytes_moved
+from headgate.control.policy import Policy, bytes_moved
 from headgate.control.view import LoadView
 from headgate.errors import ConfigError
 from headgate.ids import Bin, Channel
@@ -33,7 +33,7 @@ from headgate.routing.table import Table
 
 
 @dataclass(frozen=True)
-class FluxMemory:
+class FluxMemory(Policy):
     """Evens the excess memory of the channels pair by pair.
 
     `imbalance`: a donor that is not short of memory gives only where its share of memory in use is this many
@@ -59,10 +59,6 @@ class FluxMemory:
     def name(self) -> str:
         """`flux-memory`."""
         return "flux-memory"
-
-    def initial(self, bins: int, channels: int) -> Table:
-        """Deal the bins round robin."""
-        return Table.uniform(bins, channels)
 
     def propose(self, view: LoadView, table: Table) -> Plan | None:
         """Moves that even the excess; None when it is even, or when no channel has a limit."""

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from headgate.control.plan import Plan
+from headgate.control.policy import Policy
 from headgate.control.refusal import Refusal
 from headgate.control.view import LoadView
 from headgate.errors import ConfigError
@@ -30,7 +31,7 @@ from headgate.routing.table import Table
 
 
 @dataclass(frozen=True)
-class Lqr:
+class Lqr(Policy):
     """Feeds the deviations from the mean time back into the shares; a large `weight` makes it slow."""
 
     weight: float = 0.1
@@ -50,10 +51,6 @@ class Lqr:
     def remembers(self) -> int:
         """Batches whose costs the view must keep."""
         return 2
-
-    def initial(self, bins: int, channels: int) -> Table:
-        """Deal the bins round robin."""
-        return Table.uniform(bins, channels)
 
     def propose(self, view: LoadView, table: Table) -> Plan | Refusal | None:
         """Moves towards the regulator's shares; None within the deadband, or the named reason why nothing is decided."""

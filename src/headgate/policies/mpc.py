@@ -21,6 +21,7 @@ from typing import Literal
 import numpy as np
 
 from headgate.control.plan import Plan
+from headgate.control.policy import Policy
 from headgate.control.refusal import Refusal
 from headgate.control.view import LoadView
 from headgate.errors import ConfigError
@@ -34,7 +35,7 @@ REMEMBERED = 128
 
 
 @dataclass(frozen=True)
-class Mpc:
+class Mpc(Policy):
     """Plans shares over a horizon and moves the first step of it.
 
     `cost` is `linear` or `quadratic`, `weight` the paper's R for the latter (None: derived from what a move costs).
@@ -74,10 +75,6 @@ class Mpc:
     def remembers(self) -> int:
         """Batches whose costs the view must keep."""
         return REMEMBERED if self.forecast else 2
-
-    def initial(self, bins: int, channels: int) -> Table:
-        """Deal the bins round robin."""
-        return Table.uniform(bins, channels)
 
     def propose(self, view: LoadView, table: Table) -> Plan | Refusal | None:
         """Moves towards the planned shares; None within the deadband, or the named reason why nothing is decided.

@@ -16,10 +16,12 @@ rows are the report's exact counts, not a lossy counter's. Not here: whether a p
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
 from headgate.control.plan import Plan, apply
+from headgate.control.policy import Policy
 from headgate.control.refusal import Reason, Refusal
 from headgate.control.view import LoadView
 from headgate.errors import ConfigError
@@ -39,7 +41,7 @@ _LEAST_GAIN = 1e-6  # a plan must beat rounding errors, or equal placements woul
 
 
 @dataclass(frozen=True)
-class Rebuild:
+class Rebuild(Policy):
     """Pins the hot keys and places them with the bins so that every resource is within `alpha`.
 
     `algorithm` is `redist`, `readj` or `scan`; `utility` weighs balance against migration (A, APM, APLM, ATM,
@@ -79,7 +81,7 @@ class Rebuild:
         """`rebuild`."""
         return "rebuild"
 
-    def fitted(self, resources: str, *, whole: str = "") -> Rebuild:
+    def fitted(self, resources: str, *, whole: str = "") -> Self:
         """This policy for an operator with these resource functions, whose keys must stay `whole` for some reason.
 
         Settings made by hand stay.
@@ -98,10 +100,6 @@ class Rebuild:
             whole=whole,
         )
 
-    def initial(self, bins: int, channels: int) -> Table:
-        """Deal the bins round robin."""
-        return Table.uniform(bins, channels)
-
     def propose(self, view: LoadView, table: Table) -> Plan | Refusal | None:
         """Pins, unpins and moves that mend a broken bound; None when none is broken.
 
@@ -110,7 +108,7 @@ class Rebuild:
         one `place`, which grows with the keys tracked and the bins; within tolerance one pass over them.
         """
         goal, speeds = self._goal(), self._speeds(view, table.channels)
-        items = Items.of(view.under(table), table)
+        items = Items.from_view(view.under(table), table)
         if table.channels == 1 or items.total <= 0:
             return None
         problem = items.problem(items.present(table), goal, table.channels, speeds)
@@ -154,7 +152,7 @@ class Rebuild:
         if channels == table.channels:
             found = self.propose(view, table)
             return found if isinstance(found, Plan) else empty
-        items = Items.of(view.under(table), table)
+        items = Items.from_view(view.under(table), table)
         if items.total <= 0:
             moves = rescale(table, channels)
             cost = float(sum(items.view.bin_bytes.get(move.bin, 0) for move in moves))

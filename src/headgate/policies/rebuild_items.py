@@ -28,7 +28,7 @@ class Targets:
     splits: Mapping[int, tuple[Channel, ...]]
     bin_channel: Ints
 
-    def of(self, key: int) -> tuple[Channel, ...]:
+    def channels_of(self, key: int) -> tuple[Channel, ...]:
         """The channels of a key's bins of its own; none if it is to have no pin."""
         return self.splits.get(key) or ((self.pins[key],) if key in self.pins else ())
 
@@ -49,7 +49,7 @@ class Items:
     bin_keys: Floats | None
 
     @classmethod
-    def of(cls, view: LoadView, table: Table) -> Items:
+    def from_view(cls, view: LoadView, table: Table) -> Items:
         """Read a view that was made `under` this table."""
         labels = {pin.hash: pin.label for pin in table.pins} | {key.hash: key.label for key in view.hot_keys}
         rows = {key.hash: key.rows for key in view.hot_keys if key.hash not in table.pinned}
@@ -101,7 +101,7 @@ class Items:
         """Where everything will be; keys without a pin are where their bin is."""
         places: Places = []
         for key, work, home in self.each():
-            on = targets.of(key) or (int(targets.bin_channel[home]),)
+            on = targets.channels_of(key) or (int(targets.bin_channel[home]),)
             places.append([(channel, work / len(on)) for channel in on])
         return places, targets.bin_channel
 
@@ -143,7 +143,7 @@ def difference(
     unpins: list[Bin] = []
     cost = 0.0
     for key, _, home in items.each():
-        lacking = list(targets.of(key))
+        lacking = list(targets.channels_of(key))
         astray: list[Bin] = []
         for pin in table.pinned.get(key, ()):
             if table.channel_of[pin.bin] in lacking:
@@ -155,7 +155,7 @@ def difference(
                 moves.append(Move(bin, table.channel_of[bin], lacking.pop(0)))
             else:
                 unpins.append(bin)
-                heir = (*targets.of(key), int(targets.bin_channel[home]))[0]
+                heir = (*targets.channels_of(key), int(targets.bin_channel[home]))[0]
                 cost += view.bin_bytes.get(bin, 0) if heir != table.channel_of[bin] else 0
         wanted += [(key, channel) for channel in lacking]
     pins: list[Pin] = []

@@ -64,7 +64,7 @@ class PartitioningFunction:
     ``pins`` maps key *hashes* to channels; `pinning` takes the keys themselves. Every pinned channel must
     be on the ring: the explicit map never names a dead channel.
 
-    >>> p = PartitioningFunction.pinning(HashRing.of(4), {"hot": 2, 17: 3})
+    >>> p = PartitioningFunction.pinning(HashRing.uniform(4), {"hot": 2, 17: 3})
     >>> p.lookup("hot"), p.lookup(17), p.lookup_ints([17]).tolist()
     (2, 3, [3])
     >>> p.lookup("cold") == p.ring.lookup("cold")

@@ -68,7 +68,7 @@ class HashRing:
     channels: this is what keeps all other keys in place when a channel comes or goes. ``weights`` (mean 1
     means nothing special) gives faster channels more points. Costs O(points log points) to build.
 
-    >>> ring = HashRing.of(3)
+    >>> ring = HashRing.uniform(3)
     >>> ring.lookup("user-17") in ring.channels
     True
     >>> ring.lookup_ints([1, 2, 3]).shape
@@ -104,7 +104,7 @@ class HashRing:
             object.__setattr__(self, name, value)
 
     @classmethod
-    def of(cls, channels: int, *, replicas: int = 1000, seed: int = 0) -> HashRing:
+    def uniform(cls, channels: int, *, replicas: int = 1000, seed: int = 0) -> HashRing:
         """Return the ring of channels ``0 .. channels - 1``."""
         return cls(tuple(range(channels)), replicas=replicas, seed=seed)
 

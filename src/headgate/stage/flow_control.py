@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headgate.astray import NEVER
 from headgate.control.view import LoadView
 from headgate.errors import ConfigError
+from headgate.far_ahead import NEVER
 from headgate.flow.backlog import Backlog
 from headgate.flow.buffer import Share, shares
 from headgate.flow.rotation import Rotation, rotate

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headgate.flow.backlog import Backlog
-from headgate.routing.reshape import Source
+from headgate.routing.reshape import BinPart as Source
 from headgate.routing.table import Table
 from headgate.stage.flow_control import Flow
 from headgate.state.index import FOREVER

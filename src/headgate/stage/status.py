@@ -10,9 +10,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table as Grid
 
-from headgate.astray import NEVER
 from headgate.control.loop import Decision
 from headgate.control.report import BatchReport
+from headgate.far_ahead import NEVER
 from headgate.operators.event_time import COMPLETE, Clock
 from headgate.routing.table import Table
 

@@ -28,7 +28,7 @@ from headgate.operators.arrival import Arrival, arrived_schema
 from headgate.operators.base import BoundOperator
 from headgate.operators.channel_run import ChannelRun
 from headgate.operators.event_time import Clock
-from headgate.routing.reshape import Source
+from headgate.routing.reshape import BinPart as Source
 from headgate.routing.table import Table
 from headgate.spark.exchange import ORDER, hashes_of
 from headgate.spark.types import conform

@@ -70,7 +70,7 @@ def rebuild(
 
     >>> from headgate.routing.key_hash import hash_ints
     >>> from headgate.routing.ring import HashRing
-    >>> now = PartitioningFunction(HashRing.of(2))
+    >>> now = PartitioningFunction(HashRing.uniform(2))
     >>> hot, f = hash_ints([1, 2, 3, 4]), np.array([0.3, 0.2, 0.2, 0.1])
     >>> then = rebuild(now, hot, f, channels=range(3)).function
     >>> sorted(then.pins.values()), then.channels
