@@ -292,7 +292,7 @@ def the_nth(state, row) -> None:
         ({"on_error": "ignore"}, "on_error='ignore': it is 'fail' or 'skip'"),
         ({"max_steps": 0}, "max_steps=0 must be a whole number of at least 1"),
         ({"ttl": "1 hour"}, "has a ttl or delay but no event time"),
-        ({"on": "x"}, "the event time must be a timestamp, but 'x' is double"),
+        ({"on": "x"}, "the time of a row is a timestamp, but 'x' is double"),
         ({"on": "ts", "ttl": "soon"}, "ttl='soon' is not a duration"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",

@@ -75,7 +75,7 @@ class EventTime:
         kind = schema.field(self.column).type
         if not pa.types.is_timestamp(kind) or kind.unit != "us":
             raise UnsupportedType(
-                f"{what}: the event time must be a timestamp, but {self.column!r} is {kind}; cast it"
+                f"{what}: the time of a row is a timestamp, but {self.column!r} is {kind}; cast it"
             )
 
     def fingerprint(self) -> list[Any]:

@@ -125,7 +125,7 @@ class FluxLoad(Policy):
         load = view.under(table).channel_load
         peak = max(load)
         scale = 1 / peak if peak > 0 else 0.0
-        return [one * scale for one in load], scale
+        return [ms * scale for ms in load], scale
 
     def _units(
         self, view: LoadView, used: list[float], held: list[list[Bin]], load_scale: float

@@ -77,13 +77,13 @@ class FluxMemory(Policy):
         moves = even(scale, self.rounds)
         if not moves:
             return None
-        donor, short = moves[0].source, sum(one < 0 for one in excess)
+        donor, short = moves[0].source, sum(spare < 0 for spare in excess)
         state = "is short of" if excess[donor] < 0 else "has only"
         return Plan(
             policy=name,
             from_version=table.version,
             moves=tuple(moves),
-            gain=_gain(excess, [-one for one in scale.pressure], view, donor),
+            gain=_gain(excess, [-pressure for pressure in scale.pressure], view, donor),
             cost=float(bytes_moved(view, moves)),
             reason=f"channel {donor} {state} {abs(excess[donor]):,.0f} bytes of memory; "
             f"{short} of {table.channels} channels are short",
@@ -101,8 +101,8 @@ class _Excess:
     pressure: list[float] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.pressure = [-one for one in self.excess]
-        self.bounded = [one for one, excess in enumerate(self.excess) if math.isfinite(excess)]
+        self.pressure = [-spare for spare in self.excess]
+        self.bounded = [channel for channel, spare in enumerate(self.excess) if math.isfinite(spare)]
 
     def worthwhile(self, donor: Channel, receiver: Channel) -> bool:
         if self.pressure[donor] > 0 and math.isinf(self.pressure[receiver]):
@@ -130,7 +130,7 @@ class _Excess:
 
 def _gain(before: list[float], after: list[float], view: LoadView, donor: Channel) -> float:
     """The share of what is lacking that the plan makes good, or else how much less full the donor is."""
-    lacks, still = (sum(max(0.0, -one) for one in excess) for excess in (before, after))
+    lacks, still = (sum(max(0.0, -spare) for spare in excess) for excess in (before, after))
     relieved = 1 - still / lacks if lacks > 0 else 0.0
     limit = view.memory_limit[donor]
     fuller = (limit - before[donor]) or 1.0

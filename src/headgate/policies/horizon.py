@@ -215,9 +215,9 @@ def _solved(
     low[:number], high[:number] = 0.0, (most * units).ravel()
     problem = {"A": total, "b": least, "G": limits, "h_u": bound, "x_l": low, "x_u": high}
     for tolerance in tolerances:
-        found = _minimum(hessian, cost, problem, tolerance)
-        if found is not None:
-            shares = np.clip(found[:number].reshape(control, size) / units, 0.0, most)
+        solution = _minimum(hessian, cost, problem, tolerance)
+        if solution is not None:
+            shares = np.clip(solution[:number].reshape(control, size) / units, 0.0, most)
             return np.asarray(shares / shares.sum(axis=1, keepdims=True), dtype=np.float64)
     return None
 

@@ -43,10 +43,10 @@ def even(scale: Scale, rounds: int, *, first_decides: bool = False) -> list[Move
     """
     moves: list[Move] = []
     for _ in range(rounds):
-        found = _round(scale, first_decides)
-        if not found:
+        of_round = _round(scale, first_decides)
+        if not of_round:
             break
-        moves += found
+        moves += of_round
     return moves
 
 

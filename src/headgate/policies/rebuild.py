@@ -150,8 +150,8 @@ class Rebuild(Policy):
             )
         empty = Plan(policy=self.name, from_version=table.version, reason="within tolerance")
         if channels == table.channels:
-            found = self.propose(view, table)
-            return found if isinstance(found, Plan) else empty
+            plan = self.propose(view, table)
+            return plan if isinstance(plan, Plan) else empty
         items = Items.from_view(view.under(table), table)
         if items.total <= 0:
             moves = rescale(table, channels)
@@ -198,7 +198,7 @@ class Rebuild(Policy):
         fixed = np.zeros(channels)
         for key, work in zip(items.keys[~rest].tolist(), items.key_work[~rest].tolist(), strict=True):
             fixed[list(splits[key])] += work / len(splits[key])
-        found = place(
+        placement = place(
             Hot(items.keys[rest], items.key_work[rest], items.home[rest], items.pinned_to[rest]),
             Bins(np.maximum(bin_work, 0.0), bin_channel, items.bin_keys),
             channels,
@@ -209,7 +209,7 @@ class Rebuild(Policy):
             unpin_below=self.unpin_below,
             fixed=fixed,
         )
-        return Targets(pins=found.pins, splits=splits, bin_channel=found.bin_channel)
+        return Targets(pins=placement.pins, splits=splits, bin_channel=placement.bin_channel)
 
     def _stuck(self, items: Items, stuck: tuple[HotKey, ...], channels: int) -> Refusal | None:
         """Nothing to propose: a named refusal if a key is the reason."""
@@ -247,7 +247,7 @@ class Rebuild(Policy):
 
 def _named(items: Items, keys: tuple[HotKey, ...]) -> str:
     return ", ".join(
-        f"{items.labels.get(one.key) or one.key} ({one.share:.0%}, needs {one.ways} channels)" for one in keys
+        f"{items.labels.get(hot.key) or hot.key} ({hot.share:.0%}, needs {hot.ways} channels)" for hot in keys
     )
 
 

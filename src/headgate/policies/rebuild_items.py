@@ -113,13 +113,13 @@ class Items:
         spots = [spot for pieces in places for spot in pieces]
         on = np.concatenate([np.array([c for c, _ in spots], dtype=np.int64), bin_channel])
         work = np.concatenate([np.array([w for _, w in spots], dtype=np.float64), self.bin_rest])
-        some = work > 0
+        loaded = work > 0
         counts = np.ones_like(work)
         if self.bin_keys is not None:
             counts[len(spots) :] = np.maximum(self.bin_keys, 1.0)
-        share, count = work[some] / self.total, counts[some]
+        share, count = work[loaded] / self.total, counts[loaded]
         loads = goal.resources.loads(share / count) * count
-        return Problem(share, on[some], channels, goal, loads=loads, speeds=speeds)
+        return Problem(share, on[loaded], channels, goal, loads=loads, speeds=speeds)
 
     def each(self) -> list[tuple[int, float, int]]:
         """Key, work and home bin of each key."""
@@ -144,13 +144,13 @@ def difference(
     cost = 0.0
     for key, _, home in items.each():
         lacking = list(targets.channels_of(key))
-        astray: list[Bin] = []
+        misplaced: list[Bin] = []
         for pin in table.pinned.get(key, ()):
             if table.channel_of[pin.bin] in lacking:
                 lacking.remove(table.channel_of[pin.bin])
             else:
-                astray.append(pin.bin)
-        for bin in astray:
+                misplaced.append(pin.bin)
+        for bin in misplaced:
             if lacking:
                 moves.append(Move(bin, table.channel_of[bin], lacking.pop(0)))
             else:

@@ -85,13 +85,13 @@ def _greedy(
     chosen = np.empty(len(weights), np.int64)
     targets = np.empty(len(weights), np.int64)
     moves = 0
-    found = True
-    while found:
-        found = False
+    moved = True
+    while moved:
+        moved = False
         order = np.argsort(deficit, kind="mergesort")
         for donor in order:
             surplus = -deficit[donor]
-            if found or surplus <= 0:
+            if moved or surplus <= 0:
                 break
             for receiver in order[::-1]:
                 lack = deficit[receiver]
@@ -116,6 +116,6 @@ def _greedy(
                     may_move[best] = False
                     chosen[moves], targets[moves] = best, receiver
                     moves += 1
-                    found = True
+                    moved = True
                     break
     return chosen[:moves], targets[:moves]

@@ -1,10 +1,10 @@
 """What a change of pins does to bins: which keys' state goes where.
 
-Pinning a key takes its state out of its hash bin into a bin of its own; unpinning puts it back. A key that is
-split keeps its state in one piece, the others start empty; what pieces that go hold is merged into one that
-stays, so a bin may have several sources with the same key. Moves need nothing of this: they change a bin's
-reader, not its content. Law: the rows of a reshaped bin are those of its sources, and every row of every old
-bin is taken exactly once.
+Pinning a key moves its state from its hash bin to a bin of its own; unpinning moves it back. When a key is
+split, one piece keeps its state and the others start empty. When pieces are removed, their state is merged
+into a piece that stays, so a bin may have several sources with the same key. Moves are not concerned: they
+change a bin's reader, not its content. Law: the rows of a reshaped bin are those of its sources, and every
+row of every old bin is used exactly once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class BinPart:
 
 
 def reshaped(old: Table, new: Table) -> dict[Bin, tuple[BinPart, ...]]:
-    """The bins whose content differs between two tables, each with the old bins that it is made of.
+    """The bins whose content differs between two tables, each with the parts of old bins that it consists of.
 
     >>> from headgate.routing.table import Pin, Table
     >>> old = Table.uniform(4, 2)
