@@ -399,7 +399,7 @@ def test_a_key_near_the_threshold_does_not_flap() -> None:
         (lambda: Problem(np.array([0.1]), np.array([0]), 2, speeds=np.array([1.0, 0.0])), "speeds"),
         (lambda: place(*stage(1.0), 8, tail="wag"), "tail is"),
         (lambda: place(*stage(1.0), 8, speeds=np.ones(3)), "speeds"),
-        (lambda: place(stage(1.0)[0], Bins(np.empty(0), np.empty(0)), 8), "bins must match"),
+        (lambda: place(stage(1.0)[0], Bins(np.empty(0), np.empty(0)), 8), "must have one entry for each bin"),
     ],
 )
 def test_bad_input_is_named(act, words) -> None:

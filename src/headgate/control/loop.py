@@ -1,12 +1,12 @@
 """The loop: the only mutable object of control. `step(report)` returns the decision about the next batch.
 
-Proposing (the policy), judging (the guard) and carrying out (`plan.apply`) stay in three places. The loop
-only keeps what lasts between batches: the table, the view, when the table last changed, and what the
-user asked for.
+Proposing (the policy), judging (the guard) and carrying out (`plan.apply`) stay in three places. The
+loop only keeps what lasts between batches: the table, the view, when the table last changed, and
+what the user asked for.
 
-Laws: a decision depends only on the snapshot and the report (5). A plan made from a stale table is
-refused by name; a policy that raises or proposes an invalid plan causes a refusal and never stops the
-stream (7).
+Laws: a decision depends only on the snapshot and the report (5). A plan made from a stale table
+is refused by name; a policy that raises or proposes an invalid plan causes a refusal and never
+stops the stream (7).
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ RESCALE = "rescale"
 class Decision:
     """What was decided after a batch.
 
-    `base` is the newest table before the decision and `table` the one for the next batch: the same object
-    if nothing changes. `asked` is the number of channels that the user asked for, if this step answered it.
+    `base` is the newest table before the decision and `table` the one for the next batch: the
+    same object if nothing changes. `asked` is the number of channels that the user asked for, if
+    this step answered it.
     """
 
     batch: BatchId

@@ -22,10 +22,10 @@ __all__ = ["Move", "Pin", "Plan", "apply"]
 class Plan:
     """A proposed change of the table of version `from_version`.
 
-    `gain` is the share of the busiest channel's load that it removes (0.2: the batch ends a fifth sooner);
-    `cost` is the number of bytes of state that it moves. `unpins` are bins. `channels` is the new number
-    of channels, None to keep the present one. The best moves come first, so that any prefix of them is a
-    smaller plan of the same kind.
+    `gain` is the share of the busiest channel's load that it removes (0.2: the batch ends a fifth
+    sooner); `cost` is the number of bytes of state that it moves. `unpins` are bins. `channels` is the
+    new number of channels, None to keep the present one. The best moves come first, so that any prefix
+    of them is a smaller plan of the same kind.
     """
 
     policy: str

@@ -22,10 +22,10 @@ _SPARSE = {"sparse": True}  # a column that the JSON omits if it holds only defa
 class ChannelReport:
     """One channel's task in the batch. Idle time counts only waiting for input.
 
-    `memory_limit` is the memory granted for state, 0 for no bound. `resident_bytes` is the state in memory
-    and `disk_bytes` the state that was spilled; the backlog is the rows that were admitted and not yet
-    processed. `read_ms` is the part of the busy time spent on reading the state of bins that moved here
-    or came from disk.
+    `memory_limit` is the memory granted for state, 0 for no bound. `resident_bytes` is the state in
+    memory and `disk_bytes` the state that was spilled; the backlog is the rows that were admitted and
+    not yet processed. `read_ms` is the part of the busy time spent on reading the state of bins that
+    moved here or came from disk.
     """
 
     channel: Channel

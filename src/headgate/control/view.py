@@ -48,8 +48,8 @@ _TRACKED = 256  # hot keys: more than any table needs, few enough to be committe
 class LoadView:
     """Smoothed loads; `LoadView()` is the view before the first report, and `fold` makes the next one.
 
-    `alpha` is the weight of the last report. `shift` is the part of the load that must have moved to other
-    bins before the past is forgotten (1: never).
+    `alpha` is the weight of the last report. `shift` is the part of the load that must have moved to
+    other bins before the past is forgotten (1: never).
     """
 
     alpha: float = 0.5

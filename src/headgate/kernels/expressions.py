@@ -1,4 +1,4 @@
-"""Lowering of expressions to values. The order of evaluation is Python's; `and`, `or` and `if` short-circuit."""
+"""Lowering of expressions. The order of evaluation is Python's; `and`, `or` and `if` short-circuit."""
 
 from __future__ import annotations
 

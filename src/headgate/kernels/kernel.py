@@ -152,9 +152,9 @@ def kernel(
 
     The function is compiled. If that is impossible it is refused, with file, line and remedy;
     `compiled=False` calls it as plain Python. If a row fails (division by zero, overflow, a null that
-    was not tested for, more than `max_steps` loop iterations) the stream stops with an error that names
-    the row's key and the line. With `on_error="skip"` such a row changes nothing, and is put aside with
-    the reason.
+    was not tested for, more than `max_steps` loop iterations) the stream stops with an error that
+    names the row's key and the line. With `on_error="skip"` such a row changes nothing, and is put
+    aside with the reason.
 
     >>> @kernel(state={"n": int}, output={"nth": int})
     ... def nth(state, row):

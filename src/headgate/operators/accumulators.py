@@ -1,9 +1,9 @@
 """One accumulator per aggregate function: its state columns, its update and its result.
 
-Types and null rules are those of Spark with ANSI on. `sum` of integers is a bigint and an overflow is an
-error; `sum` and `mean` of decimals widen as in Spark; `var` and `std` are the sample forms, and null for
-fewer than two values; `min` and `max` take any ordered type, with NaN above all numbers. An aggregate over
-no values is null, and a count is 0.
+Types and null rules are those of Spark with ANSI on. `sum` of integers is a bigint and an overflow is
+an error; `sum` and `mean` of decimals widen as in Spark; `var` and `std` are the sample forms, and null
+for fewer than two values; `min` and `max` take any ordered type, with NaN above all numbers. An
+aggregate over no values is null, and a count is 0.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class Admission:
         return left
 
     def _waits(self) -> bool:
-        """Whether the next rows must wait: behind other rows, or because the channel is late and has a buffer."""
+        """Whether the next rows must wait: behind others, or because the channel is late and has room."""
         return bool(self._queue) or (self._begun and self._room > 0 and self._late())
 
 

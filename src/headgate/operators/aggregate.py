@@ -22,8 +22,8 @@ from headgate.state.table import BinTable
 class Aggregate:
     """`groupBy(key).agg(...)` over the whole stream.
 
-    Each batch emits one row for each key that it touched: the key columns, then the aggregates in the
-    given order.
+    Each batch emits one row for each key that it touched: the key columns, then the
+    aggregates in the given order.
 
     >>> from headgate import agg
     >>> Aggregate(n=agg.count(), total=agg.sum("amount"))

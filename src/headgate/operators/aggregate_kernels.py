@@ -1,9 +1,9 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Compiled accumulators.
 
-`slots[i]` is the state row of input row `order[i]`; an empty `valid` means that nothing is null. Sums
-return 1 on overflow, and the caller raises; the state is then discarded, so a half-applied sum does no
-harm.
+`slots[i]` is the state row of input row `order[i]`; an empty `valid` means that nothing is
+null. Sums return 1 on overflow, and the caller raises; the state is then discarded, so a
+half-applied sum does no harm.
 """
 
 from __future__ import annotations

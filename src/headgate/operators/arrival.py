@@ -1,8 +1,8 @@
 """What happens to rows when they arrive: their times are noted, and rows that cannot be used are put aside.
 
-Whether a row is late is decided once, when it arrives. The row then carries the time up to which state was
-closed at that moment, so that it may wait for many batches and still find the state that it would have
-found at once.
+Whether a row is late is decided once, when it arrives. The row then carries the time up to which
+state was closed at that moment, so that it may wait for many batches and still find the state that it
+would have found at once.
 """
 
 from __future__ import annotations

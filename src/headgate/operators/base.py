@@ -42,8 +42,7 @@ class Chunk:
     results: dict[str, NDArray[Any]] = field(default_factory=dict)
     parts: list[Any] = field(default_factory=list)
     aside: list[tuple[NDArray[np.int64], str]] = field(default_factory=list)
-    """Rows that the operator could not use, with the reason: they are counted, and kept if the stage has an
-    `aside` sink."""
+    """Rows that the operator could not use, with the reason: counted, and sent to the `aside` sink."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -61,13 +60,15 @@ class BoundOperator(ABC):
     """Whether `update` only reads state; then no key is inserted (`slots` may have -1) and no delta written."""
     output: pa.Schema
     resources: str = "CLL"
-    """How a key's state, computation and communication grow with its frequency: C constant, L linear, Q quadratic.
+    """How a key's state, computation and communication grow with its frequency, in three letters.
+
+    C is constant, L linear and Q quadratic.
 
     As derived in the paper (section 3.1): a window of time keeps linear state, a window of bounded size
-    constant state. Comparing each row with a window of linear size costs quadratic computation; an update
-    of bounded cost per row costs linear computation. Each row is sent once, so communication is linear.
-    Computation is per unit of time, not per row (PART-E1). Policies such as `rebuild` balance the resources
-    that are not constant.
+    constant state. Comparing each row with a window of linear size costs quadratic computation; an
+    update of bounded cost per row costs linear computation. Each row is sent once, so communication is
+    linear. Computation is per unit of time, not per row (PART-E1). Policies such as `rebuild` balance
+    the resources that are not constant.
     """
 
     event_time: EventTime | None = None
@@ -88,7 +89,7 @@ class BoundOperator(ABC):
     """Whether `key_output` emits rows."""
 
     whole: str = ""
-    """Why a key's rows must stay on one channel, in words; empty if `merge` can merge the state of its pieces."""
+    """Why a key's rows must stay on one channel; empty if `merge` can merge the state of pieces."""
 
     @abstractmethod
     def fingerprint(self) -> dict[str, Any]:
@@ -123,10 +124,10 @@ class BoundOperator(ABC):
     def close(self, table: BinTable, now: int) -> pa.RecordBatch | None:
         """Close what is due in one bin by the watermark `now` (windows, expired state); return rows to emit.
 
-        It is called at the end of a batch for each bin with `table.due <= now`, even if the batch had no
-        rows for it, but not while rows of the bin wait. An operator lowers `table.due` in `update`, and
-        `table.take_due` raises it again. State rows that it changes must be marked (`table.mark`) or removed
-        (`table.remove`).
+        It is called at the end of a batch for each bin with `table.due <= now`, even if the batch had
+        no rows for it, but not while rows of the bin wait. An operator lowers `table.due` in `update`,
+        and `table.take_due` raises it again. State rows that it changes must be marked (`table.mark`)
+        or removed (`table.remove`).
         """
         return None
 

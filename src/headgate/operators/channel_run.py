@@ -24,8 +24,8 @@ from headgate.state.table import BinTable
 class ChannelRun:
     """The state tables that a batch touches, and what it emits.
 
-    Call `feed` with rows, `close` with the bins that are due, then `finish`. Bins in `pieces` hold a part of
-    a split key: their results are emitted after merging, not here.
+    Call `feed` with rows, `close` with the bins that are due, then `finish`. Bins in `pieces` hold a
+    part of a split key: their results are emitted after merging, not here.
     """
 
     def __init__(

@@ -27,10 +27,10 @@ EXPIRES, FIRST = "expires", "first"
 class Dedup:
     """Emits the first row of each key, in the order of the source, and drops the others.
 
-    `on` names the column with a row's event time. With it, a key is forgotten once the watermark has reached
-    the first row's time plus the `delay`: rows of a key that are less than `delay` apart are duplicates, and
-    state stays bounded. Without it keys are kept forever. Emits the key columns and the columns to `keep`
-    (by default all).
+    `on` names the column with a row's event time. With it, a key is forgotten once the watermark has
+    reached the first row's time plus the `delay`: rows of a key that are less than `delay` apart are
+    duplicates, and state stays bounded. Without it keys are kept forever. Emits the key columns and the
+    columns to `keep` (by default all).
 
     >>> Dedup(on="time", delay="1 hour")
     Dedup(on='time', delay='1 hour')
@@ -124,7 +124,7 @@ def _first_ever(slots, order, seen, first):
 
 @compiled
 def _first(slots, order, times, closed, delay, expires, seen, first):
-    """Mark the first row of each key since the key was forgotten; return when the next key must be forgotten."""
+    """Mark the first row of each key since it was forgotten; return when the next key expires."""
     earliest = FOREVER
     for i in range(len(slots)):
         r, s = order[i], slots[i]

@@ -1,9 +1,9 @@
 """Event time: a stage's clock is the newest timestamp of its rows, minus the delay that rows may have.
 
-As in Spark, the *watermark* of batch n comes from the rows of the batches before it; at the end of batch
-n everything up to the watermark is closed. A row is *late* if what it belongs to was closed before its
-batch: `closed` is the watermark of batch n - 1. Neither ever goes back, and both are committed with the
-batch.
+As in Spark, the *watermark* of batch n comes from the rows of the batches before it; at the end of
+batch n everything up to the watermark is closed. A row is *late* if what it belongs to was closed
+before its batch: `closed` is the watermark of batch n - 1. Neither ever goes back, and both are
+committed with the batch.
 
 One clock that is years ahead would close every window. So timestamps that are *far ahead* of the others
 (see `headgate.far_ahead`) are counted, and do not move the watermark.
@@ -61,8 +61,8 @@ def parse_duration(text: str, what: str, *, least: int = 0) -> int:
 class EventTime:
     """The column of a row's event time, how late rows may be and how far ahead; durations in microseconds.
 
-    With a `source` column (0, 1, ...) every source has its own delay, and the watermark is that of the
-    slowest source.
+    With a `source` column (0, 1, ...) every source has its own delay, and the watermark is that
+    of the slowest source.
     """
 
     column: str

@@ -36,10 +36,11 @@ MODES = ("append", "replace", "delete")
 class HashJoin:
     """Joins the stream with a table by the stage's key.
 
-    `build` is a DataFrame; `on` names its key columns (by default they have the names of the stage's key).
-    For each row of the stream and each build row of its key it emits the key columns, the stream's columns
-    to `keep` (by default all), and the columns of the build side. With `how="left"` a row without a build
-    row is emitted with nulls. `stage.refresh(rows)` changes the build side while the stream runs.
+    `build` is a DataFrame; `on` names its key columns (by default they have the names of the stage's
+    key). For each row of the stream and each build row of its key it emits the key columns, the
+    stream's columns to `keep` (by default all), and the columns of the build side. With `how="left"`
+    a row without a build row is emitted with nulls. `stage.refresh(rows)` changes the build side
+    while the stream runs.
     """
 
     build: Any

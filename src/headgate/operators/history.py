@@ -1,9 +1,9 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Flux's windowed group-by (FLUX-46): the last k rows of each key, and for every row statistics over them.
 
-It cannot combine rows before the exchange, so skew affects it most. The result equals SQL's
-`stat(x) OVER (PARTITION BY key ORDER BY arrival ROWS BETWEEN k-1 PRECEDING AND CURRENT ROW)`: a null takes
-a place in the window and is ignored by the statistic.
+It cannot combine rows before the exchange, so skew affects it most. The result equals SQL's `stat(x)
+OVER (PARTITION BY key ORDER BY arrival ROWS BETWEEN k-1 PRECEDING AND CURRENT ROW)`: a null takes a
+place in the window and is ignored by the statistic.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Session windows: rows of a key that are no more than a gap apart, in whatever order they come.
 
-A key has a state row for each of its open sessions; the part of the row is the time of one of the session's
-rows. The rows of a chunk are first grouped into sessions among themselves, and these are then combined with
-the open sessions that they touch. Sessions that a row connects become one, and their aggregates are merged.
+A key has a state row for each of its open sessions; the part of the row is the time of one of the
+session's rows. The rows of a chunk are first grouped into sessions among themselves, and these are then
+combined with the open sessions that they touch. Sessions that a row connects become one, and their
+aggregates are merged.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Two streams joined by key within bounds of time.
 
-`headgate.spark.two_streams` merges them into one stream in which each row names its side. A row stays in
-the state until no row of the other side can match it without being late; the part of its state row is its
-number. The rows of a chunk are joined with each other and with the state of their keys, key by key. They
-are sorted by time, so a row costs two binary searches and its matches. As in SQL a null key matches nothing.
+`headgate.spark.two_streams` merges them into one stream in which each row names its side. A row
+stays in the state until no row of the other side can match it without being late; the part of its
+state row is its number. The rows of a chunk are joined with each other and with the state of their
+keys, key by key. They are sorted by time, so a row costs two binary searches and its matches. As in
+SQL a null key matches nothing.
 """
 
 from __future__ import annotations
@@ -36,11 +37,12 @@ ROW, MATCHED, DUE = "row", "matched", "due"
 class Join:
     """Joins two streams by the stage's key and by time.
 
-    Two rows match if the right row's time is at most `before` earlier and at most `after` later than the
-    left row's. The stage's input is `hg.two_streams(left, right, key=..., time=...)`. `delay` is how late
-    rows may be, for both streams or as (left, right); the watermark is that of the slower side. `how` is
-    inner, left, right, full, semi (left rows with a match) or anti (left rows without one). A row without a
-    match is emitted once no match can come any more. Emits the key columns, `left_...` and `right_...`.
+    Two rows match if the right row's time is at most `before` earlier and at most `after` later than
+    the left row's. The stage's input is `hg.two_streams(left, right, key=..., time=...)`. `delay` is
+    how late rows may be, for both streams or as (left, right); the watermark is that of the slower
+    side. `how` is inner, left, right, full, semi (left rows with a match) or anti (left rows without
+    one). A row without a match is emitted once no match can come any more. Emits the key columns,
+    `left_...` and `right_...`.
 
     >>> Join("left", after="1 hour", delay="10 minutes")
     Join('left', before='0 s', after='1 hour', delay='10 minutes')

@@ -1,8 +1,8 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """The k rows of each key with the largest values of a column.
 
-A key has a state row for each row in its list; the part is the row's number. Of equal values the earlier
-row stays.
+A key has a state row for each row in its list; the part is the row's number. Of equal values
+the earlier row stays.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ BY, ROW, RANK = "by", "row", "rank"
 class TopK:
     """The `k` rows of each key with the largest values of `by`: numbers, dates or times.
 
-    Null is below every value and NaN above every number. Each batch emits the whole list of every key whose
-    list it changed: the key columns, `rank` (1 is the largest), and the columns to `keep` (by default all).
+    Null is below every value and NaN above every number. Each batch emits the whole list of every
+    key whose list it changed: the key columns, `rank` (1 is the largest), and the columns to
+    `keep` (by default all).
 
     >>> TopK(3, by="amount")
     TopK(3, by='amount')

@@ -27,10 +27,11 @@ ROW = "row"
 class Vectorised:
     """Calls `fn(state, rows) -> (state, output)` with Arrow tables, for the keys of one bin at a time.
 
-    `rows` has the stream's columns (or those named in `reads`), in the order of the source. `state` has the
-    key columns and the columns of the schema `state`, with one row for each of these keys that has state.
-    The state that `fn` returns replaces the old one; a key that it omits is forgotten. `fn` may be called
-    several times in a batch, and its result for a key must not depend on the other keys of the call.
+    `rows` has the stream's columns (or those named in `reads`), in the order of the source. `state`
+    has the key columns and the columns of the schema `state`, with one row for each of these keys
+    that has state. The state that `fn` returns replaces the old one; a key that it omits is
+    forgotten. `fn` may be called several times in a batch, and its result for a key must not depend
+    on the other keys of the call.
 
     >>> def step(state, rows):
     ...     return state, rows

@@ -1,8 +1,8 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Aggregates over windows of event time: tumbling and hopping (`sessions.py` has the third kind).
 
-A key has a state row for each of its open windows; the part is the window's start. As in Spark, windows are
-aligned to 1970 in UTC, a window is [start, end), and it closes when the watermark reaches its end.
+A key has a state row for each of its open windows; the part is the window's start. As in Spark, windows
+are aligned to 1970 in UTC, a window is [start, end), and it closes when the watermark reaches its end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Policies by name: `get("flux-load")`. A policy may also be made by hand, with its settings."""
+"""Policies by name: `get("flux-load")`. A policy may also be constructed directly, with settings."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def names() -> tuple[str, ...]:
 
 
 def get(policy: str | Policy) -> Policy:
-    """The policy of a name, with its default settings; a policy is returned as it is."""
+    """The policy with this name and default settings; a `Policy` is returned unchanged."""
     if not isinstance(policy, str):
         if isinstance(policy, Policy):
             return policy

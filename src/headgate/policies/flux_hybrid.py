@@ -1,8 +1,9 @@
 """Flux's hybrid (section 6.4): memory first, then load.
 
-While any bin is on disk the memory policy decides, because latency is at stake. With every bin in memory the load
-policy does, and a bin moves only to a channel that has room for it; so the two never undo each other: a move
-for load puts no bin on disk, and one for memory is made only while there is one.
+While any bin is on disk the memory policy decides, because disk access raises the latency. When every
+bin is in memory the load policy decides, and moves a bin only to a channel with enough free memory. So
+the two never undo each other: a move for load puts no bin on disk, and a move for memory happens only
+while a bin is on disk.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class FluxHybrid(Policy):
 
     @classmethod
     def paper(cls) -> FluxHybrid:
-        """Both as printed."""
+        """Both policies as printed in the paper."""
         return cls(FluxLoad.paper(), FluxMemory.paper())
 
     @property
@@ -35,7 +36,7 @@ class FluxHybrid(Policy):
         return "flux-hybrid"
 
     def propose(self, view: LoadView, table: Table) -> Plan | None:
-        """What the policy in charge proposes."""
+        """The proposal of the policy that decides."""
         if view.on_disk:
             return self.memory.under_name(view, table, self.name)
         return self.load.within(view, table, view.excess_bytes, self.name)

@@ -1,4 +1,4 @@
-"""The baseline of every comparison: hash partitioning that never changes."""
+"""The baseline for comparisons: hash partitioning that never changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headgate.routing.table import Table
 
 @dataclass(frozen=True)
 class Static(Policy):
-    """Bins dealt round robin, for good. A rescale asked for by the user still works."""
+    """Deals the bins round robin and never moves them. A rescale that the user asks for still works."""
 
     @property
     def name(self) -> str:
@@ -20,5 +20,5 @@ class Static(Policy):
         return "static"
 
     def propose(self, view: LoadView, table: Table) -> Plan | None:
-        """Nothing, ever."""
+        """Always None."""
         return None

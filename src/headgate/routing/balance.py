@@ -9,12 +9,12 @@ Formulas, with corrections where the paper has errors (PART-E...):
 * tracking threshold       delta (Eq. 17) and its filter for quadratic resources (PART-E4)
 * penalties of a builder   rho (Eq. 19, 20; constants omitted, PART-26) and gamma (Eq. 18)
 
-Special cases: with N = 1 there is nothing to balance (r = 1, theta = 0). An empty channel makes r infinite,
-but rho stays finite. A resource with a constant function balances by itself, so it affects neither delta
-nor rho.
+Special cases: with N = 1 there is nothing to balance (r = 1, theta = 0). An empty channel makes r
+infinite, but rho stays finite. A resource with a constant function balances by itself, so it affects
+neither delta nor rho.
 
-Not here: the builders (`builders`), which compute rho and gamma incrementally; these are the slow, obvious
-forms.
+Not here: the builders (`builders`), which compute rho and gamma incrementally; these are the
+slow, obvious forms.
 """
 
 from __future__ import annotations
@@ -197,9 +197,9 @@ def pinning_threshold(
 ) -> float:
     """Return delta', the threshold after the filter of section 4.1.3.
 
-    ``frequency`` has the frequencies of all tracked keys. The low delta of a quadratic resource assumes that
-    all keys are equally frequent. When the tracked keys are known, the load is known better (and is larger),
-    so fewer keys need a pin. Linear resources keep their delta.
+    ``frequency`` has the frequencies of all tracked keys. The low delta of a quadratic resource assumes
+    that all keys are equally frequent. When the tracked keys are known, the load is known better (and
+    is larger), so fewer keys need a pin. Linear resources keep their delta.
     """
     delta = 1.0
     rest = max(domain - frequency.shape[0], 0)
@@ -263,8 +263,8 @@ def balance_penalty(
 ) -> float:
     """Return rho (Eq. 19, 20) of channel loads (3, N): constants omitted, each resource floored.
 
-    ``mean`` is the fair load of each resource, if it is not the mean of ``loads`` (channels of unequal
-    speed).
+    ``mean`` is the fair load of each resource, if it is not the mean of ``loads``
+    (channels of unequal speed).
     """
     channels = loads.shape[1]
     chosen = resources.balanced

@@ -1,23 +1,24 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """The tracker of hot keys in production: a bounded, weighted, mergeable summary of exact counts per batch.
 
-The operator groups each batch by key in any case, so (key hash, count) arrays cost almost nothing, and the
-summary is updated once per distinct key and batch instead of once per row. It holds at most ``capacity``
-keys. For each it has ``lower``, the rows counted while the key was held, and ``upper``, which adds the rows
-that it may have had before. No key outside the summary has had more than ``floor`` rows. Law: for every key,
-lower <= true count <= upper (0 and floor if not held), and floor <= rows / (capacity + 1).
+The operator groups each batch by key in any case, so (key hash, count) arrays cost almost nothing,
+and the summary is updated once per distinct key and batch instead of once per row. It holds at most
+``capacity`` keys. For each it has ``lower``, the rows counted while the key was held, and ``upper``,
+which adds the rows that it may have had before. No key outside the summary has had more than
+``floor`` rows. Law: for every key, lower <= true count <= upper (0 and floor if not held), and floor
+<= rows / (capacity + 1).
 
-This is Space-Saving with weighted updates, which is Misra-Gries with upper = counter + floor (Agarwal et
-al., Mergeable Summaries): adding a batch and merging two summaries are the same step. Counts decay by the
-factor ``decay`` per batch, so the summary follows a changing hot set without the paper's three staggered
-counters.
+This is Space-Saving with weighted updates, which is Misra-Gries with upper = counter + floor
+(Agarwal et al., Mergeable Summaries): adding a batch and merging two summaries are the same step.
+Counts decay by the factor ``decay`` per batch, so the summary follows a changing hot set without the
+paper's three staggered counters.
 
-Why not another: measured on eight batches of a million rows, Zipf(1.0) over a million keys (217,000 distinct
-keys per batch), against DataSketches' `frequent_items_sketch` with 1.5 times as many counters (2^11 slots,
-1,536 counters). Its Python binding takes one call per key, 119 ms a batch where this takes about 1 ms. It
-evicts about half of its counters by an approximate median, so its lower bounds for the hundred hottest keys
-were up to 4,229 rows too low, while these were exact. And its counts do not decay. Lossy counting takes rows
-one at a time.
+Why not another: measured on eight batches of a million rows, Zipf(1.0) over a million keys (217,000
+distinct keys per batch), against DataSketches' `frequent_items_sketch` with 1.5 times as many counters
+(2^11 slots, 1,536 counters). Its Python binding takes one call per key, 119 ms a batch where this takes
+about 1 ms. It evicts about half of its counters by an approximate median, so its lower bounds for the
+hundred hottest keys were up to 4,229 rows too low, while these were exact. And its counts do not decay.
+Lossy counting takes rows one at a time.
 """
 
 from __future__ import annotations
@@ -141,8 +142,8 @@ class HeavyKeysState:
 class HeavyKeys:
     """The hottest keys of a stream, from exact per-batch counts.
 
-    ``decay`` multiplies all earlier counts at each batch: 1 keeps everything, 0.5 halves it. Key hashes must
-    be well mixed (`key_hash`), because their low bits index the table directly.
+    ``decay`` multiplies all earlier counts at each batch: 1 keeps everything, 0.5 halves it. Key hashes
+    must be well mixed (`key_hash`), because their low bits index the table directly.
 
     >>> from headgate.routing.key_hash import hash_ints
     >>> heavy = HeavyKeys(capacity=2)

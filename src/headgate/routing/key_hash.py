@@ -1,9 +1,9 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Hashes of keys: xxHash64 with seed 42, bit for bit the result of Spark's `xxhash64` column function.
 
-The paper uses MurmurHash3; any uniform hash works. This one can be computed by the JVM side of an exchange as
-a plain column expression, so both sides agree on every key without sending hashes. For 64-bit integers the
-hash is a bijection: two integer keys never share a hash.
+The paper uses MurmurHash3; any uniform hash works. This one can be computed by the JVM side of an
+exchange as a plain column expression, so both sides agree on every key without sending hashes. For
+64-bit integers the hash is a bijection: two integer keys never share a hash.
 
 Not here: the ring (`ring`), bins, and Spark itself.
 """
@@ -65,9 +65,10 @@ def hash_ints(keys: npt.ArrayLike, *, seed: int = SPARK_SEED) -> npt.NDArray[np.
 def hash_key(key: Any, *, seed: int = SPARK_SEED) -> int:
     """Hash one key of any hashable type to a signed 64-bit integer.
 
-    Integers, floats, booleans, text, bytes, None and tuples of these have the hash of the same columns in
-    Spark (an integer as BIGINT; a tuple as several columns, each seeded with the hash before it). Integers
-    outside 64 bits are hashed as decimal text, and any other type by its ``repr``, which must be stable.
+    Integers, floats, booleans, text, bytes, None and tuples of these have the hash of the same
+    columns in Spark (an integer as BIGINT; a tuple as several columns, each seeded with the hash
+    before it). Integers outside 64 bits are hashed as decimal text, and any other type by its
+    ``repr``, which must be stable.
 
     >>> hash_key(1) == int(hash_ints([1])[0])
     True

@@ -6,13 +6,13 @@ i - 1, where i is the current window; when window i closes, keys with count + er
 (PART-E6). `frequent` returns every key more frequent than delta and no key below delta - epsilon, and a
 count is too low by at most epsilon * items.
 
-`SlidingLossyCounter`: x counters with staggered starts (Figure 2). Each counts W items, then answers queries
-during the next W/(x-1) items, then starts again. The counter that answers has seen between W and
-(1 + 1/(x-1)) W items, except during the first W.
+`SlidingLossyCounter`: x counters with staggered starts (Figure 2). Each counts W items, then answers
+queries during the next W/(x-1) items, then starts again. The counter that answers has seen between W
+and (1 + 1/(x-1)) W items, except during the first W.
 
-These are the paper's structures, kept for the reproduction and for streams that are read a row at a time. A
-stage, which groups each batch by key in any case, uses `heavy_keys`. Keys are 64-bit integers: hash others
-with `key_hash`.
+These are the paper's structures, kept for the reproduction and for streams that are read a row at a
+time. A stage, which groups each batch by key in any case, uses `heavy_keys`. Keys are 64-bit integers:
+hash others with `key_hash`.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ A lookup tries the explicit map first and the ring second (Algorithm 1), both in
 keyed by the 64-bit hash of a key, so it takes keys of every type and needs 10 bytes per pin; for integers
 the hash is a bijection.
 
-A function is a value: building a new one (`builders`) does not change the old one. It has no versions and no
-bins; those belong to the routing table of a stage.
+A function is a value: building a new one (`builders`) does not change the old one. It has no versions
+and no bins; those belong to the routing table of a stage.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def _lookup(keys, hash_first, seed, mask, slot_hash, slot_channel, points, owner
 class PartitioningFunction:
     """An immutable map from every key to exactly one channel.
 
-    ``pins`` maps key *hashes* to channels; `pinning` takes the keys themselves. Every pinned channel must be
-    on the ring, so the explicit map never names a removed channel.
+    ``pins`` maps key *hashes* to channels; `pinning` takes the keys themselves. Every pinned channel
+    must be on the ring, so the explicit map never names a removed channel.
 
     >>> p = PartitioningFunction.pinning(HashRing.uniform(4), {"hot": 2, 17: 3})
     >>> p.lookup("hot"), p.lookup(17), p.lookup_ints([17]).tolist()

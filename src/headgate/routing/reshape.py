@@ -1,10 +1,10 @@
 """What a change of pins does to bins: which keys' state goes where.
 
-Pinning a key moves its state from its hash bin to a bin of its own; unpinning moves it back. When a key is
-split, one piece keeps its state and the others start empty. When pieces are removed, their state is merged
-into a piece that stays, so a bin may have several sources with the same key. Moves are not concerned: they
-change a bin's reader, not its content. Law: the rows of a reshaped bin are those of its sources, and every
-row of every old bin is used exactly once.
+Pinning a key moves its state from its hash bin to a bin of its own; unpinning moves it back. When a key
+is split, one piece keeps its state and the others start empty. When pieces are removed, their state is
+merged into a piece that stays, so a bin may have several sources with the same key. Moves are not
+concerned: they change a bin's reader, not its content. Law: the rows of a reshaped bin are those of its
+sources, and every row of every old bin is used exactly once.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """The consistent hash ring H_c (Gedik, section 4.1.1): the channel of every key that has no pin.
 
-Each channel has many points (replicas) on a ring of 2^64 positions; a key belongs to the first point at or
-after its hash. Adding a channel moves about 1/N of the keys, all of them to the new channel; removing a
-channel moves only its own keys.
+Each channel has many points (replicas) on a ring of 2^64 positions; a key belongs to the first point at
+or after its hash. Adding a channel moves about 1/N of the keys, all of them to the new channel;
+removing a channel moves only its own keys.
 
-A lookup is O(1): the ring is cut into buckets, about two for each point, and each bucket has the index of the
-first point at or after its start, so that a lookup reads one bucket and about one and a half points. The
-paper keeps a sorted tree in each of 100 buckets; a flat sorted array with more buckets does the same without
-pointers.
+A lookup is O(1): the ring is cut into buckets, about two for each point, and each bucket has the index
+of the first point at or after its start, so that a lookup reads one bucket and about one and a half
+points. The paper keeps a sorted tree in each of 100 buckets; a flat sorted array with more buckets does
+the same without pointers.
 
 Not here: pinned keys (`partitioning`), and bins (the Spark exchange maps bins, not keys).
 """
@@ -64,9 +64,10 @@ def _lookup_ints(keys, seed, points, owners, buckets, shift, out):
 class HashRing:
     """An immutable ring over the given channels.
 
-    The points of a channel depend only on its id, ``seed`` and its number of replicas, never on the other
-    channels; so all other keys stay in place when a channel is added or removed. ``weights`` gives faster
-    channels more points: a channel of weight w has w times ``replicas``. Building costs O(points log points).
+    The points of a channel depend only on its id, ``seed`` and its number of replicas, never on the
+    other channels; so all other keys stay in place when a channel is added or removed. ``weights``
+    gives faster channels more points: a channel of weight w has w times ``replicas``. Building costs
+    O(points log points).
 
     >>> ring = HashRing.uniform(3)
     >>> ring.lookup("user-17") in ring.channels

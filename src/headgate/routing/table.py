@@ -1,11 +1,12 @@
 """The routing table: key hash -> bin -> channel. Immutable, versioned, in force from a named batch.
 
-It is Flux's mini-partition map (section 5.1) with the explicit hash of Gedik (section 4) in addition: an
-ordinary key is in bin `pmod(hash, hash_bins)`; a pinned key is known by its 64-bit hash and has a bin of its
-own.
+It is Flux's mini-partition map (section 5.1) with the explicit hash of Gedik (section 4) in
+addition: an ordinary key is in bin `pmod(hash, hash_bins)`; a pinned key is known by its 64-bit hash
+and has a bin of its own.
 
-Not here: how the hash is computed (`key_hash`), who decides a change (`policies`), how a change becomes the
-next table (`control.plan`). The ring of keys in the papers' figures is `ring`; this table places bins.
+Not here: how the hash is computed (`key_hash`), who decides a change (`policies`), how a
+change becomes the next table (`control.plan`). The ring of keys in the papers' figures is
+`ring`; this table places bins.
 """
 
 from __future__ import annotations
@@ -51,10 +52,11 @@ class Move:
 class Table:
     """The routing in force from batch `from_batch` until the next version.
 
-    `assignment[b]` is the channel of hash bin `b`. After the `hash_bins` entries of these comes one entry for
-    each pin, in the order of `pins`, which are sorted by bin id. So the ids of pinned bins may have gaps, and
-    every bin still has exactly one channel (Law 1): the constructor refuses anything else. The pieces of a
-    split key are on different channels, so that a row's key and channel determine its bin.
+    `assignment[b]` is the channel of hash bin `b`. After the `hash_bins` entries of these comes one
+    entry for each pin, in the order of `pins`, which are sorted by bin id. So the ids of pinned bins
+    may have gaps, and every bin still has exactly one channel (Law 1): the constructor refuses
+    anything else. The pieces of a split key are on different channels, so that a row's key and
+    channel determine its bin.
 
     >>> table = Table.uniform(8, 2)
     >>> table.bins_of(1)
@@ -113,9 +115,9 @@ class Table:
     def ring(cls, bins: int, channels: int) -> Table:
         """Place the bins so that adding or removing one channel changes the channel of few bins.
 
-        Law: from `n` to `n + 1` channels bins move only to channel `n`, and back only from it; counts differ
-        by at most one for every `n`. Channel `n` takes `bins // (n + 1)` bins, each from the fullest channel
-        before it (lowest number first). Cost: about `bins * ln(channels)` heap steps.
+        Law: from `n` to `n + 1` channels bins move only to channel `n`, and back only from it; counts
+        differ by at most one for every `n`. Channel `n` takes `bins // (n + 1)` bins, each from the
+        fullest channel before it (lowest number first). Cost: about `bins * ln(channels)` heap steps.
         """
         _check_size(bins, channels)
         held: list[list[Bin]] = [sorted(range(bins), key=lambda bin: bin * _MIX % 2**32)]
@@ -241,11 +243,11 @@ class Table:
 def rescale(table: Table, channels: int, bin_load: Mapping[Bin, float] | None = None) -> tuple[Move, ...]:
     """The fewest moves after which each channel's count of hash bins is within one of the mean.
 
-    While a removed channel holds a bin, or a count differs from the mean by more than one, one bin goes from
-    a removed (or else the fullest) channel to the emptiest. Each move reduces one excess and one shortage as
-    long as both exist, so there are exactly max(total excess, total shortage) moves, and no plan has fewer.
-    Pinned bins stay, but those of removed channels go to the channel with the least `bin_load` (without
-    loads: the fewest pins). `lost_pieces` do not move: unpin them.
+    While a removed channel holds a bin, or a count differs from the mean by more than one, one bin goes
+    from a removed (or else the fullest) channel to the emptiest. Each move reduces one excess and one
+    shortage as long as both exist, so there are exactly max(total excess, total shortage) moves, and no
+    plan has fewer. Pinned bins stay, but those of removed channels go to the channel with the least
+    `bin_load` (without loads: the fewest pins). `lost_pieces` do not move: unpin them.
     """
     _check_size(table.hash_bins, channels)
     load = bin_load or {}

@@ -1,10 +1,10 @@
 """Which bins to snapshot in a batch.
 
-Every batch appends a delta per touched bin, so a bin's chain (last snapshot, then deltas) grows. Rewriting
-a bin costs its size. To keep a batch's cost in proportion to what it touches, snapshots are paid from a
-*credit* that grows by the bytes of deltas written. The oldest chain comes first, because that lets old
-files be deleted. In steady state each delta byte pays for one snapshot byte, so the log stays within about
-twice the live state, and reading a bin costs at most about twice its size.
+Every batch appends a delta per touched bin, so a bin's chain (last snapshot, then deltas) grows.
+Rewriting a bin costs its size. To keep a batch's cost in proportion to what it touches, snapshots are
+paid from a *credit* that grows by the bytes of deltas written. The oldest chain comes first, because
+that lets old files be deleted. In steady state each delta byte pays for one snapshot byte, so the log
+stays within about twice the live state, and reading a bin costs at most about twice its size.
 """
 
 from __future__ import annotations

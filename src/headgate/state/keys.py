@@ -25,8 +25,8 @@ from headgate.state.lanes import NO_BYTES, NO_INTS, Lane, LaneColumn, carrier_of
 class KeyColumn:
     """The keys of many rows.
 
-    `offsets` is empty for fixed keys, `valid` is empty if no key is null, and `parts` is empty if a key
-    has one row.
+    `offsets` is empty for fixed keys, `valid` is empty if no key is null, and `parts` is empty
+    if a key has one row.
     """
 
     hashes: NDArray[np.int64]

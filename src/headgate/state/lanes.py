@@ -93,8 +93,8 @@ def _lane(kind: pa.DataType) -> Lane | None:
 class LaneColumn:
     """One column as compiled code sees it.
 
-    `valid` is empty when no value is null. For `I128`, `data` holds (low, high) pairs; for `BYTES`, value `i`
-    is `data[offsets[i]:offsets[i + 1]]`.
+    `valid` is empty when no value is null. For `I128`, `data` holds (low, high) pairs; for `BYTES`,
+    value `i` is `data[offsets[i]:offsets[i + 1]]`.
     """
 
     lane: Lane

@@ -76,9 +76,9 @@ def _padded(nbytes: int) -> int:
 class StateLayout:
     """The arrays of one bin's table.
 
-    With `fixed_key` a key is one int64 and a null flag; otherwise keys are byte strings in the heap. With
-    `parts` a key may have several rows, each with a number (one for each open window, or for each row that
-    waits for a match). With `grouped` the rows of a key can be listed.
+    With `fixed_key` a key is one int64 and a null flag; otherwise keys are byte strings in the heap.
+    With `parts` a key may have several rows, each with a number (one for each open window, or for each
+    row that waits for a match). With `grouped` the rows of a key can be listed.
 
     >>> layout = StateLayout(True, (StateColumn("n", Kind.I64),))
     >>> sorted(layout.arrays(16))

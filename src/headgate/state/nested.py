@@ -1,10 +1,10 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """A value of any Arrow type as bytes, so that state can hold types for which compiled code has no lane.
 
-Each row becomes a small column of its own: an array of ten numbers is the count 10 (four bytes), then the
-ten numbers. The values inside an array, a struct or a map are written level by level. A byte before each
-level says whether one of its values is null; if so, a byte for each value follows. So rows are written and
-read by copying whole runs, level by level, and never value by value.
+Each row becomes a small column of its own: an array of ten numbers is the count 10 (four bytes), then
+the ten numbers. The values inside an array, a struct or a map are written level by level. A byte before
+each level says whether one of its values is null; if so, a byte for each value follows. So rows are
+written and read by copying whole runs, level by level, and never value by value.
 
 Laws: `decode(encode(a)) == a`, bit for bit; equal values have equal bytes, whatever the memory under a
 null contains; and the bytes of a row do not depend on the rows around it.
@@ -30,8 +30,10 @@ _NO_BYTES = np.zeros(0, np.uint8)
 def can_encode(kind: pa.DataType) -> bool:
     """Whether values of a type can be encoded.
 
-    >>> can_encode(pa.list_(pa.struct([("x", pa.decimal128(9, 2))]))), can_encode(pa.dictionary(pa.int8(), pa.string()))
-    (True, False)
+    >>> can_encode(pa.list_(pa.struct([("x", pa.decimal128(9, 2))])))
+    True
+    >>> can_encode(pa.dictionary(pa.int8(), pa.string()))
+    False
     """
     t = pa.types
     if isinstance(kind, pa.BaseExtensionType):

@@ -13,8 +13,8 @@ class Payload(pa.ExtensionType):  # type: ignore[misc]
     """Values of the Arrow type `storage` that represent another type, called `name`.
 
     `origin` is that type as its engine writes it. An operator passes such a column on, and keeps it in
-    state like a plain column of the same storage; no operator reads it. With a `refusal` the column cannot
-    even be passed on, and using it raises that message. The storage cannot be Arrow's null type.
+    state like a plain column of the same storage; no operator reads it. With a `refusal` the column
+    cannot even be passed on, and using it raises that message. The storage cannot be Arrow's null type.
 
     >>> kind = Payload(pa.list_(pa.string()), "array<string>")
     >>> str(kind), kind.storage_type

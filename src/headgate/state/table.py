@@ -1,10 +1,10 @@
 """One bin's table: keys with their state, in flat arrays that compiled code updates in place.
 
-A table is stored in one buffer from an *allocator* (private memory by default, a shared mapping in a Spark
-task), so that processes can share it without a copy. It remembers which rows a batch touched and which it
-removed; the delta consists of these. A removed row keeps its place until the next batch begins; then the
-place can be reused. The cost of every call depends on the rows given, never on the rows stored; growing is
-amortised by doubling.
+A table is stored in one buffer from an *allocator* (private memory by default, a shared mapping in a
+Spark task), so that processes can share it without a copy. It remembers which rows a batch touched and
+which it removed; the delta consists of these. A removed row keeps its place until the next batch
+begins; then the place can be reused. The cost of every call depends on the rows given, never on the
+rows stored; growing is amortised by doubling.
 
 Not here: files, versions, and who may write (see `headgate.storage.bin_cache`).
 """
@@ -236,8 +236,8 @@ class BinTable:
     def remove(self, rows: NDArray[np.int64]) -> None:
         """Remove rows: from now on their keys are not found.
 
-        Slots that a caller holds stay valid until the next batch, but a later row of such a key must be
-        probed again.
+        Slots that a caller holds stay valid until the next batch, but a later row of such a key
+        must be probed again.
         """
         a = self.arrays
         ix.remove_all(self.header, a["index"], a["hash"], a["stamp"], a["touched"], *self._links(), rows)
@@ -251,7 +251,7 @@ class BinTable:
         return np.asarray(rows)
 
     def run(self, step: Callable[[int], int], end: int) -> None:
-        """Run a resumable kernel `step(start) -> stop` to the end, growing the table whenever it stops early."""
+        """Run a resumable kernel `step(start) -> stop` to the end, growing the table as needed."""
         at = step(0)
         while at < end:
             self.grow()

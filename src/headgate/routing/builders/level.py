@@ -1,15 +1,16 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Levelling: the readjustment that a stage uses for bins and pins together. It is not in the paper.
 
-`readj` accepts a step only if max - min falls. So it stops when two channels share the highest level and
-two the lowest, which is the case when two channels are added at once. Levelling lowers a potential instead:
+`readj` accepts a step only if max - min falls. So it stops when two channels share the highest
+level and two the lowest, which is the case when two channels are added at once. Levelling lowers
+a potential instead:
 
     phi = sum over resources and channels of (level / (theta * mean))^2
 
 It takes the resource with the largest spread, tries its fullest channels against its emptiest ones, and
-makes the move (or, if no move helps, the swap) that lowers phi most. Every step lowers phi, so it ends; it
-stops as soon as max - min of every resource is within ``enough`` times the tolerance. A move costs O(items
-of the two channels), a swap the product of both.
+makes the move (or, if no move helps, the swap) that lowers phi most. Every step lowers phi, so it ends;
+it stops as soon as max - min of every resource is within ``enough`` times the tolerance. A move costs
+O(items of the two channels), a swap the product of both.
 """
 
 from __future__ import annotations

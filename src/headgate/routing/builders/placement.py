@@ -10,8 +10,8 @@ the tail). A stage measures the load of every bin, so it can do better. ``tail``
   within tolerance (`level`), in as few steps as possible. A table that is already within tolerance is not
   changed, so steady load causes no moves.
 
-Shares are shares of the rows in the smoothed recent past. Not here: smoothing, when to act, and what a move
-costs in time.
+Shares are shares of the rows in the smoothed recent past. Not here: smoothing, when to act, and what
+a move costs in time.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Hot:
 
 @dataclass(frozen=True)
 class Bins:
-    """The bins: rows of each without the keys that are pinned now, current channel, and distinct keys if known."""
+    """The bins: rows (without keys that are pinned now), current channel, and distinct keys if known."""
 
     rows: Floats
     channel: Ints
@@ -60,9 +60,9 @@ class Bins:
 class Placement:
     """A proposed placement. ``pins`` maps key hash to channel; ``bin_channel`` has every bin's channel.
 
-    ``busiest_before`` and ``busiest_after`` are the busiest channel's rows divided by the mean (relative to
-    its speed), and ``busiest_bound`` is the lowest value that is possible without splitting keys.
-    ``moved_state`` is the share of state that changes channel.
+    ``busiest_before`` and ``busiest_after`` are the busiest channel's rows divided by the mean
+    (relative to its speed), and ``busiest_bound`` is the lowest value that is possible without
+    splitting keys. ``moved_state`` is the share of state that changes channel.
     """
 
     pins: dict[int, int]
@@ -160,10 +160,10 @@ def _view(
     keys, rows = np.asarray(hot.key, np.int64), np.asarray(hot.rows, np.float64)
     home, pinned_to = np.asarray(hot.bin, np.int64), np.asarray(hot.pinned_to, np.int64)
     pinned = pinned_to >= 0
-    anyway = np.zeros(channels) if fixed is None else np.asarray(fixed, dtype=np.float64)
-    if anyway.shape != (channels,):
-        raise ValueError(f"fixed must have a number for each of {channels} channels, got {anyway}")
-    total = float(bin_rows.sum() + rows[pinned].sum() + anyway.sum())
+    fixed_rows = np.zeros(channels) if fixed is None else np.asarray(fixed, dtype=np.float64)
+    if fixed_rows.shape != (channels,):
+        raise ValueError(f"fixed must have a number for each of {channels} channels, got {fixed_rows}")
+    total = float(bin_rows.sum() + rows[pinned].sum() + fixed_rows.sum())
     share = rows / total if total > 0 else np.zeros_like(rows)
     delta = 1.0
     if channels > 1:
@@ -194,8 +194,8 @@ def _view(
         bin_loads=_bin_loads(bin_share, bins.keys, goal),
         bin_old=bin_old,
         speeds=speed / speed.mean(),
-        fixed=anyway / total if total > 0 else anyway,
-        fixed_loads=goal.resources.loads(anyway / total) * (anyway > 0)
+        fixed=fixed_rows / total if total > 0 else fixed_rows,
+        fixed_loads=goal.resources.loads(fixed_rows / total) * (fixed_rows > 0)
         if total > 0
         else np.zeros((3, channels)),
         total=total,
@@ -203,7 +203,7 @@ def _view(
 
 
 def _bin_loads(share: Floats, keys: Floats | None, goal: Objective) -> Floats:
-    """Loads of bins: a bin of n keys counts as n equally frequent keys (the smallest possible quadratic load)."""
+    """Loads of bins: a bin of n keys counts as n equal ones (the smallest possible quadratic load)."""
     count = np.ones_like(share) if keys is None else np.maximum(np.asarray(keys, dtype=np.float64), 1.0)
     return goal.resources.loads(share / count) * count
 

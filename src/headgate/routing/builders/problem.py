@@ -1,7 +1,8 @@
 """The input and the result of every builder (Gedik, section 4.2: the steps common to all three).
 
-A `Problem` is a set of items to place on N channels. In the paper an item is a tracked key; here an item may
-also be an ordinary bin. Channels are indices 0..N-1 without gaps; `rebuild` and `placement` translate.
+A `Problem` is a set of items to place on N channels. In the paper an item is a tracked key; here an
+item may also be an ordinary bin. Channels are indices 0..N-1 without gaps; `rebuild` and
+`placement` translate.
 
 Not here: which keys are worth tracking (`balance.tracking_threshold`), and the algorithms themselves.
 """
@@ -31,8 +32,8 @@ class Objective:
     """What a good placement is: resource functions, tolerated imbalance, and the weight of migration.
 
     ``alpha`` is the tolerated max/min load ratio (one number, or one for each of state, computation,
-    communication). ``sigma`` is the part of that tolerance reserved for keys without a pin. The defaults are
-    the paper's.
+    communication). ``sigma`` is the part of that tolerance reserved for keys without a pin. The
+    defaults are the paper's.
 
     >>> Objective(resources="LQL", alpha=1.1).resources.computation.value
     'Q'
@@ -73,12 +74,12 @@ class Objective:
 class Problem:
     """Items to place on ``channels`` channels.
 
-    ``volume`` is an item's frequency; ``loads`` is its load on each resource, shape (3, items), by default
-    the resource functions of the volume. ``old`` is the item's current channel, -1 if that channel is
-    removed; ``start`` is where `readj` begins (default: the current channel, or 0 if that is removed).
-    ``moved_state`` and ``dropped_state`` are for keys that lose their pin: the part of their state that
-    moves, and all of their state. ``base`` is load that stays where it is, shape (3, channels); ``speeds``
-    divides the load of each channel. The paper has neither.
+    ``volume`` is an item's frequency; ``loads`` is its load on each resource, shape (3, items), by
+    default the resource functions of the volume. ``old`` is the item's current channel, -1 if that
+    channel is removed; ``start`` is where `readj` begins (default: the current channel, or 0 if that is
+    removed). ``moved_state`` and ``dropped_state`` are for keys that lose their pin: the part of their
+    state that moves, and all of their state. ``base`` is load that stays where it is, shape (3,
+    channels); ``speeds`` divides the load of each channel. The paper has neither.
     """
 
     volume: Floats
@@ -229,8 +230,8 @@ class Packed:
 class Assignment:
     """Where a builder put each item, and the cost of that.
 
-    ``moved_state`` is the state that changes channel, including keys that lose their pin; ``rho_trace`` is
-    the balance penalty before and after every readjustment (`readj` only).
+    ``moved_state`` is the state that changes channel, including keys that lose their pin; ``rho_trace``
+    is the balance penalty before and after every readjustment (`readj` only).
     """
 
     channel: Ints

@@ -5,15 +5,15 @@
     repeat: over all moves and swaps w with rho(A(H, w)) < rho(H), apply the one of largest gain
             (u - u') / |volume(d1) - volume(d2)|, until there is none
 
-Two variants (PART-E9). ``clean``, the default: u is the utility of the current placement. ``literal``: as
-printed in the paper, u starts at 0 and takes the value of every improving candidate within a pass, so that
-the result depends on the order of enumeration (channels i, j, item d1, then the move, then the swaps). The
-reproduction says which variant produced a number.
+Two variants (PART-E9). ``clean``, the default: u is the utility of the current placement. ``literal``:
+as printed in the paper, u starts at 0 and takes the value of every improving candidate within a pass,
+so that the result depends on the order of enumeration (channels i, j, item d1, then the move, then the
+swaps). The reproduction says which variant produced a number.
 
-A pass costs O(items^2) in the worst case. Exact shortcuts make it much cheaper: rho falls only if, for some
-resource, the only channel with the highest level gives, or the only channel with the lowest level takes,
-less than the gap between the two. So most pairs of channels are skipped. If loads grow with volume (as all
-in the paper do) only partners of nearly the same size are tried.
+A pass costs O(items^2) in the worst case. Exact shortcuts make it much cheaper: rho falls only if, for
+some resource, the only channel with the highest level gives, or the only channel with the lowest level
+takes, less than the gap between the two. So most pairs of channels are skipped. If loads grow with
+volume (as all in the paper do) only partners of nearly the same size are tried.
 """
 
 from __future__ import annotations
@@ -64,8 +64,9 @@ def _members(channel, channels, starts, members):
 def _look_around(levels, inverse_speed, top, top_at, low, low_at, i, j, high, bottom, out, back):
     """Fill the extremes without channels i and j, and how much load may usefully go i -> j and j -> i.
 
-    rho_k can only fall if its only highest channel loses load, or its only lowest channel gains load, and
-    the other channel of the pair does not pass the old extreme. Moving as much as the gap helps no resource.
+    rho_k can only fall if its only highest channel loses load, or its only lowest channel gains
+    load, and the other channel of the pair does not pass the old extreme. Moving as much as the
+    gap helps no resource.
     """
     some_out, some_back = False, False
     for k in range(levels.shape[1]):
@@ -285,10 +286,10 @@ def readj(
 ) -> Assignment:
     """Improve the current placement of ``problem`` until no move or swap lowers rho.
 
-    Every step lowers rho by more than 1e-12, so it ends. It stops on plateaus: if two channels share the
-    highest level and two the lowest, no single step lowers rho. Add one channel at a time as the paper does,
-    or use another builder. It also stops when rho of each resource is at most ``enough`` (1 is the tolerated
-    imbalance). ``moves_per_item`` is the paper's c; ``max_steps`` bounds the work.
+    Every step lowers rho by more than 1e-12, so it ends. It stops on plateaus: if two channels share
+    the highest level and two the lowest, no single step lowers rho. Add one channel at a time as the
+    paper does, or use another builder. It also stops when rho of each resource is at most ``enough`` (1
+    is the tolerated imbalance). ``moves_per_item`` is the paper's c; ``max_steps`` bounds the work.
 
     >>> readj(Problem(np.array([0.5, 0.3, 0.2]), np.array([0, 0, 0]), 2)).channel.tolist()
     [1, 0, 0]

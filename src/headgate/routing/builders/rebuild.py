@@ -1,8 +1,8 @@
 """From one partitioning function to the next (Gedik, section 4.2); usable without Spark.
 
-Given the current function, the tracked keys with their frequencies, and the wanted channels, it builds the
-next function: a new ring, and pins placed by one of the three builders. Channels may be added, removed (keys
-of a removed channel count as moved, wherever they go) or stay the same (PART-E18).
+Given the current function, the tracked keys with their frequencies, and the wanted channels, it builds
+the next function: a new ring, and pins placed by one of the three builders. Channels may be added,
+removed (keys of a removed channel count as moved, wherever they go) or stay the same (PART-E18).
 
 Not here: when to rebuild (a policy decides) and bins (`placement`).
 """
@@ -65,8 +65,8 @@ def rebuild(
 ) -> Rebuilt:
     """Build the next partitioning function from tracked key hashes and their frequencies.
 
-    Keys that are pinned but no longer tracked return to the ring. Their state is counted with the frequency
-    in ``last_frequency``, or else with the smallest tracked frequency (PART-E15).
+    Keys that are pinned but no longer tracked return to the ring. Their state is counted with the
+    frequency in ``last_frequency``, or else with the smallest tracked frequency (PART-E15).
 
     >>> from headgate.routing.key_hash import hash_ints
     >>> from headgate.routing.ring import HashRing

@@ -2,8 +2,8 @@
 
 This goes beyond the paper, which only observes that balance cannot be reached at high skew (its b stays
 above 1 at z = 1). A key that alone exceeds what a channel may hold at the tolerated imbalance cannot be
-placed well anywhere. Here that is a number (`imbalance_bound`), a decision (`too_hot`) and the channels of
-the pieces (`split`). Operators that support it merge what the pieces computed.
+placed well anywhere. Here that is a number (`imbalance_bound`), a decision (`too_hot`) and the channels
+of the pieces (`split`). Operators that support it merge what the pieces computed.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class HotKey:
 def imbalance_bound(loads: Floats, total: float, channels: int) -> float:
     """Return a lower bound of max/min load over *every* placement, from the loads of the largest items.
 
-    The j largest items are on at most j channels, so some other channel holds at most (total - their sum) /
-    (N - j), while the busiest holds at least the largest item and at least the mean. The bound is infinite
-    if nothing is left for that other channel.
+    The j largest items are on at most j channels, so some other channel holds at most (total - their
+    sum) / (N - j), while the busiest holds at least the largest item and at least the mean. The bound
+    is infinite if nothing is left for that other channel.
 
     >>> round(imbalance_bound(np.array([0.5, 0.1]), 1.0, 4), 2)
     3.0
@@ -68,9 +68,9 @@ def too_hot(
 ) -> tuple[HotKey, ...]:
     """Return the keys whose load alone exceeds what a channel may hold, hottest first.
 
-    A channel may hold (1 + theta) times its fair share. ``ways`` is the smallest number of equal pieces that
-    fit the fastest channels, and at most the number of channels. Quadratic computation is judged by rows
-    too: a piece has 1/ways of the rows.
+    A channel may hold (1 + theta) times its fair share. ``ways`` is the smallest number of equal pieces
+    that fit the fastest channels, and at most the number of channels. Quadratic computation is judged
+    by rows too: a piece has 1/ways of the rows.
 
     >>> too_hot(np.array([7, 8]), np.array([0.4, 0.1]), channels=8, objective=Objective())
     (HotKey(key=7, share=0.4, ways=3),)
@@ -102,9 +102,10 @@ def split(
 ) -> dict[int, tuple[int, ...]]:
     """Return, for each key that is too hot, the channels over which to spread it in equal pieces.
 
-    ``present`` has the current channels of each key's pieces. A split key stays split until its share falls
-    below ``keep_above`` of what one channel may hold; it keeps as many pieces as it needs, or one more.
-    Pieces stay where they are as long as those channels can hold them, and otherwise go to the emptiest.
+    ``present`` has the current channels of each key's pieces. A split key stays split until its
+    share falls below ``keep_above`` of what one channel may hold; it keeps as many pieces as it
+    needs, or one more. Pieces stay where they are as long as those channels can hold them, and
+    otherwise go to the emptiest.
 
     >>> split(np.array([7]), np.array([0.4]), [[5]], channels=8, objective=Objective())
     {7: (5, 0, 1)}
