@@ -8,7 +8,7 @@ import pytest
 import headgate
 
 ROOT = Path(headgate.__file__).parent
-LEAVES = {"errors", "ids", "compiled", "sizes", "astray"}
+LEAVES = {"errors", "ids", "compiled", "sizes", "far_ahead"}
 LAYERS = [
     {"routing", "state"},
     {"operators", "kernels", "control"},

@@ -8,7 +8,7 @@ import headgate as hg
 from headgate import agg
 
 OPERATORS = ["Aggregate", "Dedup", "HashJoin", "HistoryWindow", "Join", "TopK", "Vectorised", "Windows"]
-OPERATORS += ["emit", "hopping", "kernel", "map", "ring", "session", "text", "tumbling"]
+OPERATORS += ["emit", "hopping", "kernel", "mapping", "ring", "session", "text", "tumbling"]
 WITHOUT_SPARK = [*OPERATORS, "Client", "Gate", "agg", "errors", "hosting", "policies", "testing"]
 WITH_SPARK = ["FanOut", "Pipeline", "Stage", "bounded", "configure", "sinks", "two_streams"]
 

@@ -22,8 +22,8 @@ from typing import Any
 
 from headgate import errors, hosting, policies, testing
 from headgate.flow.gate import Gate
-from headgate.kernels.face import emit
-from headgate.kernels.fields import map, ring, text
+from headgate.kernels.emit import emit
+from headgate.kernels.fields import mapping, ring, text
 from headgate.kernels.kernel import kernel
 from headgate.operators import agg
 from headgate.operators.aggregate import Aggregate
@@ -58,7 +58,7 @@ __all__ = [
     "hopping",
     "hosting",
     "kernel",
-    "map",
+    "mapping",
     "policies",
     "ring",
     "session",

@@ -1,7 +1,7 @@
-"""One typed door to numba, so that every kernel is compiled under the same rules.
+"""The only typed access to numba, so that every kernel is compiled with the same options.
 
-Kernels are cached on disk, release the interpreter lock and divide as numpy does (no check per division).
-`fastmath` stays off: the same input must give the same plan on every machine.
+Kernels are cached on disk, release the interpreter lock and divide as numpy does (no check per
+division). `fastmath` stays off: the same input must give the same plan on every machine.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ _Kernel = Callable[..., Any]
 def compiled(function: _Kernel) -> _Kernel:
     """Compile ``function`` on its first call with each new combination of argument types.
 
-    It must be written in a file: what it compiles to is kept beside that.
+    The function must be defined in a file, because the compiled code is cached beside that file.
     """
     return cast(_Kernel, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
 
 
 def inlined(function: _Kernel) -> _Kernel:
-    """As `compiled`, for small helpers that kernels call in their inner loop."""
+    """Like `compiled`, for small helpers that kernels call in their inner loop."""
     return cast(_Kernel, numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")(function))
 
 
 def bare(function: _Kernel, *, inline: str = "never") -> _Kernel:
-    """As `compiled`, for kernels that are given many arrays and make none: they count no references.
+    """Like `compiled`, but without reference counting, for kernels that take many arrays and allocate none.
 
-    The counting costs the simulator a factor of 20. Such a kernel must not allocate: numba refuses it then.
+    Reference counting makes the simulator 20 times slower. numba refuses such a kernel if it allocates.
     """
-    how = {"cache": True, "nogil": True, "error_model": "numpy", "inline": inline, "_nrt": False}
-    return cast(_Kernel, numba.njit(**how)(function))
+    options = {"cache": True, "nogil": True, "error_model": "numpy", "inline": inline, "_nrt": False}
+    return cast(_Kernel, numba.njit(**options)(function))
 
 
 @cache
 def generated(name: str, text: str, *uses: ModuleType) -> ModuleType:
-    """A module made of `text`, for kernels that are written by code.
+    """A module made of `text`, for kernels whose source is generated.
 
-    Its file has the name of its content and of what it `uses`, so that what it compiles to is found again by every process of
-    the machine, and made anew when one of these changes.
+    The file is named by a hash of `text` and of the modules that it `uses`. So every process on the
+    machine finds the compiled code again, and it is compiled anew when one of these changes.
     """
     content = hashlib.sha256(f"{numba.__version__} {sys.version_info} {text}".encode())
     for module in uses:
@@ -61,7 +61,7 @@ def generated(name: str, text: str, *uses: ModuleType) -> ModuleType:
     if not path.exists():
         with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
             file.write(text)
-        with suppress(FileExistsError):  # another process was faster; its file is the one that is compiled
+        with suppress(FileExistsError):  # another process was faster; its file has the same content
             os.link(file.name, path)
         os.unlink(file.name)
     spec = importlib.util.spec_from_file_location(f"headgate_generated_{path.stem}", path)
@@ -74,13 +74,13 @@ def generated(name: str, text: str, *uses: ModuleType) -> ModuleType:
 
 
 def is_compiled(module: ModuleType, function: str) -> bool:
-    """Whether a function of a generated module has been compiled before, by any process of this machine."""
+    """Whether any process on this machine has compiled this function of a generated module before."""
     path = Path(str(module.__file__))
     return any((path.parent / "__pycache__").glob(f"{path.stem}.{function}-*.nbi"))
 
 
 def _folder() -> Path:
-    """Where generated modules are kept: the user's cache, or a folder of this user among the temporary files."""
+    """The folder of generated modules: in the user's cache, or else among the temporary files."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     for folder in (Path(home) / "headgate", Path(tempfile.gettempdir()) / f"headgate-{os.getuid()}"):
         try:

@@ -1,33 +1,33 @@
 """What can go wrong, as a tree.
 
     HeadgateError
-    ├── ConfigError (ValueError)        misuse: an argument, a name, a plan or a table that cannot be
+    ├── ConfigError (ValueError)        misuse: an invalid argument, name, plan or table
     │   ├── MissingColumn               the stream lacks a column that the stage names
-    │   ├── UnsupportedType             a column is there, with a type that cannot be used so
+    │   ├── UnsupportedType             a column has a type that cannot be used in this way
     │   ├── KernelRefused               a user kernel cannot be compiled; names file, line and remedy
-    │   └── QueryRefused                SQL that the query service does not take, with the place in the text
+    │   └── QueryRefused                SQL that the query service does not support; names line and column
     ├── KernelFailed                    a user kernel failed on a row; names the row's key, file and line
-    ├── QueryFailed                     a query that was taken and could not be computed
-    ├── AccessDenied                    a token that is unknown, or may not do this
-    ├── NotFound (LookupError)          a query, source or server that is not there
-    ├── CursorGone                      results that were asked for too late
+    ├── QueryFailed                     an accepted query could not be computed
+    ├── AccessDenied                    the token is unknown, or lacks the permission
+    ├── NotFound (LookupError)          a query, source or server that does not exist
+    ├── CursorGone                      the requested results are no longer kept
     ├── CheckpointMismatch              operator, key, schema or bins changed since the checkpoint was made
     ├── CheckpointError                 the checkpoint cannot be read or written
-    │   ├── CorruptState                bytes that fail their checksum or their shape
+    │   ├── CorruptState                stored bytes do not match their checksum or their format
     │   ├── NewerFormat                 written by a later headgate
     │   ├── OlderFormat                 written by an earlier headgate, and not readable by this one
-    │   ├── Superseded                  another driver has taken the query over; this one changes nothing more
-    │   └── StorageFull                 no room for the batch's delta
-    ├── BatchOrder                      a batch id that leaves a gap or was superseded
+    │   ├── Superseded                  another driver has taken over the query; this one changes nothing more
+    │   └── StorageFull                 the store has no room for the batch's delta
+    ├── BatchOrder                      a batch id leaves a gap or was superseded
     ├── SinkFailed                      the output could not be published; the batch may be retried
     ├── ArithmeticOverflow (ArithmeticError)   an aggregate left the range of its type
     ├── NoRoom                          no server can hold a query within its capacity
     ├── TaskFailed                      a channel's task failed; the engine's own error is the cause
-    ├── WaveFailed                      a wave behind a gate failed for good; the cause is chained
-    └── StaleTable                      a plan made from a table that is no longer in force
+    ├── WaveFailed                      a wave behind a gate failed after all retries; the cause is chained
+    └── StaleTable                      a plan was made from a table that is no longer in force
 
-Law: each message says what happened, where, and the remedy; the raiser writes it. Every error pickles, since
-tasks raise on one machine and the driver reads on another.
+Law: each message says what happened, where, and what to do about it; the code that raises writes it.
+Every error can be pickled, because tasks raise on one machine and the driver reads on another.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ EXTRAS = {
     "highspy": "reference",
     "mtkahypar": "reference",
 }
-"""Modules that headgate does without until they are needed, and the extra that brings each."""
+"""Optional modules, and the extra that installs each."""
 
 
 class HeadgateError(Exception):
@@ -56,7 +56,7 @@ class HeadgateError(Exception):
 
 
 class ConfigError(HeadgateError, ValueError):
-    """Misuse: a value that cannot be, named with its remedy."""
+    """Misuse: an invalid value, named together with the remedy."""
 
 
 class MissingColumn(ConfigError):
@@ -64,7 +64,7 @@ class MissingColumn(ConfigError):
 
 
 class UnsupportedType(ConfigError):
-    """A column is there, with a type that cannot be used in this way."""
+    """A column has a type that cannot be used in this way."""
 
 
 class KernelRefused(ConfigError):
@@ -76,7 +76,10 @@ class KernelFailed(HeadgateError):
 
 
 class QueryRefused(ConfigError):
-    """SQL that the query service does not take: ``reason`` is its name, ``line`` and ``column`` where it is in the text."""
+    """SQL that the query service does not support.
+
+    ``reason`` is the name of the refusal; ``line`` and ``column`` say where in the text it is.
+    """
 
     def __init__(self, message: str, reason: str = "refused", line: int = 1, column: int = 1) -> None:
         super().__init__(message)
@@ -84,19 +87,19 @@ class QueryRefused(ConfigError):
 
 
 class QueryFailed(HeadgateError):
-    """A query that was taken and could not be computed on its rows; the engine's own error is the cause."""
+    """An accepted query could not be computed on its rows; the engine's own error is chained as the cause."""
 
 
 class AccessDenied(HeadgateError):
-    """A token that is unknown, or that may not do this."""
+    """The token is unknown, or lacks the permission."""
 
 
 class NotFound(HeadgateError, LookupError):
-    """A query, source or server that is not there, or not the asker's."""
+    """A query, source or server that does not exist, or does not belong to the caller."""
 
 
 class CursorGone(HeadgateError):
-    """Results that were asked for too late: they are no longer kept."""
+    """The requested results are no longer kept."""
 
 
 class CheckpointMismatch(HeadgateError):
@@ -108,7 +111,7 @@ class CheckpointError(HeadgateError):
 
 
 class CorruptState(CheckpointError):
-    """Stored bytes fail their checksum or their shape."""
+    """Stored bytes do not match their checksum or their format."""
 
 
 class NewerFormat(CheckpointError):
@@ -120,7 +123,7 @@ class OlderFormat(CheckpointError):
 
 
 class Superseded(CheckpointError):
-    """Another driver has taken the query over: this one commits nothing more and removes nothing."""
+    """Another driver has taken over the query: this one commits and deletes nothing more."""
 
 
 class StorageFull(CheckpointError):
@@ -148,7 +151,7 @@ class TaskFailed(HeadgateError):
 
 
 class WaveFailed(HeadgateError):
-    """A wave behind a gate failed for good; what it was to emit was not emitted."""
+    """A wave behind a gate failed after all retries; it emitted nothing."""
 
 
 class StaleTable(HeadgateError):
@@ -156,7 +159,7 @@ class StaleTable(HeadgateError):
 
 
 def not_installed(error: ImportError, what: str) -> ConfigError | None:
-    """What to install for ``what``, if a module of an extra is missing; None if it is another one.
+    """The error that says what to install for ``what``; None if the missing module belongs to no extra.
 
     >>> print(not_installed(ModuleNotFoundError("No module named 'httpx'", name="httpx"), "headgate query"))
     headgate query needs httpx, which is not installed: pip install 'headgate[service]'

@@ -1,4 +1,4 @@
-"""The small numbers that name things. Aliases of `int`: they say what a signature means and cost nothing."""
+"""Small numbers used as identifiers: aliases of `int` that make signatures readable and cost nothing."""
 
 from __future__ import annotations
 

@@ -27,15 +27,15 @@ def parse_bytes(amount: str | int, what: str) -> int:
     (512000000, 1610612736, 4096)
     """
     text = str(amount).strip().upper()
-    found = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*([KMGT]?I?)B?", text)
-    size = float(found[1]) * _UNITS.get(found[2], math.nan) if found else math.nan
+    match = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*([KMGT]?I?)B?", text)
+    size = float(match[1]) * _UNITS.get(match[2], math.nan) if match else math.nan
     if isinstance(amount, bool) or not size >= 1:
         raise ConfigError(f"{what}={amount!r} is not an amount of memory; write bytes, or '512MB', '2GiB'")
     return int(size)
 
 
 def show_bytes(size: float) -> str:
-    """For people.
+    """Bytes as people read them.
 
     >>> show_bytes(999), show_bytes(1_234_567), show_bytes(-5e9)
     ('999 B', '1.2 MB', '-5.0 GB')

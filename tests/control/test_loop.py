@@ -8,7 +8,7 @@ import pytest
 
 from headgate.control import LoadView, Loop, Mode, Move, Plan, Reason, fold
 from headgate.errors import BatchOrder, ConfigError
-from headgate.policies import FluxLoad, Guard, Static
+from headgate.policies import FluxLoad, Guard, Policy, Static
 from headgate.routing.table import Table
 from headgate.testing import builders
 
@@ -17,14 +17,11 @@ SKEWED = [9, 1, 5, 1]
 
 
 @dataclass
-class Scripted:
+class Scripted(Policy):
     """Proposes what it is told, or raises it."""
 
     answer: Any
     name: str = "scripted"
-
-    def initial(self, bins, channels):
-        return Table.uniform(bins, channels)
 
     def propose(self, view, table):
         if isinstance(self.answer, Exception):
@@ -162,3 +159,11 @@ def test_a_view_made_by_the_driver_is_decided_on_as_a_folded_report_is() -> None
     assert by_view.snapshot() == by_report.snapshot()
     with pytest.raises(BatchOrder):
         by_view.decide(view, 0)
+
+
+def test_a_policy_has_defaults_for_every_hook_but_name_and_propose() -> None:
+    policy = Scripted(None)
+    assert policy.initial(4, 2) == EVEN
+    assert policy.remembers == 0
+    assert policy.resize(LoadView(), EVEN, 3) is None
+    assert policy.fitted("CLL", whole="it must stay whole") is policy

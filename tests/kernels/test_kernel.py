@@ -28,7 +28,7 @@ STATE = {
     "t": dt.datetime,
     "s": hg.text(4),
     "last": hg.ring(float, 3),
-    "m": hg.map(int, float, 2),
+    "m": hg.mapping(int, float, 2),
 }
 SCHEMA = pa.schema(
     [
@@ -175,10 +175,13 @@ def a_number_of_65_bits(state, row) -> None:
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        (a_float_in_a_whole_number, r"state.n is int and is given float; write int\(...\) or round\(...\)"),
-        (a_local_that_may_be_unset, "y may have no value here; give it one before the if or the loop"),
-        (a_local_of_two_sorts, "y is int and is given str"),
-        (a_float_and_a_whole_number, r"y is a float elsewhere and a whole number here; write float\(...\)"),
+        (
+            a_float_in_a_whole_number,
+            r"state.n is int, but the value is float; write int\(...\) or round\(...\)",
+        ),
+        (a_local_that_may_be_unset, "y may be unassigned here; assign it before the if or the loop"),
+        (a_local_of_two_sorts, "y is int, but the value is str"),
+        (a_float_and_a_whole_number, r"y is a float elsewhere and an integer here; write float\(...\)"),
         (a_field_that_is_not_there, "state has no field 'count'; it has n, x, on, t, s, last, m"),
         (
             a_column_that_is_not_there,
@@ -186,23 +189,29 @@ def a_number_of_65_bits(state, row) -> None:
         ),
         (a_column_of_decimals, r"column 'd' has type decimal128\(.*\), which a kernel cannot read; cast it"),
         (a_list_from_outside, "NAMES is a list; .* keep what changes in state"),
-        (an_unknown_name, "sqroot is not defined; there are abs, bool"),
+        (an_unknown_name, "sqroot is not defined; a kernel may call abs, bool"),
         (a_function_of_ones_own, "helper cannot be called in a compiled kernel"),
-        (a_sum_of_texts, r"str \+ str is not known here; texts can be compared, stored and cut"),
+        (a_sum_of_texts, r"str \+ str is not supported; texts can be compared, stored and cut"),
         (a_local_that_is_none, "only a column of the row can be None; write `row.x is None`, before"),
-        (two_values_for_one_column, "a row has z, and here are 2 values; emit a value for each column"),
-        (the_wrong_name_of_a_column, "a row has z, and here are zz"),
+        (
+            two_values_for_one_column,
+            "a row has the columns z, but this emits 2 values; emit a value for each column",
+        ),
+        (the_wrong_name_of_a_column, "a row has the columns z, but this emits zz"),
         (a_comprehension, "a comprehension cannot be compiled; write a for loop, or pass compiled=False"),
         (a_try, "try cannot be compiled; test for what may go wrong, or pass on_error='skip'"),
         (an_f_string, "an f-string cannot be compiled"),
         (a_power_that_is_not_written_out, r"write float\(x\) \*\* y"),
-        (a_ring_that_is_changed_while_it_is_walked, "state.last is changed while it is walked"),
+        (a_ring_that_is_changed_while_it_is_walked, "state.last is changed during iteration"),
         (a_ring_that_is_assigned, r"state.last is a ring\(float, 3\); change it with append"),
-        (a_row_that_is_changed, "the row cannot be changed; assign to a local or to a field of state"),
-        (a_timer_without_a_time, "this kernel has no event time or no on_timer"),
-        (a_text_compared_with_a_number, "a str is compared with a int; convert one of them"),
-        (a_yield_and_a_return, "a kernel that yields returns nothing; yield this row too"),
-        (a_loop_over_a_number, r"a loop goes over range\(...\), a ring or a map"),
+        (
+            a_row_that_is_changed,
+            "the row cannot be changed; assign to a local variable or to a field of state",
+        ),
+        (a_timer_without_a_time, "this kernel has no event time, or no on_timer"),
+        (a_text_compared_with_a_number, "str cannot be compared with int; convert one of them"),
+        (a_yield_and_a_return, "a kernel that yields cannot return a row; yield this row too"),
+        (a_loop_over_a_number, r"a loop iterates over range\(...\), a ring or a mapping"),
         (a_number_of_65_bits, "9223372036854775808 does not fit 64 bits"),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
@@ -212,7 +221,7 @@ def test_what_cannot_be_compiled_is_refused_with_file_line_and_remedy(function, 
     with pytest.raises(errors.KernelRefused, match=said) as refused:
         made(function)
     file, line = str(refused.value).split(" ")[0].rsplit(":", 1)
-    assert Path(file).name == Path(__file__).name
+    assert Path(file).name == "test_kernel.py"
     assert first < int(line.rstrip(":")) < first + 9
     assert f"kernel {function.__name__}: " in str(refused.value)
 
@@ -272,16 +281,16 @@ def the_nth(state, row) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"state": {"s": str}}, r"say how long it may be, as in hg.text\(16\)"),
+        ({"state": {"s": str}}, r"give its greatest length, as in hg.text\(16\)"),
         ({"state": {"n": list}}, "state field 'n' is <class 'list'>; it can be int"),
         ({"state": ["n"]}, r'give names and types, as in state=\{"n": int\}'),
         ({"state": {"a b": int}}, "use plain Python names"),
-        ({"state": {"forget": int}}, r"that is what state.forget\(\) does"),
+        ({"state": {"forget": int}}, r"state.forget\(\) is a method"),
         ({"output": {"z": timedelta}}, "it can be int, float, bool, str or datetime"),
         ({"output": {"k": float}}, "would emit column 'k' twice"),
         ({"keep": ["w"]}, "reads column 'w', but the stream has"),
         ({"on_error": "ignore"}, "on_error='ignore': it is 'fail' or 'skip'"),
-        ({"max_steps": 0}, "a row takes at least one step"),
+        ({"max_steps": 0}, "max_steps=0 must be a whole number of at least 1"),
         ({"ttl": "1 hour"}, "has a ttl or delay but no event time"),
         ({"on": "x"}, "the time of a row is a timestamp, but 'x' is double"),
         ({"on": "ts", "ttl": "soon"}, "ttl='soon' is not a duration"),
@@ -301,17 +310,17 @@ def lambda_free(state, row) -> None:
     ("make", "said"),
     [
         (lambda: hg.ring(str, 3), r"ring\(str, ...\): a ring keeps int, float"),
-        (lambda: hg.ring(float, 0), "0 is not a bound; say how many values"),
-        (lambda: hg.text(True), "True is not a bound"),
-        (lambda: hg.map(float, int, 3), "the keys of a map are int or datetime"),
-        (lambda: hg.map(int, str, 3), "its values are int, float"),
-        (lambda: hg.emit(1), "means nothing outside"),
+        (lambda: hg.ring(float, 0), "0 is not a valid size; give the number of values"),
+        (lambda: hg.text(True), "True is not a valid size"),
+        (lambda: hg.mapping(float, int, 3), "the keys of a mapping are int or datetime"),
+        (lambda: hg.mapping(int, str, 3), "its values are int, float"),
+        (lambda: hg.emit(1), "can only be used inside the function of a kernel"),
         (lambda: hg.kernel(state={}, output={})(lambda state, row: None), "is not a plain function"),
         (lambda: hg.kernel(state={}, output={})(len), "is not a plain function"),
         (lambda: hg.kernel(state={}, output={})(helper), r"it must take exactly \(state, row\)"),
         (
             lambda: hg.kernel(state={}, output={})(lambda_free).on_timer(lambda_free),
-            "has no event time to wake by",
+            "has no event time for timers",
         ),
     ],
 )
@@ -324,7 +333,7 @@ def test_misuse_is_named(make, said) -> None:
 
 
 @hg.kernel(
-    state={"n": int, "x": float, "s": hg.text(4), "last": hg.ring(float, 3), "m": hg.map(int, float, 2)},
+    state={"n": int, "x": float, "s": hg.text(4), "last": hg.ring(float, 3), "m": hg.mapping(int, float, 2)},
     output={"z": float},
     on_error="skip",
     max_steps=100,
@@ -364,14 +373,14 @@ def fragile(state, row):
 def test_a_row_that_fails_changes_nothing_and_goes_aside_with_the_reason(how) -> None:
     wanted = {
         "zero": "division by zero",
-        "overflow": "a whole number leaves 64 bits",
+        "overflow": "integer overflow beyond 64 bits",
         "domain": "math domain error",
-        "exponent": "a float is too large",
-        "endless": "it takes more than 100 steps",
+        "exponent": "float overflow",
+        "endless": "more than 100 loop iterations (max_steps)",
         "long": "a text has more bytes than field 's' may hold (4)",
         "index": "index out of range",
-        "key": "the map has no such key",
-        "full": "the map is full",
+        "key": "the mapping has no such key",
+        "full": "the mapping is full",
         "raise": "on purpose",
         "assert": "it must not be",
         None: "column 's' is null",
@@ -390,7 +399,7 @@ def test_a_failure_names_key_file_line_and_remedy(how) -> None:
     kernel = hg.kernel(**{**fragile.options, "compiled": how, "on_error": "fail"})(fragile.function)
     said = (
         r"kernel fragile failed on a row of key k=1: division by zero, at .*test_kernel.py:\d+ "
-        r"\(`return 1 / \(row.v - row.v\)`\); mend the kernel or the row, or pass on_error='skip'"
+        r"\(`return 1 / \(row.v - row.v\)`\); fix the kernel or the data, or pass on_error='skip'"
     )
     with pytest.raises(errors.KernelFailed, match=said):
         hg.testing.run(kernel, [{"k": 1, "v": 5, "x": 2.0, "s": "zero"}])
@@ -414,9 +423,9 @@ def test_interpreted_kernels_may_do_what_compiled_ones_may_not() -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ((1.0, 2.0), "a row has z, and here are 2 values"),
-        ({"y": 1.0}, "a row has z, and here are y"),
-        ("text", "output column 'z' is float and is given 'text'"),
+        ((1.0, 2.0), "a row has the columns z, but this emits 2 values"),
+        ({"y": 1.0}, "a row has the columns z, but this emits y"),
+        ("text", "output column 'z' is float, but the value is 'text'"),
     ],
 )
 def test_interpreted_kernels_are_held_to_their_shape(value, said) -> None:
@@ -473,7 +482,7 @@ def test_it_cannot_be_split_and_says_why() -> None:
     bound = made(fine, compiled=False)
     assert bound.resources == "CLL"
     assert bound.ordered
-    assert "cannot split a key, since it sees the rows of a key one after the other" in bound.whole
+    assert "cannot split a key, because its function needs all rows of a key in order" in bound.whole
 
 
 def test_a_bound_kernel_travels() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headgate import policies
 from headgate.control import LoadView, Loop, Move, Pin, Plan, Reason, journal
-from headgate.policies import FluxLoad, Guard
+from headgate.policies import FluxLoad, Guard, Policy
 from headgate.testing import builders
 from headgate.testing.strategies import key_hashes, reports, tables
 
@@ -27,14 +27,11 @@ def assert_one_channel_each(table) -> None:
 
 
 @dataclass
-class Wild:
+class Wild(Policy):
     """Proposes what Hypothesis draws: sound, stale, broken, or an exception."""
 
     data: st.DataObject
     name: str = field(default="wild", init=False)
-
-    def initial(self, bins, channels):
-        raise NotImplementedError
 
     def propose(self, view, table):
         draw = self.data.draw

@@ -88,7 +88,7 @@ class PlainState:
         "open": bool,
         "name": hg.text(6),
         "last": hg.ring(float, 3),
-        "seen": hg.map(int, float, 3),
+        "seen": hg.mapping(int, float, 3),
     },
     output={"n": int, "total": float, "name": str, "low": float, "open": bool},
     keep=["id"],

@@ -40,7 +40,7 @@ def problems(draw) -> Problem:
 @given(steps=st.lists(st.tuples(channel_sets, st.sampled_from(sorted(ALGORITHMS)), frequencies), max_size=4))
 def test_every_key_has_one_live_channel_through_any_sequence_of_rebuilds(steps) -> None:
     keys = np.arange(300)
-    current = PartitioningFunction(HashRing.of(2, replicas=20))
+    current = PartitioningFunction(HashRing.uniform(2, replicas=20))
     for channels, algorithm, f in steps:
         hot = hash_ints(np.arange(len(f)))
         done = rebuild(current, hot, np.asarray(f, float), channels=channels, algorithm=algorithm)

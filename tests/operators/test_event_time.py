@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headgate.astray import NEVER, believed, merged, spans_of
 from headgate.errors import ConfigError
+from headgate.far_ahead import NEVER, merged, newest_and_far_ahead, spans_of
 from headgate.operators.event_time import Clock, EventTime, parse_duration
 
 AHEAD = 10
@@ -40,7 +40,7 @@ def slowly(newest, times):
     ordered = sorted(times)
     known = newest
     if ordered:
-        # what the middle's own stretch says is believed whole
+        # what the middle's own stretch says is newest_and_far_ahead whole
         middle = ordered[(len(ordered) - 1) // 2]
         if newest == NEVER or middle > newest + AHEAD:
             known = max(t for t in ordered if t // AHEAD == middle // AHEAD)
@@ -61,7 +61,7 @@ def slowly(newest, times):
 def test_what_is_believed_does_not_depend_on_how_rows_are_cut(times, newest, cuts) -> None:
     parts = [times[a:b] for a, b in itertools.pairwise([0, *cuts, max([len(times), *cuts])])]
     spans = merged(spans_of(np.array(part, np.int64), newest, AHEAD) for part in parts)
-    assert believed(newest, spans, AHEAD) == slowly(newest, times)
+    assert newest_and_far_ahead(newest, spans, AHEAD) == slowly(newest, times)
 
 
 def seen(*times, aside=None):
@@ -83,7 +83,7 @@ def test_the_watermark_of_a_batch_comes_from_the_batches_before_it() -> None:
 def test_a_stray_clock_closes_nothing_and_is_counted() -> None:
     time = EventTime("t", (5,), AHEAD)
     clock = Clock.start(time).after(time, [seen(20, 21, 22, 10**15)])
-    assert (clock.watermark, clock.counts) == (17, {"astray": 1})
+    assert (clock.watermark, clock.counts) == (17, {"far ahead": 1})
     assert clock.after(time, [seen(24, 25, 2 * 10**15)]).watermark == 20
 
 

@@ -1,7 +1,6 @@
 """The join against the obvious one: rows of a dictionary."""
 
 import pyarrow as pa
-from headgate.testing.engine import key_hashes
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +8,7 @@ from headgate.operators.channel_run import ChannelRun
 from headgate.operators.hash_join import HashJoin
 from headgate.state.keys import KeySpec
 from headgate.state.table import BinTable
+from headgate.testing.engine import key_hashes
 
 BUILD = pa.schema(
     [("id", pa.string()), ("name", pa.string()), ("price", pa.decimal128(9, 2)), ("n", pa.int32())]

@@ -71,7 +71,9 @@ def test_rows_come_out_with_all_their_columns(operator: Operator, of: slice) -> 
     wanted = rows().to_pylist()[of]
     got = found.batches[-1] if isinstance(operator, hg.TopK) else found.table
     assert seen(got.to_pylist()) == seen(wanted)
-    assert {n: got.schema.field(n).type for n in NAMES} == {n: plain_type(SCHEMA.field(n).type) for n in NAMES}
+    assert {n: got.schema.field(n).type for n in NAMES} == {
+        n: plain_type(SCHEMA.field(n).type) for n in NAMES
+    }
 
 
 def test_first_last_and_count_of_any_type() -> None:

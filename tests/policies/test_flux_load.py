@@ -120,7 +120,7 @@ def test_an_unknown_name_lists_the_names_and_the_closest() -> None:
         match=r"flux-hybrid, flux-load, flux-memory, lqr, mpc, rebuild, static; did you mean 'flux-load'\?",
     ):
         policies.get("flux_laod")
-    with pytest.raises(ConfigError, match="is no policy"):
+    with pytest.raises(ConfigError, match="is not a policy"):
         policies.get(3)
 
 

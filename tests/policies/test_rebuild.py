@@ -340,20 +340,20 @@ def test_the_loop_takes_the_plan_of_a_policy_that_can_resize() -> None:
     ("answer", "said"),
     [
         (RuntimeError("no"), "RuntimeError: no"),
-        (None, "returned a NoneType, not a Plan"),
+        ("no", "returned a str, not a Plan"),
         (Plan(policy="odd", from_version=7, channels=3), "StaleTable"),
         (Plan(policy="odd", from_version=0, channels=3, moves=(Move(0, 1, 2),)), "bin 0 is on channel 0"),
         (Plan(policy="odd", from_version=0, channels=4), "it planned 4 channels"),
     ],
-    ids=["it raises", "it gives no plan", "a stale plan", "a plan that does not apply", "other channels"],
+    ids=["it raises", "it returns no plan", "a stale plan", "a plan that does not apply", "other channels"],
 )
-def test_a_resize_that_fails_is_left_out_and_said_so(answer, said) -> None:
+def test_a_resize_that_fails_is_replaced_and_named(answer, said) -> None:
     policy = Odd()
     object.__setattr__(policy, "answer", answer)
     decision = stepped(policy)
     assert decision.refusal is None
     assert decision.table.channels == 3
-    assert decision.plan.reason.startswith("asked for 3 channels, had 2; resize of rebuild was left out: ")
+    assert decision.plan.reason.startswith("asked for 3 channels, had 2; resize of rebuild was not used: ")
     assert said in decision.plan.reason
 
 

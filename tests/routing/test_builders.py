@@ -155,7 +155,7 @@ def test_counted_migration_and_penalties_are_the_real_ones(algorithm: str, seed:
 
 @pytest.mark.parametrize("variant", ["clean", "literal"])
 def test_readj_lowers_rho_at_every_step_and_a_cap_of_five_changes_nothing(variant) -> None:
-    ring = HashRing.of(9)
+    ring = HashRing.uniform(9)
     p = Problem(zipf(10**6)[:43], ring.lookup_ints(np.arange(43)).astype(np.int64), 10)
     free = readj(p, variant=variant)
     assert (np.diff(free.rho_trace) < 0).all()
@@ -229,7 +229,7 @@ class TestEdges:
         assert len(set(got.channel.tolist())) == 3
 
     def test_removed_channels_are_left(self, algorithm: str) -> None:
-        now = PartitioningFunction.pinning(HashRing.of(4), {k: k % 4 for k in range(8)})
+        now = PartitioningFunction.pinning(HashRing.uniform(4), {k: k % 4 for k in range(8)})
         after = rebuild(
             now, hash_ints(np.arange(8)), zipf(8), channels=(0, 1, 2), algorithm=algorithm
         ).function
@@ -238,7 +238,7 @@ class TestEdges:
 
 
 def test_rebuild_lets_go_of_keys_no_longer_tracked() -> None:
-    now = PartitioningFunction.pinning(HashRing.of(2), {1: 0, 2: 1})
+    now = PartitioningFunction.pinning(HashRing.uniform(2), {1: 0, 2: 1})
     done = rebuild(now, hash_ints([2]), np.array([0.2]), channels=range(3), last_frequency={})
     assert list(done.function.pins) == hash_ints([2]).tolist()
     assert done.function.lookup(1) == done.function.ring.lookup(1)
@@ -399,7 +399,7 @@ def test_a_key_near_the_threshold_does_not_flap() -> None:
         (lambda: Problem(np.array([0.1]), np.array([0]), 2, speeds=np.array([1.0, 0.0])), "speeds"),
         (lambda: place(*stage(1.0), 8, tail="wag"), "tail is"),
         (lambda: place(*stage(1.0), 8, speeds=np.ones(3)), "speeds"),
-        (lambda: place(stage(1.0)[0], Bins(np.empty(0), np.empty(0)), 8), "bins must match"),
+        (lambda: place(stage(1.0)[0], Bins(np.empty(0), np.empty(0)), 8), "must have one entry for each bin"),
     ],
 )
 def test_bad_input_is_named(act, words) -> None:

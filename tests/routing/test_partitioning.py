@@ -7,7 +7,7 @@ from headgate.routing.key_hash import hash_ints, hash_key
 from headgate.routing.partitioning import PartitioningFunction, uniform_lookup
 from headgate.routing.ring import HashRing
 
-RING = HashRing.of(5)
+RING = HashRing.uniform(5)
 
 
 def test_pin_wins_and_all_others_follow_the_ring() -> None:

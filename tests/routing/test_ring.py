@@ -22,13 +22,13 @@ def slow_lookup(ring: HashRing, hashes: np.ndarray) -> list[int]:
 @pytest.mark.parametrize("channels", [1, 2, 10, 33])
 @pytest.mark.parametrize("replicas", [1, 7, 1000])
 def test_lookup_equals_a_binary_search_over_all_points(channels: int, replicas: int) -> None:
-    ring = HashRing.of(channels, replicas=replicas, seed=5)
+    ring = HashRing.uniform(channels, replicas=replicas, seed=5)
     hashes = hash_ints(KEYS[:3000])
     assert ring.lookup_hashes(hashes).tolist() == slow_lookup(ring, hashes)
 
 
 def test_hash_at_both_ends_of_the_ring_wraps() -> None:
-    ring = HashRing.of(3, replicas=2)
+    ring = HashRing.uniform(3, replicas=2)
     ends = np.array([0, 2**64 - 1], dtype=np.uint64)
     first = int(ring.owners[0])
     assert ring.lookup_hashes(ends).tolist() == [first, first]
@@ -37,20 +37,20 @@ def test_hash_at_both_ends_of_the_ring_wraps() -> None:
 
 
 def test_adding_a_channel_moves_a_tenth_and_only_to_it() -> None:
-    before, after = HashRing.of(9).lookup_ints(KEYS), HashRing.of(10).lookup_ints(KEYS)
+    before, after = HashRing.uniform(9).lookup_ints(KEYS), HashRing.uniform(10).lookup_ints(KEYS)
     moved = before != after
     assert set(after[moved].tolist()) == {9}
     assert 0.08 <= moved.mean() <= 0.12
 
 
 def test_removing_a_channel_moves_only_its_keys() -> None:
-    before = HashRing.of(5).lookup_ints(KEYS)
-    after = HashRing.of(5).with_channels((0, 1, 3, 4)).lookup_ints(KEYS)
+    before = HashRing.uniform(5).lookup_ints(KEYS)
+    after = HashRing.uniform(5).with_channels((0, 1, 3, 4)).lookup_ints(KEYS)
     assert set(before[before != after].tolist()) == {2}
 
 
 def test_counts_balance_with_a_thousand_replicas() -> None:
-    counts = np.bincount(HashRing.of(10).lookup_ints(np.arange(1_000_000)))
+    counts = np.bincount(HashRing.uniform(10).lookup_ints(np.arange(1_000_000)))
     assert counts.max() / counts.min() < 1.2
 
 
@@ -60,8 +60,8 @@ def test_weights_shift_keys_towards_the_heavier_channel() -> None:
 
 
 def test_same_seed_same_ring_other_seed_other_ring() -> None:
-    assert np.array_equal(HashRing.of(4, seed=1).points, HashRing.of(4, seed=1).points)
-    assert not np.array_equal(HashRing.of(4, seed=1).points, HashRing.of(4, seed=2).points)
+    assert np.array_equal(HashRing.uniform(4, seed=1).points, HashRing.uniform(4, seed=1).points)
+    assert not np.array_equal(HashRing.uniform(4, seed=1).points, HashRing.uniform(4, seed=2).points)
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def test_vectorised_hash_equals_the_scalar_one() -> None:
         (lambda: HashRing((0, 1), weights=(1.0,)), "weights"),
         (lambda: HashRing((0,), weights=(0.0,)), "positive"),
         (lambda: HashRing((0,), weights=(1e9,)), "more than"),
-        (lambda: HashRing.of(2).lookup_ints([1.5]), "integer keys"),
-        (lambda: HashRing.of(2).lookup_ints([[1]]), "one-dimensional"),
+        (lambda: HashRing.uniform(2).lookup_ints([1.5]), "integer keys"),
+        (lambda: HashRing.uniform(2).lookup_ints([[1]]), "one-dimensional"),
     ],
 )
 def test_bad_input_is_named(make, words) -> None:
@@ -114,5 +114,5 @@ def test_bad_input_is_named(make, words) -> None:
 
 
 def test_no_keys_no_channels_looked_up() -> None:
-    assert HashRing.of(2).lookup_ints([]).shape == (0,)
-    assert HashRing.of(1).lookup("anything") == 0
+    assert HashRing.uniform(2).lookup_ints([]).shape == (0,)
+    assert HashRing.uniform(1).lookup("anything") == 0

@@ -322,7 +322,7 @@ def test_a_row_from_far_ahead_is_counted_once_and_closes_nothing(tmp_path) -> No
     stray = rows.slice(0, 1).set_column(1, "time", pa.array([10**15], pa.timestamp("us")))
     stray = stray.set_column(0, "source", pa.array([0], pa.int32()))
     local.feed(pa.concat_tables([rows.slice(100, 50), stray]))
-    assert local.service.facts[-1]["astray"] == 1
+    assert local.service.facts[-1]["far_ahead"] == 1
     local.feed(rows.slice(150, 50))
     mark = local.service.serving.last.latest[0] - 5_000_000
     window = ("TUMBLE(time, INTERVAL '10 seconds')", 10, 10)

@@ -11,8 +11,7 @@ from tests.simulator.exact_model import ExactPlane
 
 from headgate.control import Move, Plan, journal
 from headgate.errors import ConfigError, StorageFull
-from headgate.policies import FluxHybrid, FluxLoad, FluxMemory, Rebuild, Static
-from headgate.routing.table import Table
+from headgate.policies import FluxHybrid, FluxLoad, FluxMemory, Policy, Rebuild, Static
 from headgate.simulator import run as runs
 from headgate.simulator.cluster import Cluster
 from headgate.simulator.plane import Plane
@@ -32,14 +31,11 @@ LEAN = {"memory_mb": 0.16, "drain_at_once": True}  # four bins of 40 KB each
 
 
 @dataclass(frozen=True)
-class Restless:
+class Restless(Policy):
     """Moves some bin somewhere in every round, by a seed: nothing that a policy does is worse."""
 
     seed: int
     name: str = field(default="restless", init=False)
-
-    def initial(self, bins, channels):
-        return Table.uniform(bins, channels)
 
     def propose(self, view, table):
         rng = np.random.default_rng([self.seed, view.reports])
@@ -144,11 +140,8 @@ def test_bins_that_stay_are_processed_while_another_moves() -> None:
     cluster = Cluster(**{**SMALL.__dict__, "move_pair_mbps": 1.0, "buffer_tuples": 4000})
 
     @dataclass(frozen=True)
-    class Once:
+    class Once(Policy):
         name: str = field(default="once", init=False)
-
-        def initial(self, bins, channels):
-            return Table.uniform(bins, channels)
 
         def propose(self, view, table):
             if table.version:

@@ -102,7 +102,7 @@ def test_what_cannot_be_compiled_is_refused_before_any_row(make_stage: Any, feed
         return state.n
 
     with pytest.raises(
-        errors.KernelRefused, match=r"test_kernel.py:\d+ .*state.n is int and is given float; write int"
+        errors.KernelRefused, match=r"test_kernel.py:\d+ .*state.n is int, but the value is float; write int"
     ):
         feed(make_stage(wrong), [[(1, 2)]])
 

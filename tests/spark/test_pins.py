@@ -12,13 +12,13 @@ import pytest
 import headgate as hg
 from headgate import agg, errors
 from headgate.control.plan import Plan
-from headgate.policies import Guard
+from headgate.policies import Guard, Policy
 from headgate.routing.table import Move, Pin, Table
 
 OPEN = Guard(min_gain=0, cool_down_batches=0)
 
 
-class Pinner:
+class Pinner(Policy):
     """After batch b, makes the pins those of `wanted[b]` (ranks among the hot keys), each on another channel
     than its home.
     """
@@ -27,9 +27,6 @@ class Pinner:
 
     def __init__(self, wanted: list[list[int]]) -> None:
         self.wanted = wanted
-
-    def initial(self, bins: int, channels: int) -> Table:
-        return Table.uniform(bins, channels)
 
     def propose(self, view: Any, table: Table) -> Plan | None:
         batch = view.reports - 1

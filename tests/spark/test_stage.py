@@ -14,7 +14,7 @@ import headgate as hg
 from headgate import agg, errors
 from headgate.control import journal
 from headgate.control.plan import Plan
-from headgate.policies import Guard
+from headgate.policies import Guard, Policy
 from headgate.routing.table import Move, Table
 from headgate.state.layout import HEAD_SLOTS
 from headgate.storage.bin_cache import TAG, cache_root
@@ -100,13 +100,10 @@ def test_rescaling_and_moving_change_no_answer(make_stage: Any, feed: Any) -> No
     )
 
 
-class Shuffle:
+class Shuffle(Policy):
     """Moves a bin of every channel, every batch."""
 
     name = "shuffle"
-
-    def initial(self, bins: int, channels: int) -> Table:
-        return Table.uniform(bins, channels)
 
     def propose(self, view: Any, table: Table) -> Plan:
         moves = tuple(

@@ -80,7 +80,7 @@ class Run:
 
 
 @dataclass
-class Timed:
+class Timed(Policy):
     """A policy with a watch."""
 
     inner: Policy
@@ -94,7 +94,7 @@ class Timed:
     @property
     def remembers(self) -> int:
         """The policy's own."""
-        return int(getattr(self.inner, "remembers", 0))
+        return self.inner.remembers
 
     def initial(self, bins: int, channels: int) -> Table:
         """The policy's own."""

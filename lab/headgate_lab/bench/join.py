@@ -66,9 +66,9 @@ def _generate(scale: float, folder: Path) -> None:
 
 def _response_s(spark: SparkSession, policy: str, data: Path, work: Path, pace_us: float) -> float:
     """Seconds of all batches after the first, which loads the build side."""
+    from headgate.spark.stage import Stage
     from headgate.stage import sinks
     from headgate.stage.settings import Routing
-    from headgate.spark.stage import Stage
 
     orders = spark.read.parquet(str(data / "orders.parquet")).select("o_orderkey", "o_custkey", "o_orderdate")
     stage = Stage(

@@ -19,7 +19,7 @@ import pyarrow as pa
 from matplotlib.figure import Figure
 
 from headgate.cli.console import Tick
-from headgate.kernels.bound import BoundKernel
+from headgate.kernels.bound_kernel import BoundKernel
 from headgate.kernels.kernel import Kernel, kernel
 from headgate.operators.channel_run import ChannelRun
 from headgate.routing.key_hash import hash_ints
@@ -72,7 +72,7 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
         times = run_rounds([[ours], [again], [native]], all_of, repeat=repeat, work=work, progress=progress)
     raw = _in_memory(zscore, sizes.rows // 2, sizes.keys)
     slow = _in_memory(
-        kernel(**{**zscore.options, "compiled": False})(zscore.function), QUICK.rows, QUICK.keys
+        kernel(**(zscore.options | {"compiled": False}))(zscore.function), QUICK.rows, QUICK.keys
     )
     rounds = [times[OURS][at : at + sizes.batches] for at in range(0, repeat * sizes.batches, sizes.batches)]
     steady = [time for one in rounds for time in one[-sizes.steady :]]

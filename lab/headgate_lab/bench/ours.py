@@ -58,10 +58,10 @@ OPERATORS: dict[str, Operator] = {
 
 def start(rows: DataFrame, job: Job, other: DataFrame | None = None) -> Any:
     """The streaming query over all of the input."""
-    from headgate.stage import sinks
-    from headgate.stage.settings import Routing
     from headgate.spark.stage import Stage
     from headgate.spark.two_streams import two_streams
+    from headgate.stage import sinks
+    from headgate.stage.settings import Routing
 
     if other is not None:
         rows = two_streams(rows, other, key="user", time="time")

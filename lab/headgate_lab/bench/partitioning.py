@@ -60,12 +60,12 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
         goals.append(Goal(name, limit, best, at_most=True, unit=" s"))
 
     progress("lookups", 4 / 6)
-    seconds, _ = timed(lambda: HashRing.of(32), repeats)
+    seconds, _ = timed(lambda: HashRing.uniform(32), repeats)
     note("ring of 32 channels, 1000 points each", "s", seconds)
 
     keys = world.sample(1_000_000 if quick else 5_000_000, seed=7)
     hot = hash_ints(np.arange(500))
-    function = PartitioningFunction(HashRing.of(32), {int(h): i % 32 for i, h in enumerate(hot)})
+    function = PartitioningFunction(HashRing.uniform(32), {int(h): i % 32 for i, h in enumerate(hot)})
     seconds, _ = timed(lambda: function.lookup_ints(keys), repeats)
     plain, _ = timed(lambda: keys % 32, repeats)
     rate = [keys.shape[0] / s for s in seconds]

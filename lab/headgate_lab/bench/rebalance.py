@@ -25,8 +25,8 @@ from headgate.operators.history import HistoryWindow
 from headgate.policies import FluxHybrid, FluxLoad, Guard, Policy, Static
 from headgate.sizes import show_bytes
 from headgate.spark.local import local_spark
-from headgate_lab.bench.equality import differing_history
 from headgate.testing import pace
+from headgate_lab.bench.equality import differing_history
 from headgate_lab.bench.job import workspace
 from headgate_lab.bench.result import Goal, Report, Result, machine
 
@@ -181,9 +181,9 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
 
 
 def _trial(spark: SparkSession, case: Case, rows: Path, work: Path) -> Trial:
+    from headgate.spark.stage import Stage
     from headgate.stage import sinks
     from headgate.stage.settings import Limits, Routing
-    from headgate.spark.stage import Stage
 
     stage = Stage(
         key="user",

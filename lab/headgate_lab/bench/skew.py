@@ -225,9 +225,9 @@ def _compare(
 
 
 def _trial(spark: SparkSession, case: Case, work: Path, policy: str) -> Trial:
+    from headgate.spark.stage import Stage
     from headgate.stage import sinks
     from headgate.stage.settings import Routing
-    from headgate.spark.stage import Stage
 
     Timed.spent_ms.clear()
     stage = Stage(

@@ -135,9 +135,9 @@ def fresh(out: Path) -> Path:
 
 
 def _stage(settings: Settings, policy: str, channels: int, checkpoint: Path, sink: Path) -> Any:
+    from headgate.spark.stage import Stage
     from headgate.stage import sinks
     from headgate.stage.settings import Routing
-    from headgate.spark.stage import Stage
     from headgate.testing import pace
 
     stage = Stage(

@@ -1,4 +1,4 @@
-"""Control: report in, decision out, and the journal that can be replayed."""
+"""Control: a report goes in, a decision comes out, and a journal of both can be replayed."""
 
 from headgate.control.loop import Decision, Loop
 from headgate.control.modes import Mode

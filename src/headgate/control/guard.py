@@ -1,7 +1,7 @@
-"""The guard: is a plan worth carrying out now? Policies suggest, the guard judges, the loop enacts.
+"""The guard: is a plan worth carrying out now? Policies propose, the guard judges, the loop carries out.
 
-Not judged here: a rescale that the user asked for, which is always carried out; and whether the plan fits the
-table, which `plans.apply` checks.
+Not judged here: a rescale that the user asked for, which is always carried out; and whether the plan is
+valid for the table, which `plan.apply` checks.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from headgate.routing.table import Move
 class Guard:
     """Bounds on what one plan may do, and how often.
 
-    `min_gain`: the least share of the batch's time that a plan must promise. `cool_down_batches`: batches
-    that must pass after a change before the next, so that its effect is seen first. `max_moves`, `max_bytes`:
-    what one plan may move; None is no bound.
+    `min_gain`: the smallest share of the batch's time that a plan must promise to save.
+    `cool_down_batches`: how many batches must pass between two changes, so that the effect of the first
+    is seen before the second. `max_moves`, `max_bytes`: how much one plan may move; None is no bound.
     """
 
     min_gain: float = 0.05
@@ -38,32 +38,32 @@ class Guard:
             raise ConfigError(f"{self} is out of range: 0 <= min_gain < 1, and no bound below 0")
 
     def fit(self, plan: Plan, view: LoadView) -> Plan:
-        """The first instalment of a plan too big for one batch; the plan itself if it fits.
+        """The part of a plan that fits within the bounds; the plan itself if all of it fits.
 
-        Moves are dropped from the end, and those that no budget can carry one by one. A plan with pins,
-        unpins or a new number of channels is a whole: it isn't cut.
+        Moves are taken in order; those that would exceed a bound are omitted. A plan with pins, unpins or
+        a new number of channels is never cut, because its parts depend on each other.
         """
-        whole = bool(plan.pins or plan.unpins) or plan.channels is not None
-        if whole or (self.max_moves is None and self.max_bytes is None):
+        indivisible = bool(plan.pins or plan.unpins) or plan.channels is not None
+        if indivisible or (self.max_moves is None and self.max_bytes is None):
             return plan
         kept: list[Move] = []
-        carried = 0
+        moved_bytes = 0
         for move in plan.moves:
             size = view.bin_bytes.get(move.bin, 0)
             if self.max_moves is not None and len(kept) >= self.max_moves:
                 break
-            if self.max_bytes is None or carried + size <= self.max_bytes:
+            if self.max_bytes is None or moved_bytes + size <= self.max_bytes:
                 kept.append(move)
-                carried += size
+                moved_bytes += size
         if len(kept) == len(plan.moves):
             return plan
         note = f"{plan.reason} [{len(kept)} of {len(plan.moves)} moves fit the guard]"
-        return replace(plan, moves=tuple(kept), cost=float(carried), reason=note)
+        return replace(plan, moves=tuple(kept), cost=float(moved_bytes), reason=note)
 
     def judge(
         self, plan: Plan, view: LoadView, *, batch: BatchId, last_change: BatchId | None
     ) -> Refusal | None:
-        """None to let the plan pass, else the reason. The table last changed after batch `last_change`."""
+        """None to accept the plan, otherwise why not. The table last changed after batch `last_change`."""
         if last_change is not None and batch - last_change <= self.cool_down_batches:
             return Refusal(
                 Reason.cool_down,
@@ -74,9 +74,11 @@ class Guard:
             return Refusal(
                 Reason.gain_below_cost, f"gain {plan.gain:.4f} is below min_gain {self.min_gain:.4f}"
             )
-        carried = max(bytes_moved(view, plan.moves), int(plan.cost))  # new pins are in the cost alone
-        if self.max_bytes is not None and carried > self.max_bytes:
-            return Refusal(Reason.gain_below_cost, f"moves {carried} bytes, max_bytes is {self.max_bytes}")
+        moved_bytes = max(bytes_moved(view, plan.moves), int(plan.cost))  # only the cost includes new pins
+        if self.max_bytes is not None and moved_bytes > self.max_bytes:
+            return Refusal(
+                Reason.gain_below_cost, f"moves {moved_bytes} bytes, max_bytes is {self.max_bytes}"
+            )
         if self.max_moves is not None and len(plan.moves) > self.max_moves:
             return Refusal(Reason.gain_below_cost, f"{len(plan.moves)} moves, max_moves is {self.max_moves}")
         return None

@@ -1,8 +1,9 @@
 """The journal's codec: one line of JSON for each batch, with its report and its decision.
 
-Sorted keys, no clock, no machine: so the same run writes the same bytes, and replaying a journal with the
-same policy, guard and mode gives the same decisions, byte for byte (Law 5). A line holds the table before
-the decision, hence any first line says where to start. Reading and writing files is the drivers' work.
+Keys are sorted, and no line mentions a clock or a machine. So the same run writes the same bytes, and
+replaying a journal with the same policy, guard and mode gives the same decisions, byte for byte (Law 5).
+A line holds the table before the decision, so a replay can start at any line. Reading and writing files
+is the drivers' work.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Entry:
-    """One line, read back. `start` is the loop's snapshot before the batch, where the writer gave one."""
+    """One line, decoded. `start` is the loop's snapshot before the batch, if the writer gave one."""
 
     report: BatchReport
     decision: Decision
@@ -35,8 +36,8 @@ class Entry:
 def encode(report: BatchReport, decision: Decision, *, start: Mapping[str, Any] | None = None) -> str:
     """One line without its newline.
 
-    Give `start` (the snapshot before the step) with the first line of a file that doesn't begin at the first
-    batch: the view's past is not in the other lines.
+    Give `start` (the snapshot before the step) with the first line of a file that does not begin at the
+    first batch, because the other lines do not contain the smoothed past.
     """
     line: dict[str, Any] = {
         "format": FORMAT,
@@ -62,7 +63,7 @@ def decode(line: str) -> Entry:
     except (ValueError, KeyError, TypeError, StaleTable) as error:
         raise CorruptState(
             f"not a journal line ({type(error).__name__}: {error}): {line[:80]!r}; "
-            "a torn last line may be dropped"
+            "an incomplete last line may be deleted"
         ) from error
 
 
@@ -74,10 +75,10 @@ def replay(
     *,
     view: LoadView | None = None,
 ) -> list[Decision]:
-    """Step a fresh loop through the reports, with the user's requests where they were answered.
+    """Step a new loop through the reports, repeating the user's requests at the batches that answered them.
 
-    Under another policy the decisions differ, but the reports stay those of the recorded run: what the other
-    policy would have met is the simulator's question.
+    Under another policy the decisions differ, but the reports stay those of the recorded run. What load
+    the other policy would have caused is a question for the simulator.
     """
     loop: Loop | None = None
     decisions: list[Decision] = []

@@ -1,10 +1,12 @@
-"""The loop: the one mutable object of control. `step(report)` gives the decision about the next batch.
+"""The loop: the only mutable object of control. `step(report)` returns the decision about the next batch.
 
-Suggest (policy), judge (guard), enact (`plans.apply`) stay in three places; the loop only keeps what lasts
-between batches: the table, the view, when the table last changed, and what the user asked for.
+Proposing (the policy), judging (the guard) and carrying out (`plan.apply`) stay in three places. The
+loop only keeps what lasts between batches: the table, the view, when the table last changed, and
+what the user asked for.
 
-Laws: a decision depends on the snapshot and the report alone (5); a plan from a stale table is refused by
-name, and a policy that raises, or proposes nonsense, is a refusal and never stops the stream (7).
+Laws: a decision depends only on the snapshot and the report (5). A plan made from a stale table
+is refused by name; a policy that raises or proposes an invalid plan causes a refusal and never
+stops the stream (7).
 """
 
 from __future__ import annotations
@@ -33,8 +35,9 @@ RESCALE = "rescale"
 class Decision:
     """What was decided after a batch.
 
-    `base` is the newest table before the decision and `table` the one for the next batch: the same object if
-    nothing changes. `asked` is the number of channels that the user asked for, if this step answered that.
+    `base` is the newest table before the decision and `table` the one for the next batch: the
+    same object if nothing changes. `asked` is the number of channels that the user asked for, if
+    this step answered it.
     """
 
     batch: BatchId
@@ -51,7 +54,7 @@ class Decision:
         return self.table is not self.base
 
     def to_json(self) -> dict[str, Any]:
-        """JSON-native values; `table` is left out, since the plan and `base` give it."""
+        """JSON-native values; `table` is omitted, because it follows from the plan and `base`."""
         return {
             "batch": self.batch,
             "mode": self.mode.value,
@@ -74,7 +77,10 @@ class Decision:
 
 
 class Loop:
-    """Keeps the table in force and decides the next one. One caller steps it; anyone may ask for channels."""
+    """Keeps the table in force and decides the next one.
+
+    Only one thread may step it; any thread may request channels.
+    """
 
     def __init__(
         self,
@@ -85,19 +91,19 @@ class Loop:
         *,
         view: LoadView | None = None,
     ) -> None:
-        """Start from a table; `view` carries the smoothing's settings (and, on restore, its past)."""
+        """Start from a table; `view` has the settings of the smoothing (and, on restore, its past)."""
         self.policy = policy
         self.guard = guard
         self.mode = Mode.parse(mode)
         self.table = table
         view = LoadView() if view is None else view
-        self.view = replace(view, keep=max(view.keep, getattr(policy, "remembers", 0)))
+        self.view = replace(view, keep=max(view.keep, policy.remembers))
         self._last_batch: BatchId | None = None
         self._last_change: BatchId | None = None
-        self._asked: deque[int] = deque(maxlen=1)  # append and pop are atomic: a request is never half seen
+        self._asked: deque[int] = deque(maxlen=1)  # append and pop are atomic, so threads may share it
 
     def request_channels(self, channels: int) -> None:
-        """Ask for a number of channels; the next step answers, the last request before it wins."""
+        """Ask for a number of channels. The next step answers; of several requests the last one counts."""
         if not 1 <= channels <= self.table.hash_bins:
             raise ConfigError(
                 f"{channels} channels for {self.table.hash_bins} bins: ask for 1 to {self.table.hash_bins}"
@@ -105,15 +111,15 @@ class Loop:
         self._asked.append(int(channels))
 
     def step(self, report: BatchReport) -> Decision:
-        """Take in the report of a finished batch and decide the table from the next batch on."""
+        """Take the report of a finished batch and decide the table from the next batch on."""
         return self.decide(fold(self.view, report, self.table), report.batch)
 
     def decide(self, view: LoadView, batch: BatchId) -> Decision:
-        """As `step`, for a driver that makes its own view of the batch, under the newest table."""
+        """Like `step`, for a driver that makes its own view of the batch under the newest table."""
         if self._last_batch is not None and batch <= self._last_batch:
             raise BatchOrder(
-                f"batch {batch} was reported after batch {self._last_batch}: a committed batch is not "
-                f"stepped again; restore the loop from the snapshot of the batch before it"
+                f"batch {batch} was reported after batch {self._last_batch}: a batch is reported once and "
+                f"in order; to repeat one, restore the loop from the snapshot of the batch before it"
             )
         asked = self._asked.pop() if self._asked else None
         base = self.table
@@ -143,7 +149,7 @@ class Loop:
 
     def _rescale(self, channels: int, batch: BatchId) -> tuple[Plan, Refusal | None, Table | None]:
         asked = f"asked for {channels} channels, had {self.table.channels}"
-        plan, failed = self._resized(channels, asked)
+        plan, failure = self._policy_resize(channels, asked)
         if plan is None:
             moves = rescale(self.table, channels, self.view.bin_loads(self.table))
             plan = Plan(
@@ -153,30 +159,31 @@ class Loop:
                 unpins=lost_pieces(self.table, channels),
                 channels=None if channels == self.table.channels else channels,
                 cost=float(bytes_moved(self.view, moves)),
-                reason=asked + failed,
+                reason=asked + failure,
             )
         if plan.is_empty:
             return plan, Refusal(Reason.nothing_to_do, f"there are {channels} channels already"), None
         return plan, None, apply(plan, self.table, batch + 1)
 
-    def _resized(self, channels: int, asked: str) -> tuple[Plan | None, str]:
-        """The policy's own plan for a number of channels, or None and why it was left out.
+    def _policy_resize(self, channels: int, asked: str) -> tuple[Plan | None, str]:
+        """The policy's own plan for a number of channels, or None and why its plan is not used.
 
-        The user asked for channels, not for the policy: it is consulted only where it may act, and whatever
-        it does wrong the plain way is taken instead.
+        The user asked for channels, not for the policy's opinion. So the policy is consulted only in mode
+        `act`, and if it has no plan, raises or returns an invalid one, the plain rescale is used instead.
         """
-        resize = getattr(self.policy, "resize", None)
-        if self.mode is not Mode.act or not callable(resize):
+        if self.mode is not Mode.act:
             return None, ""
         try:
-            plan = resize(self.view, self.table, channels)
+            plan = self.policy.resize(self.view, self.table, channels)
+            if plan is None:
+                return None, ""
             if not isinstance(plan, Plan):
                 raise ConfigError(f"it returned a {type(plan).__name__}, not a Plan")
-            got = apply(plan, self.table, self.table.from_batch).channels
-            if got != channels:
-                raise ConfigError(f"it planned {got} channels")
+            planned = apply(plan, self.table, self.table.from_batch).channels
+            if planned != channels:
+                raise ConfigError(f"it planned {planned} channels")
         except Exception as error:
-            return None, f"; resize of {self.policy.name} was left out: {type(error).__name__}: {error}"
+            return None, f"; resize of {self.policy.name} was not used: {type(error).__name__}: {error}"
         return replace(plan, policy=RESCALE, reason=f"{asked}; {plan.reason}"), ""
 
     def _consult(self) -> tuple[Plan | None, Refusal | None]:
@@ -196,7 +203,7 @@ class Loop:
 
     def _judge(self, plan: Plan, batch: BatchId) -> tuple[Plan, Refusal | None, Table | None]:
         try:
-            apply(plan, self.table, batch + 1)  # the whole plan must be sound, not only what is kept of it
+            apply(plan, self.table, batch + 1)  # the whole plan must be valid, not only the part that fits
             plan = self.guard.fit(plan, self.view)
             if plan.is_empty:
                 return plan, Refusal(Reason.nothing_to_do, plan.reason), None
@@ -207,11 +214,11 @@ class Loop:
         except Exception as error:
             return plan, Refusal(Reason.invalid_plan, f"{type(error).__name__}: {error}"), None
         if refusal is None and self.mode is Mode.advise:
-            refusal = Refusal(Reason.advise_only, "the guard would let it pass")
+            refusal = Refusal(Reason.advise_only, "the guard would accept it")
         return plan, refusal, table if refusal is None else None
 
     def snapshot(self) -> dict[str, Any]:
-        """All that lasts between batches, JSON-native: commit it with the batch."""
+        """Everything that lasts between batches, as JSON-native values: commit it with the batch."""
         return {
             "table": self.table.to_json(),
             "view": self.view.to_json(),
@@ -222,7 +229,7 @@ class Loop:
 
     @classmethod
     def restore(cls, state: Mapping[str, Any], policy: Policy, guard: Guard, mode: Mode | str) -> Loop:
-        """A loop that goes on exactly where the snapshot was taken."""
+        """A loop that continues exactly where the snapshot was taken."""
         view = LoadView.from_json(state["view"])
         loop = cls(policy, guard, mode, Table.from_json(state["table"]), view=view)
         loop._last_batch, loop._last_change = state["last_batch"], state["last_change"]

@@ -1,4 +1,4 @@
-"""How far the loop may go by itself."""
+"""What the loop may do without being asked."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from headgate.errors import ConfigError
 
 
 class Mode(StrEnum):
-    """`observe` only keeps the view; `advise` also proposes; `act` also changes the table.
+    """`observe` only updates the view; `advise` also proposes plans; `act` also changes the table.
 
-    What the user asks for (a number of channels) is done in every mode.
+    A request of the user (for a number of channels) is carried out in every mode.
     """
 
     observe = "observe"
@@ -20,7 +20,7 @@ class Mode(StrEnum):
 
     @classmethod
     def parse(cls, text: str | Mode) -> Mode:
-        """The mode of a name."""
+        """The mode with this name."""
         try:
             return cls(text)
         except ValueError:

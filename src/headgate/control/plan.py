@@ -1,7 +1,7 @@
-"""A plan: what should change, from which table it was reasoned, what it brings and costs, and why.
+"""A plan: what should change, the table version it was made from, its gain and cost, and the reason.
 
-Not here: whether it is carried out (`policies.guard`, `control.loop`), and the carrying of state, which is
-the drivers' work: they see the new table and move what has a new place.
+Not here: whether it is carried out (`guard`, `loop`), and the transfer of state. That is the drivers'
+work: they compare the new table with the old one and move the bins whose channel changed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ __all__ = ["Move", "Pin", "Plan", "apply"]
 class Plan:
     """A proposed change of the table of version `from_version`.
 
-    `gain` is the share of the busiest channel's load that it takes away (0.2: the batch ends a fifth sooner);
-    `cost` is the bytes of state that it moves. `unpins` are bins; `channels` is the new number, None to keep.
-    Moves come best first, so that a prefix of them is a smaller plan of the same kind.
+    `gain` is the share of the busiest channel's load that it removes (0.2: the batch ends a fifth
+    sooner); `cost` is the number of bytes of state that it moves. `unpins` are bins. `channels` is the
+    new number of channels, None to keep the present one. The best moves come first, so that any prefix
+    of them is a smaller plan of the same kind.
     """
 
     policy: str
@@ -38,7 +39,7 @@ class Plan:
     reason: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse numbers that no guard could judge and no journal could hold."""
+        """Refuse numbers that the guard cannot judge and the journal cannot hold."""
         if not (math.isfinite(self.gain) and math.isfinite(self.cost)):
             raise ConfigError(f"plan of {self.policy}: gain={self.gain} and cost={self.cost} must be finite")
 
@@ -80,9 +81,10 @@ class Plan:
 def apply(plan: Plan, table: Table, from_batch: BatchId) -> Table:
     """The next version of the table, in force from `from_batch`.
 
-    Order: unpins (the keys go home), pins (a new bin starts on the channel of its key's home bin), moves. A
-    bin moves at most once, from where it is; each bin of a removed channel must move. A bin id freed by this
-    plan is not reused by it, so that a bin holds one key's state at a time.
+    Unpins are applied first (the keys return to their home bins), then pins (a new bin starts on the
+    channel of its key's home bin), then moves. A bin moves at most once, from the channel that it is on;
+    each bin of a removed channel must move. A bin id that this plan frees is not reused by it, so that a
+    bin never holds the state of two keys.
     """
     if plan.from_version != table.version:
         raise StaleTable(

@@ -1,8 +1,8 @@
 """What happened in one batch, per channel and per bin: the statistics of Flux (section 5.1), on batches.
 
-Its JSON holds columns, not one object per bin, because hundreds of bins go in every line of the journal; the
-columns about memory and backlog are left out where nothing was spilled or held back, and read as that.
-Not here: smoothing over batches (`load_view`), and measuring, which is the drivers' work.
+Its JSON holds columns, not one object per bin, because every line of the journal has hundreds of bins.
+The columns about memory and backlog are omitted if nothing was spilled or held back. Not here: smoothing
+over batches (`view`), and measuring, which is the drivers' work.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from headgate.errors import ConfigError
 from headgate.ids import BatchId, Bin, Channel, Version
 
 _Record = TypeVar("_Record", "ChannelReport", "BinReport", "HotKey")
-_SPARSE = {"sparse": True}  # a column of the JSON that is left out when it holds nothing but defaults
+_SPARSE = {"sparse": True}  # a column that the JSON omits if it holds only defaults
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelReport:
     """One channel's task in the batch. Idle time counts only waiting for input.
 
-    `memory_limit` is the memory granted for state, 0 for no bound. `resident_bytes` and `disk_bytes` are the
-    state in memory and spilled; the backlog is what was admitted and not yet processed. `read_ms`, a part of the
-    busy time, went into reading back the state of bins that moved here or came from disk.
+    `memory_limit` is the memory granted for state, 0 for no bound. `resident_bytes` is the state in
+    memory and `disk_bytes` the state that was spilled; the backlog is the rows that were admitted and
+    not yet processed. `read_ms` is the part of the busy time spent on reading the state of bins that
+    moved here or came from disk.
     """
 
     channel: Channel
@@ -47,7 +48,7 @@ class ChannelReport:
 
 @dataclass(frozen=True, slots=True)
 class BinReport:
-    """One bin that was touched in the batch or holds state, with the keys of that state, and its waiting input."""
+    """One bin that was touched in the batch or holds state, with its number of keys and its waiting rows."""
 
     bin: Bin
     rows: int
@@ -84,21 +85,21 @@ class BatchReport:
     def __post_init__(self) -> None:
         """Refuse two reports of one channel or of one bin: both would be counted."""
         for what, ids in (
-            ("channel", [one.channel for one in self.channels]),
-            ("bin", [one.bin for one in self.bins]),
+            ("channel", [c.channel for c in self.channels]),
+            ("bin", [b.bin for b in self.bins]),
         ):
             if len(set(ids)) < len(ids):
                 raise ConfigError(f"batch {self.batch} reports a {what} twice: {sorted(ids)}")
 
     @property
     def imbalance(self) -> float:
-        """Busy time of the busiest channel over the mean; 1 is even, and so is a batch without work."""
-        return _peak_over_mean([one.busy_ms for one in self.channels])
+        """Busy time of the busiest channel divided by the mean; 1 if all are equal or there was no work."""
+        return _peak_over_mean([c.busy_ms for c in self.channels])
 
     @property
     def row_imbalance(self) -> float:
-        """Rows of the fullest channel over the mean."""
-        return _peak_over_mean([one.rows for one in self.channels])
+        """Rows of the fullest channel divided by the mean."""
+        return _peak_over_mean([c.rows for c in self.channels])
 
     def to_json(self) -> dict[str, Any]:
         """JSON-native values in a stable order."""
@@ -127,21 +128,21 @@ class BatchReport:
 
 
 def columns_of(kind: type[_Record], records: Iterable[_Record]) -> dict[str, list[Any]]:
-    """Turn records into columns; numpy's numbers become JSON's own."""
+    """Turn records into columns; numpy's numbers become JSON numbers."""
     convert: dict[str, type] = {"float": float, "str": str, "bool": bool}
     rows = tuple(records)
     columns: dict[str, list[Any]] = {}
-    for one in fields(kind):
-        to = convert.get(str(one.type), int)
-        column = [to(getattr(row, one.name)) for row in rows]
-        if not (one.metadata.get("sparse") and all(value == one.default for value in column)):
-            columns[one.name] = column
+    for attribute in fields(kind):
+        to = convert.get(str(attribute.type), int)
+        column = [to(getattr(row, attribute.name)) for row in rows]
+        if not (attribute.metadata.get("sparse") and all(value == attribute.default for value in column)):
+            columns[attribute.name] = column
     return columns
 
 
 def records_of(kind: type[_Record], columns: Mapping[str, list[Any]]) -> tuple[_Record, ...]:
-    """Turn columns back into records; a column that is absent and has a default takes it."""
-    names = [one.name for one in fields(kind) if one.name in columns or one.default is MISSING]
+    """Turn columns back into records; an absent column takes its default."""
+    names = [f.name for f in fields(kind) if f.name in columns or f.default is MISSING]
     rows = zip(*(columns[name] for name in names), strict=True)
     return tuple(kind(**dict(zip(names, row, strict=True))) for row in rows)
 

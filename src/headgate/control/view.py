@@ -4,20 +4,23 @@
     cost(c)  <- (1 - alpha) cost(c) + alpha busy_ms(c) / rows(c)
     load(c)   = cost(c) * sum of work(b) over the bins that the table puts on c
 
-The first report is taken whole, and so is one whose load lies elsewhere than the smoothed one, by more than
-chance explains: then the past says nothing about what comes. Hot keys are smoothed in the same way, in a bounded
-summary (`heavy_keys`). With basis `rows` (Flux's prediction, section 5.3) a bin's rows are its own
-and the cost of a row is the channel's, so slow machines are seen as slow. A handful of rows may show
-a channel to be faster, never slower: that would be its fixed overhead. A channel without rows keeps its cost,
-or else a slow one would be emptied, forgotten, filled and emptied again; one never measured has the mean.
-`silent` are the channels whose last report says nothing about their speed though they had rows, or that sent
-none; `history` has the last `keep` batches' costs, as measured, for policies that look at change.
-With basis `busy` the measured time is the bin's own, wherever it runs: right where bins differ in cost per
-row and channels do not.
+The first report is taken without smoothing. So is a report whose load moved to other bins by more than
+chance explains, because then the past says nothing about the future. Hot keys are smoothed in the same
+way, in a summary of bounded size (`heavy_keys`).
 
-Law: the load of a channel is computed from bins under a table, never from where the rows were; so a move that
-was decided but not yet seen counts at once (no ping-pong), and so does a pin, through the hot key's rows, and a
-split, as equal pieces.
+With basis `rows` (Flux's prediction, section 5.3) the number of rows belongs to the bin and the cost of a
+row to the channel, so a slow machine is seen as slow. A report of very few rows may lower a channel's
+cost but never raise it, because it mostly measures the fixed overhead. A channel without rows keeps its
+cost; otherwise a slow channel would be emptied, forgotten, filled and emptied again. A channel that was
+never measured gets the mean cost. With basis `busy` the measured time belongs to the bin, wherever it
+runs: use it where bins differ in cost per row and channels do not.
+
+`silent` are the channels that had rows but reported no speed, or sent no report. `history` has the
+measured costs of the last `keep` batches, for policies that look at changes.
+
+Law: the load of a channel is computed from its bins under a table, never from where the rows were. So a
+decided move counts at once, before it is measured (no ping-pong). A pin counts at once too, by the rows
+of the hot key, and so does a split, as equal pieces.
 """
 
 from __future__ import annotations
@@ -37,16 +40,16 @@ from headgate.routing.table import Table
 
 Basis = Literal["rows", "busy"]
 
-_HANDFUL = 0.05  # of the mean rows of a channel
-_TRACKED = 256  # hot keys: more than any table has use for, few enough to be committed with every batch
+_FEW_ROWS = 0.05  # as a part of the mean rows of a channel
+_TRACKED = 256  # hot keys: more than any table needs, few enough to be committed with every batch
 
 
 @dataclass(frozen=True)
 class LoadView:
-    """Smoothed loads; `LoadView()` is the view before the first report. Make the next with `fold`.
+    """Smoothed loads; `LoadView()` is the view before the first report, and `fold` makes the next one.
 
-    `alpha` is the weight of the last report, `shift` the part of the load that must have moved to other bins
-    before the past is forgotten (1: never).
+    `alpha` is the weight of the last report. `shift` is the part of the load that must have moved to
+    other bins before the past is forgotten (1: never).
     """
 
     alpha: float = 0.5
@@ -86,6 +89,7 @@ class LoadView:
         return 1.0 if self.basis == "busy" else self.measured_cost_ms(channel)
 
     def measured_cost_ms(self, channel: Channel) -> float:
+        """The ms that a row takes on a channel; the mean of the others if it was never measured."""
         known = self.channel_cost_ms
         if channel in known:
             return known[channel]
@@ -96,26 +100,26 @@ class LoadView:
         return self.bin_work.get(bin, 0.0) * self.row_cost_ms(channel)
 
     def bin_loads(self, table: Table) -> dict[Bin, float]:
-        """The ms per batch of every bin where the table has it."""
+        """The ms per batch of every bin on the channel where the table puts it."""
         costs = [self.row_cost_ms(channel) for channel in range(table.channels)]
         return {bin: self.bin_work.get(bin, 0.0) * costs[channel] for bin, channel in table.items()}
 
     def state_bytes(self, table: Table) -> list[int]:
-        """The state of every channel under a table, in memory or on disk."""
+        """The bytes of state of every channel under a table, in memory or on disk."""
         held = [0] * table.channels
         for bin, channel in table.items():
             held[channel] += self.bin_bytes.get(bin, 0)
         return held
 
     def excess_bytes(self, table: Table) -> list[float]:
-        """What every channel was granted less its state; infinite where there is no bound."""
+        """Every channel's memory limit minus its state; infinite where there is no limit."""
         return [
             (self.memory_limit.get(channel) or math.inf) - held
             for channel, held in enumerate(self.state_bytes(table))
         ]
 
     def under(self, table: Table) -> LoadView:
-        """The same knowledge under another table: moves, pins and unpins counted as if already seen."""
+        """The same measurements under another table, as if its moves, pins and unpins had already happened."""
         work = dict(self.bin_work)
         now = {pin.bin: pin.hash for pin in table.pins}
         old, new = _by_hash(self.pinned), _by_hash(now)
@@ -125,7 +129,7 @@ class LoadView:
             if key_hash in old:
                 share = sum(work.pop(bin, 0.0) for bin in old[key_hash])
             elif any(bin in work for bin in pieces):
-                continue  # measured already
+                continue  # already measured
             else:
                 rows = hot_rows.get(key_hash, 0) * self._work_per_row(home, table)
                 share = min(rows, work.get(home, 0.0))
@@ -186,7 +190,7 @@ class LoadView:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> LoadView:
-        """Read what `to_json` wrote, now or before there were memory and change in it."""
+        """Read what `to_json` wrote, also before it had `memory` and `change`."""
         bins, channels = data["bins"], data["channels"]
         memory, change = data.get("memory", {}), data.get("change", {})
         return cls(
@@ -216,17 +220,17 @@ class LoadView:
 
 
 def fold(view: LoadView, report: BatchReport, table: Table) -> LoadView:
-    """The next view: the report smoothed in, then seen under `table`, the newest table decided.
+    """The next view: the report is smoothed in, and the result applies to `table`, the newest one decided.
 
-    Bins absent from the report had no rows: their work decays. State bytes, keys, backlogs and limits are levels,
-    so the last are taken. Cost: one pass over the bins known and the bins reported.
+    Bins absent from the report had no rows: their work decays. State bytes, keys, backlogs and limits are
+    not smoothed; the last value counts. Cost: one pass over the known and the reported bins.
     """
     if view.basis == "busy":
-        work_seen = {one.bin: _finite(one.busy_ms) for one in report.bins}
+        work_seen = {b.bin: _finite(b.busy_ms) for b in report.bins}
     else:
-        work_seen = {one.bin: float(one.rows) for one in report.bins}
-    bytes_seen = {one.bin: int(one.state_bytes) for one in report.bins}
-    keys_seen = {one.bin: int(one.keys) for one in report.bins}
+        work_seen = {b.bin: float(b.rows) for b in report.bins}
+    bytes_seen = {b.bin: int(b.state_bytes) for b in report.bins}
+    keys_seen = {b.bin: int(b.keys) for b in report.bins}
     before = {bin: work for bin, work in view.bin_work.items() if bin < table.hash_bins or bin in view.pinned}
     bins = sorted(before.keys() | work_seen.keys())
     fresh = view.reports == 0 or _moved(before, work_seen, report.rows) > view.shift
@@ -246,13 +250,13 @@ def fold(view: LoadView, report: BatchReport, table: Table) -> LoadView:
         utilization=_utilization(view, report, table, alpha),
         period_ms=float(report.wall_ms),
         memory_limit={
-            one.channel: int(one.memory_limit)
-            for one in report.channels
-            if one.memory_limit > 0 and one.channel < table.channels
+            c.channel: int(c.memory_limit)
+            for c in report.channels
+            if c.memory_limit > 0 and c.channel < table.channels
         },
-        on_disk=frozenset(one.bin for one in report.bins if one.on_disk),
-        backlog_rows={one.bin: int(one.backlog_rows) for one in report.bins if one.backlog_rows},
-        backlog_bytes={one.bin: int(one.backlog_bytes) for one in report.bins if one.backlog_bytes},
+        on_disk=frozenset(b.bin for b in report.bins if b.on_disk),
+        backlog_rows={b.bin: int(b.backlog_rows) for b in report.bins if b.backlog_rows},
+        backlog_bytes={b.bin: int(b.backlog_bytes) for b in report.bins if b.backlog_bytes},
         history=_history(view, seen, costs, table.channels),
         silent=_silent(report, seen, table),
         move_ms_per_byte=_move_cost(view, report, table),
@@ -260,7 +264,7 @@ def fold(view: LoadView, report: BatchReport, table: Table) -> LoadView:
 
 
 def _moved(old: Mapping[Bin, float], new: Mapping[Bin, float], rows: int) -> float:
-    """The part of the load that lies in other bins than before, beyond what chance would do with so many rows."""
+    """The part of the load that moved to other bins, minus what chance explains for this many rows."""
     before, after = sum(old.values()), sum(new.values())
     if before <= 0 or after <= 0:
         return 0.0
@@ -275,11 +279,11 @@ def _moved(old: Mapping[Bin, float], new: Mapping[Bin, float], rows: int) -> flo
 def _heavy(
     view: LoadView, report: BatchReport, table: Table, fresh: bool
 ) -> tuple[HeavyKeysState, tuple[HotKey, ...]]:
-    """The summary with the report's exact counts in it, and the hot keys with their smoothed rows."""
+    """The summary with the report's exact counts added, and the hot keys with their smoothed rows."""
     decay = 1 - view.alpha or 1.0
     if fresh or view.heavy is None or view.alpha == 1 or view.heavy.decay != decay:
         tracker = HeavyKeys(capacity=_TRACKED, decay=decay)
-        weight = 1 / view.alpha  # the first is taken whole
+        weight = 1 / view.alpha  # the first report is not smoothed
     else:
         tracker, weight = HeavyKeys.restore(view.heavy), 1.0
     labels = {key.hash: key.label for key in (*view.hot_keys, *report.hot_keys)}
@@ -288,22 +292,22 @@ def _heavy(
     state = tracker.state()
     order = np.lexsort((state.keys, -state.lower))
     keys, rows = state.keys[order], view.alpha * state.lower[order]
-    found = zip(keys.tolist(), table.bin_of_hash(keys).tolist(), rows.tolist(), strict=True)
-    return state, tuple(HotKey(h, bin, labels.get(h, ""), round(n)) for h, bin, n in found if n >= 1)
+    hot = zip(keys.tolist(), table.bin_of_hash(keys).tolist(), rows.tolist(), strict=True)
+    return state, tuple(HotKey(h, bin, labels.get(h, ""), round(n)) for h, bin, n in hot if n >= 1)
 
 
 def _by_hash(pinned: Mapping[Bin, int]) -> dict[int, tuple[Bin, ...]]:
     """The bins of each pinned key: one, or the pieces over which it is split."""
-    found: dict[int, tuple[Bin, ...]] = {}
+    bins: dict[int, tuple[Bin, ...]] = {}
     for bin in sorted(pinned):
-        found[pinned[bin]] = (*found.get(pinned[bin], ()), bin)
-    return found
+        bins[pinned[bin]] = (*bins.get(pinned[bin], ()), bin)
+    return bins
 
 
 def _utilization(view: LoadView, report: BatchReport, table: Table, alpha: float) -> dict[Channel, float]:
     if report.table_version != table.version or report.wall_ms <= 0:
         return {}
-    seen = {one.channel: _finite(one.busy_ms) / float(report.wall_ms) for one in report.channels}
+    seen = {c.channel: _finite(c.busy_ms) / float(report.wall_ms) for c in report.channels}
     return {
         channel: (1 - alpha) * view.utilization.get(channel, share) + alpha * share
         for channel, share in sorted(seen.items())
@@ -312,42 +316,43 @@ def _utilization(view: LoadView, report: BatchReport, table: Table, alpha: float
 
 
 def _costs_seen(report: BatchReport, channels: int) -> dict[Channel, float]:
-    """The ms of a row on each channel that measured one.
+    """The ms that a row took, for each channel that processed rows.
 
-    Reading the state of a bin that moved here happens once and says nothing about the speed, unless bins take turns on disk.
+    The time to read the state of a bin that moved here is subtracted, because it is spent only once. It
+    counts on a channel with bins on disk, which are read again and again.
     """
     seen = {}
-    for one in report.channels:
-        working = one.busy_ms - (0.0 if one.disk_bytes else one.read_ms)
-        if one.channel < channels and one.rows > 0 and 0 < working < math.inf:
-            seen[one.channel] = float(working) / int(one.rows)
+    for c in report.channels:
+        working = c.busy_ms - (0.0 if c.disk_bytes else c.read_ms)
+        if c.channel < channels and c.rows > 0 and 0 < working < math.inf:
+            seen[c.channel] = float(working) / int(c.rows)
     return seen
 
 
 def _costs(view: LoadView, report: BatchReport, seen: Mapping[Channel, float]) -> dict[Channel, float]:
     costs = dict(view.channel_cost_ms)
-    few = _HANDFUL * sum(one.rows for one in report.channels) / max(len(report.channels), 1)
-    for one in report.channels:
-        now, known = seen.get(one.channel), costs.get(one.channel)
-        if now is not None and (one.rows >= few or (known is not None and now < known)):
-            costs[one.channel] = now if known is None else (1 - view.alpha) * known + view.alpha * now
+    few = _FEW_ROWS * sum(c.rows for c in report.channels) / max(len(report.channels), 1)
+    for c in report.channels:
+        now, known = seen.get(c.channel), costs.get(c.channel)
+        if now is not None and (c.rows >= few or (known is not None and now < known)):
+            costs[c.channel] = now if known is None else (1 - view.alpha) * known + view.alpha * now
     return costs
 
 
 def _silent(report: BatchReport, seen: Mapping[Channel, float], table: Table) -> frozenset[Channel]:
-    """Channels without a measurement that should have one. A channel without rows has nothing to measure."""
-    came = {table.channel_of[one.bin] for one in report.bins if one.rows > 0 and one.bin in table.channel_of}
-    sent = {one.channel for one in report.channels}
-    missing = set(range(table.channels)) - sent
-    if report.table_version == table.version:  # else the rows may have gone elsewhere
-        missing |= came - seen.keys()
+    """Channels that should have a measurement and have none. A channel without rows needs none."""
+    had_rows = {table.channel_of[b.bin] for b in report.bins if b.rows > 0 and b.bin in table.channel_of}
+    reported = {c.channel for c in report.channels}
+    missing = set(range(table.channels)) - reported
+    if report.table_version == table.version:  # otherwise the rows may have been on other channels
+        missing |= had_rows - seen.keys()
     return frozenset(missing)
 
 
 def _history(
     view: LoadView, seen: Mapping[Channel, float], costs: Mapping[Channel, float], channels: int
 ) -> tuple[tuple[float, ...], ...]:
-    """The last costs as measured; of a channel that measured none, what is known of it."""
+    """The last costs as measured; for a channel without a measurement, its smoothed cost."""
     if view.keep < 1:
         return ()
     mean = sum(costs.values()) / len(costs) if costs else 1.0
@@ -357,17 +362,17 @@ def _history(
 
 
 def _move_cost(view: LoadView, report: BatchReport, table: Table) -> float:
-    """The ms that reading a byte of moved state takes, smoothed; 0 until a move was measured."""
+    """The ms that reading a byte of moved state takes, smoothed; 0 until the first move was measured."""
     bins = [0] * table.channels
-    for one in report.bins:
-        channel = table.channel_of.get(one.bin)
-        if channel is not None and one.state_bytes > 0:
+    for b in report.bins:
+        channel = table.channel_of.get(b.bin)
+        if channel is not None and b.state_bytes > 0:
             bins[channel] += 1
     spent = size = 0.0
-    for told in report.channels:
-        if told.channel < table.channels and told.rebuilt_bins > 0 and 0 < told.read_ms < math.inf:
-            spent += told.read_ms
-            size += told.rebuilt_bins * told.state_bytes / max(bins[told.channel], 1)
+    for c in report.channels:
+        if c.channel < table.channels and c.rebuilt_bins > 0 and 0 < c.read_ms < math.inf:
+            spent += c.read_ms
+            size += c.rebuilt_bins * c.state_bytes / max(bins[c.channel], 1)
     if spent <= 0 or size <= 0:
         return view.move_ms_per_byte
     known = view.move_ms_per_byte or spent / size
@@ -375,7 +380,7 @@ def _move_cost(view: LoadView, report: BatchReport, table: Table) -> float:
 
 
 def _finite(measured: float) -> float:
-    """What was measured; a smoothed value would never recover from anything else."""
+    """A measurement, or 0 if it is not finite: a smoothed value would never recover from NaN."""
     return float(measured) if math.isfinite(measured) else 0.0
 
 

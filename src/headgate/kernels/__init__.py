@@ -1,5 +1,9 @@
 """User kernels: a plain Python function per row, checked, typed and compiled to one loop over a bin's rows.
 
-`fields` what state and output are made of; `source` the function's text and names; `statements`, `expressions` and their parts from
-Python to typed code; `module` the compiled loop; `interpreted` the same function as it stands; `bound` the operator.
+* `kernel`: the decorator `hg.kernel`, and `fields`: the types of state and output;
+* `function_source`: the function's text and the values of its names; `syntax`: the first checks;
+* `statements`, `expressions` and the modules that they use: from Python to typed code;
+* `module`: the text of the compiled loop, and `compiled_loop`: running it;
+* `interpreted`: running the function as plain Python;
+* `bound_kernel`: the operator.
 """

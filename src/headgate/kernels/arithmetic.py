@@ -1,7 +1,8 @@
-"""Operators between values: the sorts that they take, what they give, and the checks that Python would make.
+"""Operators between values: the sorts that they accept, their results, and the checks that Python makes.
 
-Whole numbers have 64 bits and every operation is checked. Division by zero is an error for floats too. A whole number beside a float
-becomes one first, but is compared exactly. An instant differs from another by a span; spans are added, and scaled by whole numbers.
+Integers have 64 bits and every operation is checked for overflow. Division by zero is an error for floats
+too. Between an integer and a float, the integer is converted to a float first, but comparisons are exact.
+The difference of two instants is a span; spans can be added, and multiplied by integers.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ SYMBOLS: dict[type[ast.AST], str] = {
 }
 LARGEST_POWER = 16
 EXACT = 2**53
-"""Whole numbers up to this are floats too."""
-OVERFLOW, ZERO, DOMAIN = "a whole number leaves 64 bits", "division by zero", "math domain error"
+"""Integers up to this are exact as floats."""
+OVERFLOW, ZERO, DOMAIN = "integer overflow beyond 64 bits", "division by zero", "math domain error"
 
 
 def as_int(value: Value) -> Value:
-    """A truth as 0 or 1; others as they are."""
+    """A boolean as 0 or 1; other values unchanged."""
     return Value(INT, f"(1 if {value.code} else 0)") if value.sort is BOOL else value
 
 
@@ -52,11 +53,11 @@ def as_float(body: Body, node: ast.AST, value: Value) -> Value:
                 body.promoted.add(value.at)
             return Value(FLOAT, number(float(value.literal)), literal=float(value.literal))
         return Value(FLOAT, f"float({as_int(value).code})")
-    body.refuse(node, f"a number is wanted here, and this is a {value.sort}", "convert it first")
+    body.refuse(node, f"a number is needed here, but this is a {value.sort}", "convert it first")
 
 
 def convert(body: Body, node: ast.AST, value: Value, sort: Sort, what: str) -> Value:
-    """A value as it is given to something of a declared sort."""
+    """A value converted to a declared sort."""
     if value.sort is sort:
         return value
     if sort is FLOAT and value.sort in (INT, BOOL):
@@ -65,7 +66,7 @@ def convert(body: Body, node: ast.AST, value: Value, sort: Sort, what: str) -> V
         return as_int(value)
     remedy = "write int(...) or round(...)" if (sort, value.sort) == (INT, FLOAT) else "convert it"
     body.refuse(
-        node, f"{what} is {sort} and is given {value.sort}", f"{remedy}, or declare it as {value.sort}"
+        node, f"{what} is {sort}, but the value is {value.sort}", f"{remedy}, or declare it as {value.sort}"
     )
 
 
@@ -86,7 +87,7 @@ def binary(body: Body, node: ast.AST, op: ast.operator, a: Value, b: Value) -> V
     """`a op b`."""
     symbol = SYMBOLS.get(type(op))
     if symbol is None:
-        body.refuse(node, "this operator is not known here", "use + - * / // % ** & | ^ << >>")
+        body.refuse(node, "this operator is not supported", "use + - * / // % ** & | ^ << >>")
     if a.sort is BOOL and b.sort is BOOL and symbol in "&|^":
         return body.temp(BOOL, f"{a.code} {symbol} {b.code}" if symbol != "^" else f"{a.code} != {b.code}")
     a, b = as_int(a), as_int(b)
@@ -108,15 +109,15 @@ def binary(body: Body, node: ast.AST, op: ast.operator, a: Value, b: Value) -> V
         (SPAN, "//", SPAN): INT,
         (SPAN, "%", SPAN): SPAN,
     }
-    found = moments.get((a.sort, symbol, b.sort))
-    if found is not None:
-        return Value(found, _whole(body, node, symbol, a, b).code)
+    sort = moments.get((a.sort, symbol, b.sort))
+    if sort is not None:
+        return Value(sort, _whole(body, node, symbol, a, b).code)
     if sorts == (SPAN, SPAN) and symbol == "/":
         return _whole(body, node, "/", a, b)
     remedy = "texts can be compared, stored and cut; build new ones before or after the stage"
     body.refuse(
         node,
-        f"{a.sort} {symbol} {b.sort} is not known here",
+        f"{a.sort} {symbol} {b.sort} is not supported",
         remedy if TEXT in sorts else "convert one of them",
     )
 
@@ -134,45 +135,45 @@ def _whole(body: Body, node: ast.AST, symbol: str, a: Value, b: Value) -> Value:
         body.check(f"{x} != 0 and ({y} > 63 or (({x} << {y}) >> {y}) != {x})", node, OVERFLOW)
         return body.temp(INT, f"{x} << min({y}, 63)")
     if symbol == "+":
-        found = body.temp(INT, f"wrapped_sum({x}, {y})")
-        body.check(f"(({x} ^ {found.code}) & ({y} ^ {found.code})) < 0", node, OVERFLOW)
-        return found
+        result = body.temp(INT, f"wrapped_sum({x}, {y})")
+        body.check(f"(({x} ^ {result.code}) & ({y} ^ {result.code})) < 0", node, OVERFLOW)
+        return result
     if symbol == "-":
-        found = body.temp(INT, f"wrapped_difference({x}, {y})")
-        body.check(f"(({x} ^ {y}) & ({x} ^ {found.code})) < 0", node, OVERFLOW)
-        return found
+        result = body.temp(INT, f"wrapped_difference({x}, {y})")
+        body.check(f"(({x} ^ {y}) & ({x} ^ {result.code})) < 0", node, OVERFLOW)
+        return result
     if symbol == "*":
-        found = body.temp(INT, f"wrapped_product({x}, {y})")
-        body.check(f"mul_overflows({x}, {y}, {found.code})", node, OVERFLOW)
-        return found
+        result = body.temp(INT, f"wrapped_product({x}, {y})")
+        body.check(f"mul_overflows({x}, {y}, {result.code})", node, OVERFLOW)
+        return result
     if not b.literal:
         body.check(f"{y} == 0", node, ZERO)
     if symbol == "/":
         return body.temp(FLOAT, f"float({x}) / float({y})")
     if symbol == "%":
-        return body.temp(INT, f"{x} % {y} if {y} != -1 else 0")  # the processor traps on the least number
+        return body.temp(INT, f"{x} % {y} if {y} != -1 else 0")  # the processor traps on -2**63 % -1
     if not b.literal or b.literal == -1:
         body.check(f"{y} == -1 and {x} == LEAST", node, OVERFLOW)
     return body.temp(INT, f"{x} // {y}")
 
 
 def _power(body: Body, node: ast.AST, a: Value, b: Value) -> Value:
-    """A literal whole power is that many multiplications, of floats too: the same bits on every machine."""
+    """A literal integer power becomes multiplications, for floats too: the same bits on every machine."""
     if not isinstance(b.literal, int) or not 0 <= b.literal <= LARGEST_POWER:
         body.refuse(
             node,
-            f"a whole number to a power that is not a literal from 0 to {LARGEST_POWER}",
+            f"an integer can only be raised to a literal power from 0 to {LARGEST_POWER}",
             "write float(x) ** y",
         )
-    found = Value(a.sort, "1" if a.sort is INT else "1.0")
+    result = Value(a.sort, "1" if a.sort is INT else "1.0")
     for _ in range(b.literal):
-        found = a if found.code in ("1", "1.0") else binary(body, node, ast.Mult(), found, a)
-    return found
+        result = a if result.code in ("1", "1.0") else binary(body, node, ast.Mult(), result, a)
+    return result
 
 
 def _floating(body: Body, node: ast.AST, symbol: str, a: Value, b: Value) -> Value:
     if symbol in ("&", "|", "^", "<<", ">>"):
-        body.refuse(node, f"{symbol} is for whole numbers", "write int(...)")
+        body.refuse(node, f"{symbol} is for integers", "write int(...)")
     if symbol == "**":
         if isinstance(b.literal, int) and 0 <= b.literal <= LARGEST_POWER:
             return _power(body, node, a, b)
@@ -185,14 +186,14 @@ def _floating(body: Body, node: ast.AST, symbol: str, a: Value, b: Value) -> Val
 
 
 def power(body: Body, node: ast.AST, a: Value, b: Value) -> Value:
-    """`a ** b` of floats, with Python's errors."""
+    """`a ** b` for floats, with Python's errors."""
     x, y = a.code, b.code
     body.check(f"{x} == 0.0 and {y} < 0.0", node, ZERO)
     body.check(f"{x} < 0.0 and np.isfinite({x}) and np.isfinite({y}) and {y} != np.floor({y})", node, DOMAIN)
-    found = body.temp(FLOAT, f"math.pow({x}, {y})")
+    result = body.temp(FLOAT, f"math.pow({x}, {y})")
     finite = f"np.isfinite({x}) and np.isfinite({y})"
-    body.check(f"np.isinf({found.code}) and {finite}", node, "a float is too large")
-    return found
+    body.check(f"np.isinf({result.code}) and {finite}", node, "float overflow")
+    return result
 
 
 def negated(body: Body, node: ast.AST, value: Value) -> Value:
@@ -205,7 +206,7 @@ def negated(body: Body, node: ast.AST, value: Value) -> Value:
     if value.sort in (INT, SPAN):
         body.check(f"{value.code} == LEAST", node, OVERFLOW)
         return body.temp(value.sort, f"-{value.code}")
-    body.refuse(node, f"-{value.sort} is not known here", "convert it to a number")
+    body.refuse(node, f"-{value.sort} is not supported", "convert it to a number")
 
 
 def compared(body: Body, node: ast.AST, op: ast.cmpop, a: Value, b: Value) -> str:
@@ -230,12 +231,12 @@ def compared(body: Body, node: ast.AST, op: ast.cmpop, a: Value, b: Value) -> st
             )
         a, b = as_float(body, node, a), as_float(body, node, b)
     if a.sort is not b.sort or a.sort is TEXT:
-        body.refuse(node, f"a {a.sort} is compared with a {b.sort}", "convert one of them")
+        body.refuse(node, f"{a.sort} cannot be compared with {b.sort}", "convert one of them")
     return f"{a.code} {symbol} {b.code}"
 
 
 def joined(body: Body, node: ast.AST, a: Value, b: Value) -> tuple[Value, Value]:
-    """Two values as one sort: of `x if c else y`, `min(x, y)` and the like."""
+    """Two values converted to one sort: for `x if c else y`, `min(x, y)` and the like."""
     if a.sort is b.sort:
         return a, b
     if {a.sort, b.sort} <= {INT, BOOL}:
@@ -245,8 +246,8 @@ def joined(body: Body, node: ast.AST, a: Value, b: Value) -> tuple[Value, Value]
         if whole.literal is None:
             body.refuse(
                 node,
-                f"this is a {a.sort} here and a {b.sort} there",
-                "write float(...) around the whole number",
+                f"this is a {a.sort} in one case and a {b.sort} in the other",
+                "write float(...) around the integer",
             )
         return as_float(body, node, a), as_float(body, node, b)
-    body.refuse(node, f"this is a {a.sort} here and a {b.sort} there", "make both the same")
+    body.refuse(node, f"this is a {a.sort} in one case and a {b.sort} in the other", "make both the same")

@@ -1,4 +1,4 @@
-"""Assignments of the subset: to locals, fields of state, and entries of maps."""
+"""Assignments: to local variables, fields of state, and entries of mappings."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ def assign(body: Body, target: ast.expr, given: ast.expr) -> None:
     """`target = given`, or several at once."""
     if isinstance(target, ast.Tuple):
         if not isinstance(given, ast.Tuple) or len(given.elts) != len(target.elts):
-            body.refuse(target, "the sides do not match", "write as many values as names: a, b = x, y")
-        values = [held(body, value(body, one)) for one in given.elts]
-        for one, new in zip(target.elts, values, strict=True):
-            store(body, one, new)
+            body.refuse(
+                target, "the two sides differ in length", "write as many values as names: a, b = x, y"
+            )
+        values = [held(body, value(body, element)) for element in given.elts]
+        for part, new in zip(target.elts, values, strict=True):
+            store(body, part, new)
         return
     store(body, target, value(body, given))
 
 
 def held(body: Body, new: Value) -> Value:
-    """A value that later assignments do not change."""
+    """The value in a variable of its own, so that later assignments do not change it."""
     if new.literal is not None:
         return new
     if new.sort is TEXT:
@@ -35,7 +37,7 @@ def held(body: Body, new: Value) -> Value:
 
 
 def store(body: Body, target: ast.expr, new: Value) -> None:
-    """Give a value to a local, a state field or an entry of a map."""
+    """Assign a value to a local variable, a state field or an entry of a mapping."""
     if isinstance(target, ast.Name):
         local(body, target, new)
         return
@@ -44,11 +46,11 @@ def store(body: Body, target: ast.expr, new: Value) -> None:
         if kept is not None and isinstance(kept[1], Map):
             containers.map_put(body, target, kept[0], kept[1], value(body, target.slice), new)
             return
-        body.refuse(target, "only a map's entries are assigned", "a ring has append")
+        body.refuse(target, "only entries of a mapping can be assigned", "use append for a ring")
     name = field_of(body, target)
     if name is None:
-        what = "the row cannot be changed" if column_of(body, target) else "this is not assigned"
-        body.refuse(target, what, "assign to a local or to a field of state")
+        what = "the row cannot be changed" if column_of(body, target) else "this cannot be assigned"
+        body.refuse(target, what, "assign to a local variable or to a field of state")
     kind = body.state[name]
     body.written.add(name)
     if isinstance(kind, Scalar):
@@ -62,7 +64,7 @@ def store(body: Body, target: ast.expr, new: Value) -> None:
 
 
 def local(body: Body, target: ast.Name, new: Value) -> None:
-    """Give a value to a local, whose sort is that of its first."""
+    """Assign a value to a local variable; its first value decides its sort."""
     name = target.id
     if name in body.source.parameters:
         body.refuse(target, f"{name} is a parameter", "use another name")
@@ -71,12 +73,10 @@ def local(body: Body, target: ast.Name, new: Value) -> None:
         known = FLOAT if name in body.floats and new.sort is INT else new.sort
         body.locals[name] = known
     if known is INT and new.sort is FLOAT and name not in body.floats:
-        body.floats.add(name)  # the next pass takes it as a float from its first assignment on
+        body.floats.add(name)  # in the next pass it is a float from its first assignment on
         new = Value(INT, "0")
     elif known is FLOAT and new.sort is INT and new.literal is None:
-        body.refuse(
-            target, f"{name} is a float elsewhere and a whole number here", "write float(...) around it"
-        )
+        body.refuse(target, f"{name} is a float elsewhere and an integer here", "write float(...) around it")
     new = convert(body, target, new, known, name)
     if new.sort is TEXT:
         b, o, n = new.parts
@@ -102,9 +102,9 @@ def augmented(body: Body, node: ast.AugAssign) -> None:
 
 
 def delete(body: Body, node: ast.Delete) -> None:
-    """`del map[key]`."""
+    """`del mapping[key]`."""
     for target in node.targets:
         kept = container(body, target.value) if isinstance(target, ast.Subscript) else None
         if kept is None or not isinstance(kept[1], Map) or not isinstance(target, ast.Subscript):
-            body.refuse(node, "only a map's entries are deleted", "write del state.map[key]")
+            body.refuse(node, "only entries of a mapping can be deleted", "write del state.field[key]")
         containers.map_delete(body, node, kept[0], kept[1], value(body, target.slice))

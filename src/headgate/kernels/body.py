@@ -1,7 +1,8 @@
-"""Code in the making: lines of typed Python for one function, and what is known on the way.
+"""The code of one function while it is lowered: lines of typed Python, and what is known so far.
 
-Lowering goes statement by statement. Each operation that can fail is a line of its own, followed by its check, so that a failure
-leaves by `return SITE` before anything of the key's state was written. State is read into locals at the start and written at the end.
+Lowering goes statement by statement. Each operation that can fail is a line of its own, followed by its
+check, so that a failure returns the number of its site before any of the key's state is written. State
+is read into local variables at the start and written at the end.
 """
 
 from __future__ import annotations
@@ -12,31 +13,31 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from headgate.kernels.fields import Field, Scalar, Sort, Text
-from headgate.kernels.source import Source
+from headgate.kernels.fields import Field, Sort
+from headgate.kernels.function_source import FunctionSource
 
 INT, FLOAT, BOOL, INSTANT, SPAN, TEXT = Sort.INT, Sort.FLOAT, Sort.BOOL, Sort.INSTANT, Sort.SPAN, Sort.TEXT
 ZEROS = {FLOAT: "0.0", BOOL: "False"}
-"""What is not `0` when it is nothing."""
+"""The zero of each sort, where it is not `0`."""
 SHORT_OF_TABLE, SHORT_OF_OUTPUT = -1, -2
-"""What a row's code returns when it lacks room; the caller makes some and runs the row again."""
+"""What a row's code returns when memory is short; the caller allocates more and runs the row again."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """A value in generated code. A text is (bytes, start, length), each a name or number."""
+    """A value in generated code. A text has three parts (bytes, start, length), each a name or number."""
 
     sort: Sort
     code: str
     parts: tuple[str, str, str] = ("", "", "")
     literal: Any = None
     at: tuple[int, int] | None = None
-    """Where a literal is written."""
+    """The line and column of a literal in the source."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """A place that can fail, and how."""
+    """A place in the source that can fail, and the failure."""
 
     what: str
     line: int
@@ -52,45 +53,45 @@ class Site:
 class Body:
     """One function being lowered."""
 
-    source: Source
+    source: FunctionSource
     state: Mapping[str, Field]
     row: Mapping[str, Sort]
     output: Mapping[str, Sort]
     max_steps: int
     sites: list[Site]
     texts: bytearray
-    """Text literals, one after the other."""
+    """All text literals, concatenated."""
     timed: bool = False
     """Whether the second parameter is the time of a timer, and not a row."""
     wakes: bool = False
-    """Whether the operator has an event time, so that timers can be set."""
+    """Whether timers can be set."""
     names: frozenset[str] = frozenset()
-    """Every local of the function."""
+    """All local variables of the function."""
     unread: Mapping[str, str] = field(default_factory=dict)
-    """Columns that are there with a type that kernels do not read, and that type."""
+    """Columns whose type kernels cannot read, with that type."""
     locals: dict[str, Sort] = field(default_factory=dict)
-    """The sorts of those that are known so far."""
+    """The sorts of the local variables, as far as they are known."""
     promoted: set[tuple[int, int]] = field(default_factory=set)
-    """Where whole numbers are written that are taken as floats: (line, column)."""
+    """The places (line, column) of integer literals that are used as floats."""
     floats: set[str] = field(default_factory=set)
-    """Locals that a whole number was first given to, and a float later: they are floats from the start."""
+    """Local variables that are assigned an integer first and a float later: they are floats from the start."""
     written: set[str] = field(default_factory=set)
     reads: set[str] = field(default_factory=set)
-    """State fields that are written, and columns of the row that are read."""
+    """The state fields that are written, and the columns of the row that are read."""
     forgets: bool = False
     assigned: set[str] | None = field(default_factory=set)
-    """Locals that certainly have a value here; None where the code cannot be reached."""
+    """Local variables that certainly have a value here; None where the code cannot be reached."""
     lines: list[str] = field(default_factory=list)
     depth: int = 1
     _count: int = 0
 
     def put(self, line: str) -> None:
-        """A line at the current depth."""
+        """Add a line at the current depth."""
         self.lines.append("    " * self.depth + line)
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Lines below `head`."""
+        """Lines added inside are indented below `head`."""
         self.put(head)
         self.depth += 1
         before = len(self.lines)
@@ -101,19 +102,19 @@ class Body:
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """What is lowered here is only looked at: no line and no site of it stays."""
+        """Lower code only to learn its sorts: its lines and sites are discarded."""
         lines, sites = len(self.lines), len(self.sites)
         yield
         del self.lines[lines:]
         del self.sites[sites:]
 
     def fresh(self) -> str:
-        """A name that is not used yet."""
+        """An unused variable name."""
         self._count += 1
         return f"t{self._count}"
 
     def temp(self, sort: Sort, code: str) -> Value:
-        """A new name for the value of an expression."""
+        """Assign an expression to a new variable."""
         name = self.fresh()
         self.put(f"{name} = {code}")
         return Value(sort, name)
@@ -123,18 +124,18 @@ class Body:
         return Value(Sort.TEXT, "", (buffer, start, length))
 
     def check(self, wrong: str, node: ast.AST, what: str) -> None:
-        """Leave with a new site if the condition `wrong` holds."""
+        """Add a check: if the condition `wrong` holds, the function returns the number of a new site."""
         self.put(f"if {wrong}:")
         self.put(f"    return {self.site(node, what)}")
 
     def site(self, node: ast.AST, what: str) -> int:
-        """The number of a place that can fail."""
+        """Add a site; return its number."""
         line = getattr(node, "lineno", self.source.tree.lineno)
         self.sites.append(Site(what, line, self.source.line(line)))
         return len(self.sites)
 
     def refuse(self, node: ast.AST, what: str, remedy: str) -> NoReturn:
-        """This cannot be compiled."""
+        """Raise: this cannot be compiled."""
         self.source.refuse(node, what, remedy)
 
     def literal(self, value: str) -> Value:
@@ -145,13 +146,6 @@ class Body:
             start = len(self.texts)
             self.texts.extend(raw)
         return Value(Sort.TEXT, "", ("literals", str(start), str(len(raw))), value)
-
-    def field_sort(self, name: str) -> Sort | None:
-        """The sort of a plain state field."""
-        kind = self.state.get(name)
-        if isinstance(kind, Scalar):
-            return kind.sort
-        return Sort.TEXT if isinstance(kind, Text) else None
 
 
 def number(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Running a compiled kernel over the rows of a bin: room is made where it lacks, and forgotten keys are removed."""
+"""Running a compiled kernel over the rows of a bin: memory grows as needed, and forgotten keys are removed."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from headgate.state.table import BinTable
 
 Probe = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 Bad = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Rows that failed, and the numbers of their sites."""
+"""The rows that failed, and the numbers of their sites."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """Rows of one bin, or state rows whose timers are due: row `order[i]` is for the state row `slots[i]`."""
+    """Rows of one bin, or state rows whose timers are due: row `order[i]` belongs to state row `slots[i]`."""
 
     table: BinTable
     slots: NDArray[np.int64]
     order: NDArray[np.int64]
     outputs: Outputs
     failed: Callable[[int, Site], None] | None
-    """Called with the row that failed, and raises; None where failed rows are put aside."""
+    """Called with a row that failed; it raises. None if failed rows are put aside."""
 
 
 class CompiledLoop:
-    """One kernel's compiled functions, with the memory that they work in."""
+    """One kernel's compiled functions, with the arrays that they work in."""
 
     def __init__(
         self, name: str, program: Program, state: Mapping[str, Field], row: Mapping[str, Sort]
@@ -65,7 +65,7 @@ class CompiledLoop:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether all of it was compiled before, by any process of this machine."""
+        """Whether any process on this machine has compiled all of it before."""
         names = ["all_rows"] + ["all_timers"] * (self.program.timer is not None)
         return all(compiled.is_compiled(self._module, name) for name in names)
 
@@ -74,9 +74,9 @@ class CompiledLoop:
         return self.program.sites[number - 1].reason
 
     def rows(self, work: Work, lanes: Mapping[str, LaneColumn], probe: Probe) -> Bad:
-        """Apply rows; gives those that failed and their sites, unless `work.failed` is called for them.
+        """Apply rows; return those that failed and their sites, unless `work.failed` is called for them.
 
-        `probe` finds the state rows of keys that come back after they were forgotten.
+        `probe` finds the state rows of keys that have rows again after they were forgotten.
         """
         given: dict[str, NDArray[Any]] = {}
         for code, name in self._codes.items():
@@ -95,7 +95,7 @@ class CompiledLoop:
         return bad[0][: counts[BAD]], bad[1][: counts[BAD]]
 
     def timers(self, work: Work) -> None:
-        """Meet the timers of some state rows."""
+        """Fire the timers of the given state rows."""
         assert self.program.timer is not None
         self._run(self._module.all_timers, self.program.timer, work, {}, (NO_INTS, NO_INTS), reborn=False)
 
@@ -109,7 +109,7 @@ class CompiledLoop:
         *,
         reborn: bool,
     ) -> NDArray[np.int64]:
-        """Run to the end, making room on the way; positions of rows whose key was forgotten before they came."""
+        """Run to the end, growing the arrays as needed; return the positions of rows of forgotten keys."""
         table, slots, counts = work.table, work.slots, work.outputs.counts
         size = len(slots) if self.program.forgets else 0
         dropped, deferred = np.empty(size, np.int64), np.empty(size, np.int64)
@@ -127,7 +127,7 @@ class CompiledLoop:
             if code == SHORT_OF_OUTPUT:
                 work.outputs.grow()
             elif code == SHORT_OF_TABLE:
-                _flip(table, gone)  # a table that grows looks for every row by its key
+                _flip(table, gone)  # growing rebuilds the index, so hidden rows must be shown for it
                 table.grow()
                 _flip(table, gone)
             else:
@@ -140,7 +140,7 @@ class CompiledLoop:
 
     def _table_arrays(self, table: BinTable) -> dict[str, NDArray[Any]]:
         a = table.arrays
-        found: dict[str, NDArray[Any]] = {
+        arrays: dict[str, NDArray[Any]] = {
             "header": table.header,
             "heap": table.heap,
             "heap64": table.heap64,
@@ -150,21 +150,21 @@ class CompiledLoop:
         for column in table.layout.columns:
             name = column.name
             if isinstance(self._state.get(name), Ring):
-                found |= {f"S_{name}_{part}": a[f"{name}.{part}"] for part in RING_PARTS}
+                arrays |= {f"S_{name}_{part}": a[f"{name}.{part}"] for part in RING_PARTS}
             elif name in a:
-                found[f"S_{name}"] = a[name]
+                arrays[f"S_{name}"] = a[name]
             else:
-                found |= {f"S_{name}_off": a[f"{name}.off"], f"S_{name}_len": a[f"{name}.len"]}
-        return found
+                arrays |= {f"S_{name}_off": a[f"{name}.off"], f"S_{name}_len": a[f"{name}.len"]}
+        return arrays
 
 
 def _flip(table: BinTable, rows: NDArray[np.int64]) -> None:
-    """Hide rows from a table, or show them again: a row with a negative stamp is not there."""
+    """Hide rows from a table, or show them again: a row with a negative stamp counts as removed."""
     stamp = table.arrays["stamp"]
     stamp[rows] = -stamp[rows]
 
 
 def _hidden(table: BinTable, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Those of some rows that are hidden, each once."""
+    """The rows that are hidden, without duplicates."""
     rows = np.unique(rows)
     return rows[table.arrays["stamp"][rows] < 0]

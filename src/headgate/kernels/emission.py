@@ -1,4 +1,4 @@
-"""What a kernel emits: values that are returned, yielded or given to `emit`, as rows of the output's columns."""
+"""What a kernel emits: values that are returned, yielded or passed to `emit` become rows of the output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headgate.kernels.expressions import condition, value
 
 
 def rows(body: Body, node: ast.AST, given: ast.expr) -> None:
-    """What is returned or yielded: a row, a list of rows, or None on one side of an `if`."""
+    """What is returned or yielded: a row, a list of rows, or None in one branch of an `if` expression."""
     if isinstance(given, ast.IfExp):
         test = condition(body, given.test)
         for head, branch in ((f"if {test}:", given.body), ("else:", given.orelse)):
@@ -19,8 +19,8 @@ def rows(body: Body, node: ast.AST, given: ast.expr) -> None:
                 if not (isinstance(branch, ast.Constant) and branch.value is None):
                     rows(body, node, branch)
     elif isinstance(given, ast.List):
-        for one in given.elts:
-            rows(body, node, one)
+        for row in given.elts:
+            rows(body, node, row)
     elif isinstance(given, ast.Dict):
         names = [str(k.value) if isinstance(k, ast.Constant) else None for k in given.keys]
         emit_row(body, node, (), dict(zip(names, given.values, strict=True)))
@@ -36,7 +36,7 @@ def emit_row(body: Body, node: ast.AST, given: Sequence[ast.expr], named: dict[s
         got = ", ".join(map(str, named)) if named else f"{len(given)} values"
         body.refuse(
             node,
-            f"a row has {', '.join(wanted) or 'no columns'}, and here are {got}",
+            f"a row has the columns {', '.join(wanted) or '(none)'}, but this emits {got}",
             "emit a value for each column",
         )
     values = {name: _nullable(body, known[name], name) for name in wanted}
@@ -74,7 +74,7 @@ def _nullable(body: Body, node: ast.expr, name: str) -> tuple[Value, str]:
             with body.block(head):
                 held, there = _nullable(body, branch, name)
                 body.put(f"{valid} = {there}")
-                for one, code in zip(names, held.parts if sort is TEXT else (held.code,), strict=True):
-                    body.put(f"{one} = {code}")
+                for variable, code in zip(names, held.parts if sort is TEXT else (held.code,), strict=True):
+                    body.put(f"{variable} = {code}")
         return (body.text(*names) if len(names) == 3 else Value(sort, names[0])), valid
     return convert(body, node, value(body, node), sort, f"output column {name!r}"), "1"

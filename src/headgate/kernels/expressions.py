@@ -1,4 +1,4 @@
-"""Expressions of the subset to values. The order of evaluation is Python's, and `and`, `or` and `if` leave out what Python leaves out."""
+"""Lowering of expressions. The order of evaluation is Python's; `and`, `or` and `if` short-circuit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headgate.kernels.arithmetic import (
 from headgate.kernels.body import BOOL, FLOAT, INSTANT, INT, SPAN, TEXT, Body, Value, number
 from headgate.kernels.calls import FUNCTIONS, moment, names
 from headgate.kernels.fields import Field, Map, Ring, Scalar, Text, micros_of, unread_column
-from headgate.kernels.source import MISSING, is_constant
+from headgate.kernels.function_source import MISSING, is_constant
 
 
 def value(body: Body, node: ast.expr) -> Value:
@@ -49,10 +49,10 @@ def value(body: Body, node: ast.expr) -> Value:
         ast.DictComp: "write a for loop",
         ast.SetComp: "write a for loop",
         ast.List: "keep values in a state field, as in hg.ring(float, 100)",
-        ast.Dict: "keep values in a state field, as in hg.map(int, float, 8)",
+        ast.Dict: "keep values in a state field, as in hg.mapping(int, float, 8)",
         ast.Tuple: "use a name for each value",
-        ast.NamedExpr: "assign in a line of its own",
-        ast.Lambda: "write it out where it is used",
+        ast.NamedExpr: "assign on a separate line",
+        ast.Lambda: "write its expression where it is used",
     }
     remedy = remedies.get(type(node), "write it with numbers, texts and state, or pass compiled=False")
     body.refuse(node, f"{ast.unparse(node)} cannot be compiled", remedy)
@@ -61,12 +61,12 @@ def value(body: Body, node: ast.expr) -> Value:
 def condition(body: Body, node: ast.expr) -> str:
     """The condition that an expression is true, whatever its sort."""
     if isinstance(node, ast.BoolOp):
-        found = body.fresh()
-        body.put(f"{found} = {condition(body, node.values[0])}")
+        result = body.fresh()
+        body.put(f"{result} = {condition(body, node.values[0])}")
         for other in node.values[1:]:
-            with body.block(f"if {found}:" if isinstance(node.op, ast.And) else f"if not {found}:"):
-                body.put(f"{found} = {condition(body, other)}")
-        return found
+            with body.block(f"if {result}:" if isinstance(node.op, ast.And) else f"if not {result}:"):
+                body.put(f"{result} = {condition(body, other)}")
+        return result
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return f"not ({condition(body, node.operand)})"
     kept = container(body, node)
@@ -76,7 +76,7 @@ def condition(body: Body, node: ast.expr) -> str:
 
 
 def constant(body: Body, node: ast.expr, held: Any) -> Value:
-    """A literal, or what a name outside stands for."""
+    """A literal, or the value of a name outside the function."""
     if isinstance(held, bool):
         return Value(BOOL, str(held), literal=held)
     if isinstance(held, int):
@@ -95,20 +95,20 @@ def constant(body: Body, node: ast.expr, held: Any) -> Value:
     if held is None:
         body.refuse(
             node,
-            "None is no value here",
-            "test a column with `row.x is None`; emit None as a column's null only",
+            "None cannot be used as a value",
+            "test a column with `row.x is None`; None can only be emitted, as a null",
         )
     body.refuse(
         node,
-        f"a {type(held).__name__} is no value here",
-        "use numbers, texts and truths, or pass compiled=False",
+        f"a {type(held).__name__} cannot be used as a value",
+        "use numbers, texts and booleans, or pass compiled=False",
     )
 
 
 def _name(body: Body, node: ast.Name) -> Value:
     if node.id in body.names:
         if body.assigned is not None and node.id not in body.assigned:
-            body.refuse(node, f"{node.id} may have no value here", "give it one before the if or the loop")
+            body.refuse(node, f"{node.id} may be unassigned here", "assign it before the if or the loop")
         sort = body.locals[node.id]
         if sort is TEXT:
             return body.text(f"u_{node.id}_b", f"u_{node.id}_o", f"u_{node.id}_n")
@@ -124,13 +124,13 @@ def _name(body: Body, node: ast.Name) -> Value:
         body.refuse(
             node,
             f"{node.id} is a {type(held).__name__}",
-            "a kernel uses numbers, texts and truths from outside; keep what changes in state",
+            "a kernel can use numbers, texts and booleans from outside; keep what changes in state",
         )
     return constant(body, node, held)
 
 
 def field_of(body: Body, node: ast.expr) -> str | None:
-    """The name of the state field that `state.x` means; None where it means something else."""
+    """The name of the state field if the expression is `state.x`; otherwise None."""
     if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
         return None
     if node.value.id != body.source.parameters[0]:
@@ -141,21 +141,21 @@ def field_of(body: Body, node: ast.expr) -> str | None:
 
 
 def container(body: Body, node: ast.expr) -> tuple[str, Ring | Map] | None:
-    """The ring or map that an expression names."""
+    """The ring or mapping that an expression names."""
     name = field_of(body, node)
     held: Field | None = body.state[name] if name is not None else None
     return (name, held) if name is not None and isinstance(held, Ring | Map) else None
 
 
 def column_of(body: Body, node: ast.expr) -> str | None:
-    """The column that `row.x` or `row["x"]` means; None where it means something else."""
+    """The column if the expression is `row.x` or `row["x"]`; otherwise None."""
     if not isinstance(node, ast.Attribute | ast.Subscript) or not isinstance(node.value, ast.Name):
         return None
     if body.timed or node.value.id != body.source.parameters[1]:
         return None
     if isinstance(node, ast.Subscript):
         if not isinstance(node.slice, ast.Constant) or not isinstance(node.slice.value, str):
-            body.refuse(node, "a column is named by a literal", f'write {node.value.id}["column"]')
+            body.refuse(node, "the name of a column must be a literal", f'write {node.value.id}["column"]')
         name = node.slice.value
     else:
         name = node.attr
@@ -169,7 +169,7 @@ def column_of(body: Body, node: ast.expr) -> str | None:
 
 
 def row_code(body: Body, name: str) -> str:
-    """What a column is called in generated code, whatever it is called in the stream."""
+    """The name of a column in generated code, where names from the stream would not be safe."""
     return f"c{list(body.row).index(name)}"
 
 
@@ -191,7 +191,7 @@ def _member(body: Body, node: ast.Attribute | ast.Subscript) -> Value:
         body.refuse(
             node,
             f"state.{name} is a {kind}",
-            f"take something of it, as in state.{name}[0] or len(state.{name})",
+            f"use an entry or its length, as in state.{name}[0] or len(state.{name})",
         )
     held = body.source.value_of(node)
     if held is not MISSING and is_constant(held):
@@ -203,7 +203,7 @@ def _item(body: Body, node: ast.Subscript) -> Value:
     kept = container(body, node.value)
     if kept is not None:
         if isinstance(node.slice, ast.Slice):
-            body.refuse(node, "a ring or map is not cut", "write a for loop")
+            body.refuse(node, "a ring or a mapping cannot be sliced", "write a for loop")
         name, kind = kept
         key = value(body, node.slice)
         if isinstance(kind, Ring):
@@ -213,7 +213,11 @@ def _item(body: Body, node: ast.Subscript) -> Value:
     cut = node.slice
     if held.sort is TEXT and isinstance(cut, ast.Slice) and cut.upper and not (cut.lower or cut.step):
         return containers.text_prefix(body, node, held, value(body, cut.upper))
-    body.refuse(node, f"{ast.unparse(node)} cannot be compiled", "a text is cut as in text[:8], and no more")
+    body.refuse(
+        node,
+        f"{ast.unparse(node)} cannot be compiled",
+        "the only slice of a text is a prefix, as in text[:8]",
+    )
 
 
 def _unary(body: Body, node: ast.UnaryOp) -> Value:
@@ -231,13 +235,13 @@ def _unary(body: Body, node: ast.UnaryOp) -> Value:
 
 
 def _comparison(body: Body, node: ast.Compare) -> Value:
-    found = body.fresh()
+    result = body.fresh()
     depth = body.depth
     left = node.left
     before: Value | None = None
     for at, (op, right) in enumerate(zip(node.ops, node.comparators, strict=True)):
         if at:
-            body.put(f"if {found}:")
+            body.put(f"if {result}:")
             body.depth += 1
         if isinstance(op, ast.Is | ast.IsNot):
             code = _null(body, node, left, op, right)
@@ -248,10 +252,10 @@ def _comparison(body: Body, node: ast.Compare) -> Value:
             first = before or value(body, left)
             before = value(body, right)
             code = compared(body, node, op, first, before)
-        body.put(f"{found} = {code}")
+        body.put(f"{result} = {code}")
         left = right
     body.depth = depth
-    return Value(BOOL, found)
+    return Value(BOOL, result)
 
 
 def _null(body: Body, node: ast.Compare, left: ast.expr, op: ast.cmpop, right: ast.expr) -> str:
@@ -260,7 +264,7 @@ def _null(body: Body, node: ast.Compare, left: ast.expr, op: ast.cmpop, right: a
         body.refuse(
             node,
             "only a column of the row can be None",
-            "write `row.x is None`, before the column goes into a local",
+            "write `row.x is None`, before the column is assigned to a local variable",
         )
     return f"{'not ' if isinstance(op, ast.IsNot) else ''}{row_code(body, column)}_null"
 
@@ -268,39 +272,41 @@ def _null(body: Body, node: ast.Compare, left: ast.expr, op: ast.cmpop, right: a
 def _membership(body: Body, node: ast.Compare, held: Value, op: ast.cmpop, right: ast.expr) -> str:
     kept = container(body, right)
     if kept is not None and isinstance(kept[1], Map):
-        found = containers.map_has(body, node, kept[0], kept[1], held)
+        result = containers.map_has(body, node, kept[0], kept[1], held)
     elif isinstance(right, ast.Tuple | ast.List | ast.Set):
         if not right.elts:
-            body.refuse(node, "nothing is in an empty list", "name some values")
-        tests = [compared(body, node, ast.Eq(), held, value(body, one)) for one in right.elts]
-        found = " or ".join(f"({test})" for test in tests)
+            body.refuse(node, "an empty list contains nothing", "list the values")
+        tests = [compared(body, node, ast.Eq(), held, value(body, element)) for element in right.elts]
+        result = " or ".join(f"({test})" for test in tests)
     else:
         other = value(body, right)
         if held.sort is not TEXT or other.sort is not TEXT:
-            body.refuse(node, "`in` looks into a map, a text, or values written out", 'write x in ("a", "b")')
-        found = f"contains({', '.join((*other.parts, *held.parts))})"
-    return f"not ({found})" if isinstance(op, ast.NotIn) else found
+            body.refuse(node, "`in` works on a mapping, a text, or a list of values", 'write x in ("a", "b")')
+        result = f"contains({', '.join((*other.parts, *held.parts))})"
+    return f"not ({result})" if isinstance(op, ast.NotIn) else result
 
 
 def _either(body: Body, node: ast.BoolOp) -> Value:
-    """`a and b` and `a or b` give one of their operands, so these must be of one sort."""
+    """The value of `a and b` or `a or b` is one of its operands, so all of them must be of one sort."""
     with body.trial():
         held = value(body, node.values[0])
     if held.sort is BOOL:
         return body.temp(BOOL, condition(body, node))
     held = value(body, node.values[0])
     if held.sort is TEXT:
-        body.refuse(node, "`and` and `or` of texts give a text", "write it as x if c else y, or compare each")
-    found = body.temp(held.sort, held.code)
+        body.refuse(
+            node, "`and` and `or` between texts are not supported", "write x if c else y, or compare each"
+        )
+    result = body.temp(held.sort, held.code)
     for other in node.values[1:]:
-        is_true = truth(body, node, found)
+        is_true = truth(body, node, result)
         with body.block(f"if {is_true}:" if isinstance(node.op, ast.And) else f"if not ({is_true}):"):
-            body.put(f"{found.code} = {convert(body, node, value(body, other), held.sort, 'this').code}")
-    return found
+            body.put(f"{result.code} = {convert(body, node, value(body, other), held.sort, 'this').code}")
+    return result
 
 
 def _choice(body: Body, node: ast.IfExp) -> Value:
-    """Both branches are lowered once to learn their sorts, then again as one sort."""
+    """Both branches are lowered once to learn their sorts, and then again with one common sort."""
     test = condition(body, node.test)
     with body.trial():
         sort = joined(body, node, value(body, node.body), value(body, node.orelse))[0].sort
@@ -314,16 +320,16 @@ def _choice(body: Body, node: ast.IfExp) -> Value:
 
 
 def length_of(body: Body, node: ast.expr, kept: tuple[str, Ring | Map]) -> Value:
-    """`len` of a ring or map."""
+    """`len` of a ring or mapping."""
     name, kind = kept
     return containers.ring_length(name) if isinstance(kind, Ring) else containers.map_length(name)
 
 
 def _call(body: Body, node: ast.Call) -> Value:
     if isinstance(node.func, ast.Attribute):
-        found = _method(body, node, node.func)
-        if found is not None:
-            return found
+        result = _method(body, node, node.func)
+        if result is not None:
+            return result
     function = body.source.value_of(node.func)
     if function is dt.timedelta or function is dt.datetime:
         return moment(body, node, function)
@@ -334,7 +340,7 @@ def _call(body: Body, node: ast.Call) -> Value:
         held = value(body, node.args[0])
         if held.sort is TEXT:
             return containers.text_length(body, held)
-        body.refuse(node, f"a {held.sort} has no length", "give it a text, a ring or a map")
+        body.refuse(node, f"a {held.sort} has no length", "len takes a text, a ring or a mapping")
     if kept is not None and function in (sum, min, max) and isinstance(kept[1], Ring):
         of_ring = containers.ring_statistic(body, node, kept[0], kept[1], function.__name__)
         assert of_ring is not None
@@ -342,7 +348,7 @@ def _call(body: Body, node: ast.Call) -> Value:
     known = FUNCTIONS.get(function) if function is not MISSING and _hashable(function) else None
     if known is None or node.keywords:
         what = "is not defined" if function is MISSING else "cannot be called in a compiled kernel"
-        body.refuse(node, f"{ast.unparse(node.func)} {what}", f"there are {names()}")
+        body.refuse(node, f"{ast.unparse(node.func)} {what}", f"a kernel may call {names()}")
     return known(body, node, [value(body, a) for a in node.args])
 
 
@@ -351,26 +357,26 @@ def _hashable(function: Any) -> bool:
 
 
 def _method(body: Body, node: ast.Call, func: ast.Attribute) -> Value | None:
-    """`state.ring.mean()`, `state.map.get(k, 0)`, `row.text.startswith("a")`, `span.total_seconds()`."""
+    """`state.ring.mean()`, `state.entries.get(k, 0)`, `row.text.startswith("a")`, `span.total_seconds()`."""
     kept = container(body, func.value)
     if kept is not None:
         name, kind = kept
         if isinstance(kind, Ring):
-            found = (
+            result = (
                 containers.ring_statistic(body, node, name, kind, func.attr)
                 if not (node.args or node.keywords)
                 else None
             )
         else:
             args = [value(body, a) for a in node.args]
-            found = containers.map_get(body, node, name, kind, args) if func.attr == "get" else None
-        if found is None:
+            result = containers.map_get(body, node, name, kind, args) if func.attr == "get" else None
+        if result is None:
             body.refuse(
                 node,
-                f"{ast.unparse(node)} gives no value",
-                "a ring has append, sum, mean, min, max and std; a map get and clear",
+                f"{ast.unparse(node)} has no value",
+                "a ring has append, sum, mean, min, max and std; a mapping has get and clear",
             )
-        return found
+        return result
     if func.attr == "total_seconds":
         span = value(body, func.value)
         if span.sort is SPAN and not node.args:

@@ -1,14 +1,14 @@
-"""What a kernel keeps for a key, and what it emits: declared with Python's own types, and three bounded kinds of ours.
+"""The types of a kernel's state and output: Python's own, and three bounded ones that are defined here.
 
 | declared | holds | in state |
 |---|---|---|
-| `int`, `float`, `bool` | 64-bit whole numbers, doubles, truth | one column |
+| `int`, `float`, `bool` | 64-bit integers, doubles, booleans | one column |
 | `datetime`, `timedelta` | an instant (UTC), a span, in microseconds | one column |
 | `text(16)` | at most 16 bytes of UTF-8 | heap |
 | `ring(float, 100)` | the last hundred values | heap, and only new values in a delta |
-| `map(int, float, 8)` | at most eight entries, in the order of insertion | heap |
+| `mapping(int, float, 8)` | at most eight entries, in the order of insertion | heap |
 
-Every field begins as zero, false, 1970, or empty.
+Every field starts as zero, false, the start of 1970, or empty.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from headgate.state.layout import Kind, StateColumn
 
 LONGEST_TEXT, LONGEST_RING, LARGEST_MAP = 1 << 16, 1 << 20, 1 << 12
 METHODS = ("forget", "wake_at")
-"""What `state` does, beside its fields."""
+"""The methods of `state`."""
 INSTANT, SPAN = pa.timestamp("us", tz="UTC"), pa.duration("us")
 
 
 class Sort(StrEnum):
-    """The sorts of value that compiled code tells apart."""
+    """The sorts of values that compiled code distinguishes."""
 
     INT = "int"
     FLOAT = "float"
@@ -66,18 +66,18 @@ DTYPES: dict[Sort, type[np.generic]] = {
     Sort.SPAN: np.int64,
     Sort.TEXT: np.int64,
 }
-"""numpy's type of a value; for texts, of its end in the bytes."""
+"""numpy's type of a value; for a text, the type of the offset where its bytes end."""
 _KINDS = {np.int64: Kind.I64, np.float64: Kind.F64, np.uint8: Kind.U8}
 
 
 @dataclass(frozen=True)
 class Scalar:
-    """One number, truth, instant or span."""
+    """One number, boolean, instant or span."""
 
     sort: Sort
 
     def column(self, name: str) -> StateColumn:
-        """How it is kept."""
+        """The state column that holds it."""
         return StateColumn(name, _KINDS[DTYPES[self.sort]])
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ class Text:
     most: int
 
     def column(self, name: str) -> StateColumn:
-        """How it is kept."""
+        """The state column that holds it."""
         return StateColumn(name, Kind.BYTES)
 
     def __str__(self) -> str:
@@ -106,7 +106,7 @@ class Ring:
     most: int
 
     def column(self, name: str) -> StateColumn:
-        """How it is kept."""
+        """The state column that holds it."""
         return StateColumn(name, Kind.RING, self.most)
 
     def __str__(self) -> str:
@@ -122,18 +122,18 @@ class Map:
     most: int
 
     def column(self, name: str) -> StateColumn:
-        """How it is kept: pairs of eight bytes, one after the other."""
+        """The state column that holds it: pairs of eight bytes, one after the other."""
         return StateColumn(name, Kind.BYTES)
 
     def __str__(self) -> str:
-        return f"map({self.key}, {self.value}, {self.most})"
+        return f"mapping({self.key}, {self.value}, {self.most})"
 
 
 Field = Scalar | Text | Ring | Map
 
 
 def text(most: int) -> Text:
-    """A string of at most `most` bytes in UTF-8. A longer one is an error, never cut in silence.
+    """A string of at most `most` bytes in UTF-8. A longer one is an error; it is never cut silently.
 
     >>> text(16)
     Text(most=16)
@@ -153,20 +153,20 @@ def ring(kind: type, most: int) -> Ring:
     return Ring(sort, _bound(most, LONGEST_RING, "ring(float, 100)", "values"))
 
 
-def map(key: type, value: type, most: int) -> Map:
-    """A small dictionary of at most `most` entries. One more is an error: delete an entry first.
+def mapping(key: type, value: type, most: int) -> Map:
+    """A small dictionary of at most `most` entries. Adding one more is an error: delete an entry first.
 
-    >>> map(int, float, 8)
+    >>> mapping(int, float, 8)
     Map(key=<Sort.INT: 'int'>, value=<Sort.FLOAT: 'float'>, most=8)
     """
     keys, values = SORTS.get(key), SORTS.get(value)
     if keys not in (Sort.INT, Sort.INSTANT):
-        raise ConfigError(f"map({_name(key)}, ...): the keys of a map are int or datetime")
+        raise ConfigError(f"mapping({_name(key)}, ...): the keys of a mapping are int or datetime")
     if values is None or values is Sort.TEXT:
         raise ConfigError(
-            f"map({_name(key)}, {_name(value)}, ...): its values are int, float, bool, datetime or timedelta"
+            f"mapping({_name(key)}, {_name(value)}, ...): its values are int, float, bool, datetime or timedelta"
         )
-    return Map(keys, values, _bound(most, LARGEST_MAP, "map(int, float, 8)", "entries"))
+    return Map(keys, values, _bound(most, LARGEST_MAP, "mapping(int, float, 8)", "entries"))
 
 
 def _name(kind: Any) -> str:
@@ -175,7 +175,9 @@ def _name(kind: Any) -> str:
 
 def _bound(most: Any, limit: int, example: str, what: str) -> int:
     if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= limit:
-        raise ConfigError(f"{most!r} is not a bound; say how many {what}, from 1 to {limit}, as in {example}")
+        raise ConfigError(
+            f"{most!r} is not a valid size; give the number of {what}, from 1 to {limit}, as in {example}"
+        )
     return most
 
 
@@ -184,17 +186,19 @@ def state_fields(declared: Mapping[str, Any]) -> dict[str, Field]:
     fields: dict[str, Field] = {}
     for name, kind in _named(declared, "state", 'state={"n": int}').items():
         if name in METHODS:
-            raise ConfigError(f"a state field cannot be called {name!r}: that is what state.{name}() does")
+            raise ConfigError(
+                f"a state field cannot be named {name!r}: state.{name}() is a method; choose another name"
+            )
         if isinstance(kind, Text | Ring | Map):
             fields[name] = kind
         elif kind is str:
-            raise ConfigError(f"state field {name!r} is str; say how long it may be, as in hg.text(16)")
+            raise ConfigError(f"state field {name!r} is str; give its greatest length, as in hg.text(16)")
         elif kind in _sorts():
             fields[name] = Scalar(SORTS[kind])
         else:
             raise ConfigError(
                 f"state field {name!r} is {kind!r}; it can be int, float, bool, datetime, timedelta, "
-                "hg.text(16), hg.ring(float, 100) or hg.map(int, float, 8)"
+                "hg.text(16), hg.ring(float, 100) or hg.mapping(int, float, 8)"
             )
     return fields
 
@@ -229,7 +233,7 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def micros_of(when: dt.datetime | dt.timedelta) -> int:
-    """A span in microseconds, or an instant in microseconds since 1970; one without a zone is in UTC.
+    """A span in microseconds, or an instant in microseconds since 1970; without a time zone it is in UTC.
 
     >>> micros_of(dt.datetime(1970, 1, 2)), micros_of(dt.timedelta(seconds=1))
     (86400000000, 1000000)
@@ -240,7 +244,7 @@ def micros_of(when: dt.datetime | dt.timedelta) -> int:
 
 
 def row_sort(kind: pa.DataType) -> Sort | None:
-    """The sort of a stream's column, or None where kernels cannot read it."""
+    """The sort of a stream's column, or None if kernels cannot read its type."""
     t = pa.types
     if t.is_boolean(kind):
         return Sort.BOOL
@@ -256,9 +260,9 @@ def row_sort(kind: pa.DataType) -> Sort | None:
 
 
 def unread_column(name: str, kind: str) -> tuple[str, str]:
-    """What to say of a column that is there, with a type that kernels do not read; and the remedy."""
+    """The message for a column whose type kernels cannot read, and the remedy."""
     remedy = (
         "cast it, or a part of it, to an integer, double, string, boolean, timestamp or day-time interval "
-        f"before the stage, or pass it on as it is with keep=[{name!r}]"
+        f"before the stage, or emit it unchanged with keep=[{name!r}]"
     )
     return f"column {name!r} has type {kind}, which a kernel cannot read", remedy

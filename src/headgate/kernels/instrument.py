@@ -1,7 +1,8 @@
-"""The function of an interpreted kernel: the user's own, line for line, held to the rules of the compiled one.
+"""The function of an interpreted kernel: the user's own, line by line, with the rules of compiled code.
 
-Whole numbers are written as `Int64`, loops count their steps, `row.x is None` asks the row, and functions that compiled code has its own
-rules for follow them. File and lines stay those of the source, so that tracebacks and debuggers show it.
+Integer literals become `Int64`, loops count their steps, `row.x is None` asks the row, and functions that
+differ in compiled code are replaced. File and line numbers stay those of the source, so that tracebacks
+and debuggers show it.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from typing import Any
 
 from headgate.kernels.arithmetic import LARGEST_POWER
 from headgate.kernels.calls import FUNCTIONS
-from headgate.kernels.face import emit
+from headgate.kernels.emit import emit
 from headgate.kernels.fields import micros_of
-from headgate.kernels.source import MISSING, Source
+from headgate.kernels.function_source import MISSING, FunctionSource
 from headgate.kernels.values import Instant, Int64, RingView, whole
 
 PREFIX = "__headgate_"
 
 
 def instrumented(
-    source: Source,
+    source: FunctionSource,
     promoted: frozenset[tuple[int, int]],
     step: Callable[[], bool],
     emitted: Callable[..., None],
@@ -43,13 +44,13 @@ def instrumented(
         f"{PREFIX}power": _power,
         f"{PREFIX}pow": _pow,
     }
-    exec(compile(module, source.file, "exec"), names)  # the user's own code, by the user's wish
+    exec(compile(module, source.file, "exec"), names)  # the user's own code, at the user's request
     function: Callable[..., Any] = names[source.tree.name]
     return function
 
 
 def _held(value: Any) -> Any:
-    """What a name outside stands for."""
+    """The value of a name outside the function, with the rules of compiled code."""
     if isinstance(value, dt.datetime):
         return Instant(micros_of(value))
     return Int64(value) if type(value) is int and -(2**63) <= value < 2**63 else value
@@ -60,10 +61,10 @@ def _datetime(*parts: Any, **named: Any) -> Instant:
 
 
 def _power(base: Any, times: int) -> Any:
-    found: Any = 1.0 if isinstance(base, float) else Int64(1)
+    result: Any = 1.0 if isinstance(base, float) else Int64(1)
     for turn in range(times):
-        found = base if turn == 0 else found * base
-    return found
+        result = base if turn == 0 else result * base
+    return result
 
 
 def _pow(base: Any, exponent: Any) -> Any:
@@ -92,7 +93,7 @@ def _called(function: Any) -> Callable[..., Any]:
 
 
 class _Change(ast.NodeTransformer):
-    def __init__(self, source: Source, promoted: frozenset[tuple[int, int]]) -> None:
+    def __init__(self, source: FunctionSource, promoted: frozenset[tuple[int, int]]) -> None:
         self.source, self.promoted = source, promoted
         self.functions: dict[str, Callable[..., Any]] = {}
 

@@ -1,7 +1,7 @@
-"""Running a kernel's function as it stands, row by row: slow, and open to print and debuggers.
+"""Running a kernel's function as plain Python, row by row: slow, but print and debuggers work.
 
-It is also what the compiled one is held against, so it shares as little with it as it can: state is read from the table into plain
-values before each row, and written back after it.
+Tests compare the compiled kernel with this one, so the two share as little code as possible: here state
+is read from the table into plain values before each row, and written back after it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from headgate.kernels.body import Site
 from headgate.kernels.calls import TOO_LARGE
 from headgate.kernels.compiled_loop import Bad, Probe, Work
 from headgate.kernels.fields import EPOCH, Field, Map, Ring, Scalar, Sort, Text, unread_column
+from headgate.kernels.function_source import FunctionSource, columns_read
 from headgate.kernels.instrument import instrumented
 from headgate.kernels.module import Shape, program
-from headgate.kernels.source import Source, columns_read
 from headgate.kernels.statements import NO_END, RAISES, TOO_SOON
 from headgate.kernels.values import (
     Failure,
@@ -44,7 +44,7 @@ from headgate.state.table import BinTable
 
 
 class Row:
-    """A row: its columns are attributes, or items."""
+    """A row; its columns are attributes and items."""
 
     def __init__(self, columns: Mapping[str, tuple[Sort, LaneColumn]], at: int) -> None:
         self._columns, self._at = columns, at
@@ -67,7 +67,7 @@ class Row:
 
 
 class State:
-    """A key's state in a row's hands: nothing is written before the row has succeeded."""
+    """A key's state as a row sees it: nothing is written before the row has succeeded."""
 
     def __init__(self, fields: Mapping[str, Field], table: BinTable, slot: int) -> None:
         set_ = object.__setattr__
@@ -95,7 +95,7 @@ class State:
             raise Failure(f"state.{name} cannot be assigned; it is {kind or 'not a field'}")
 
     def forget(self) -> None:
-        """Drop the key when the row is done."""
+        """Remove the key after this row."""
         object.__setattr__(self, "_gone", True)
 
     def wake_at(self, when: Instant) -> None:
@@ -135,7 +135,7 @@ def _loaded(table: BinTable, name: str, kind: Any, slot: int) -> Any:
 class InterpretedLoop:
     """A kernel's functions, called for each row."""
 
-    def __init__(self, shape: Shape, source: Source, timer: Source | None) -> None:
+    def __init__(self, shape: Shape, source: FunctionSource, timer: FunctionSource | None) -> None:
         self.shape, self.source, self.timer = shape, source, timer
         self.sites: list[Site] = []
         self._emitted: list[list[Any]] = []
@@ -143,9 +143,8 @@ class InterpretedLoop:
         try:
             plan = program(shape, source, timer)
             self.reads, self._promoted = plan.reads, plan.promoted
-        except (
-            KernelRefused
-        ):  # what cannot be compiled can still be called, and may read any column that a kernel can
+        except KernelRefused:
+            # what cannot be compiled can still be called, and may read any column that a kernel can read
             _check_columns(source, shape.unread)
             self.reads, self._promoted = tuple(shape.row), frozenset()
 
@@ -157,7 +156,7 @@ class InterpretedLoop:
         return self.sites[number - 1].reason
 
     def rows(self, work: Work, lanes: Mapping[str, LaneColumn], probe: Probe) -> Bad:
-        """Apply rows; gives those that failed and their sites, unless `work.failed` is called for them."""
+        """Apply rows; return those that failed and their sites, unless `work.failed` is called for them."""
         columns = {name: (self.shape.row[name], lane) for name, lane in lanes.items()}
         moved: dict[int, int | None] = {}
         bad: list[tuple[int, int]] = []
@@ -181,7 +180,7 @@ class InterpretedLoop:
         return np.array([r for r, _ in bad], np.int64), np.array([n for _, n in bad], np.int64)
 
     def timers(self, work: Work) -> None:
-        """Meet the timers of some state rows."""
+        """Fire the timers of the given state rows."""
         assert self.timer is not None
         table = work.table
         for slot in work.slots.tolist():
@@ -205,25 +204,25 @@ class InterpretedLoop:
         before = int(table.arrays["_expiry"][slot])
         return max(before, came) if before else came
 
-    def _call(self, source: Source, state: State, second: Any) -> tuple[list[list[Any]], Site | None]:
-        """(rows that are emitted, or why it failed)."""
+    def _call(self, source: FunctionSource, state: State, second: Any) -> tuple[list[list[Any]], Site | None]:
+        """(the emitted rows, or why the call failed)."""
         rows = self._emitted = []
         self._steps = 0
         try:
             result = self._functions[source.name](state, second)
             if inspect.isgenerator(result):
-                for one in result:
-                    rows.append(self._row(one))
+                for emitted in result:
+                    rows.append(self._row(emitted))
             elif result is not None:
-                for one in result if isinstance(result, list) else [result]:
-                    if one is not None:
-                        rows.append(self._row(one))
+                for emitted in result if isinstance(result, list) else [result]:
+                    if emitted is not None:
+                        rows.append(self._row(emitted))
         except bdb.BdbQuit:
             raise
-        except Exception as error:  # whatever it is, it is the row's
+        except Exception as error:  # any exception is a failure of this row
             frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == source.file]
             line = frames[-1].lineno or source.tree.lineno if frames else source.tree.lineno
-            return [], Site(_said(error), line, source.line(line))
+            return [], Site(_message(error), line, source.line(line))
         return rows, None
 
     @cached_property
@@ -244,11 +243,13 @@ class InterpretedLoop:
         wanted = list(self.shape.output)
         if isinstance(given, dict):
             if set(given) != set(wanted):
-                raise Failure(f"a row has {', '.join(wanted)}, and here are {', '.join(map(str, given))}")
+                raise Failure(
+                    f"a row has the columns {', '.join(wanted)}, but this emits {', '.join(map(str, given))}"
+                )
             given = tuple(given[name] for name in wanted)
         values = given if isinstance(given, tuple) else (given,)
         if len(values) != len(wanted):
-            raise Failure(f"a row has {', '.join(wanted)}, and here are {len(values)} values")
+            raise Failure(f"a row has the columns {', '.join(wanted)}, but this emits {len(values)} values")
         sorts = self.shape.output.items()
         return [
             None if v is None else to_raw(sort, v, f"output column {name!r}")
@@ -261,7 +262,7 @@ class InterpretedLoop:
         return self.sites.index(site) + 1
 
     def _write(self, work: Work, slot: int, state: State, expiry: int) -> bool:
-        """Write a row's changes; whether the key was forgotten."""
+        """Write a row's changes; return whether the key was forgotten."""
         table = work.table
         if state._gone:
             table.remove(np.array([slot]))
@@ -303,7 +304,7 @@ class InterpretedLoop:
         return False
 
 
-def _check_columns(source: Source, unread: Mapping[str, str]) -> None:
+def _check_columns(source: FunctionSource, unread: Mapping[str, str]) -> None:
     for node, name in columns_read(source):
         if name in unread:
             source.refuse(node, *unread_column(name, unread[name]))
@@ -326,8 +327,8 @@ def _packed(kind: Text | Map, held: Any) -> bytes:
     return words.tobytes()
 
 
-def _said(error: Exception) -> str:
-    """What compiled code says for the same."""
+def _message(error: Exception) -> str:
+    """The message of compiled code for the same failure."""
     if isinstance(error, Failure):
         return str(error)
     if isinstance(error, ZeroDivisionError):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import pyarrow as pa
 
 from headgate.errors import ConfigError
-from headgate.kernels.bound import BoundKernel, Options
+from headgate.kernels.bound_kernel import BoundKernel, Options
 from headgate.kernels.fields import output_fields, row_sort, state_fields
+from headgate.kernels.function_source import read_source
 from headgate.kernels.module import Shape
-from headgate.kernels.source import read_source
 from headgate.kernels.syntax import check
 from headgate.operators.base import Operator, column_type
 from headgate.operators.event_time import EventTime, parse_duration
@@ -22,26 +22,40 @@ OnError = Literal["fail", "skip"]
 MAX_STEPS = 1_000_000
 
 
+class KernelOptions(TypedDict):
+    """The arguments of `hg.kernel`, as the user gave them."""
+
+    state: Mapping[str, Any]
+    output: Mapping[str, Any]
+    keep: Sequence[str]
+    on: str | None
+    delay: str | None
+    ahead: str
+    ttl: str | None
+    on_error: OnError
+    max_steps: int
+    compiled: bool
+
+
 class Kernel(Operator):
     """A function of (state, row), called once per row, in the order of arrival within each key.
 
     Made by `hg.kernel`. `on_timer` adds the function for timers.
     """
 
-    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
-        self.function = function
+    def __init__(self, function: Callable[..., Any], options: KernelOptions) -> None:
+        self.function, self.options = function, options
         self.name = getattr(function, "__name__", "kernel")
         self.__doc__ = function.__doc__ or f"The kernel {self.name}."
-        self.options = options
         self.state = state_fields(options["state"])
         self.output = output_fields(options["output"])
         self.timer: Callable[..., Any] | None = None
         source = read_source(function, "row")
         if options["on_error"] not in ("fail", "skip"):
             raise ConfigError(f"on_error={options['on_error']!r}: it is 'fail' or 'skip'")
-        steps = options["max_steps"]
+        steps: object = options["max_steps"]
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-            raise ConfigError(f"max_steps={steps!r}: a row takes at least one step")
+            raise ConfigError(f"max_steps={steps!r} must be a whole number of at least 1")
         if options["on"] is None and (options["ttl"] is not None or options["delay"] is not None):
             raise ConfigError(
                 f"kernel {self.name} has a ttl or delay but no event time; name its column, as in on='ts'"
@@ -54,21 +68,21 @@ class Kernel(Operator):
         return f"kernel({self.name})"
 
     def _shape(self) -> Shape:
-        """What is known before the stream's columns are, and the function for timers."""
-        options = self.options
-        time = options["on"]
+        """What is known before the stream's columns and the function for timers are known."""
+        time = self.options["on"]
         return Shape(
-            self.state, {}, self.output, options["max_steps"], time, self._ttl, timed=time is not None
+            self.state, {}, self.output, self.options["max_steps"], time, self._ttl, timed=time is not None
         )
 
     def on_timer(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Use as a decorator: the function of (state, now) that is called when a key's timer is met.
+        """Use as a decorator: the function of (state, now) that is called when a key's timer fires.
 
-        `now` is the time that was asked for. It may emit, change the state, forget the key and set another timer.
+        `now` is the time that the timer was set to. The function may emit, change the state, forget the
+        key and set another timer.
         """
         if self.options["on"] is None:
             raise ConfigError(
-                f"kernel {self.name} has no event time to wake by; name its column, as in on='ts'"
+                f"kernel {self.name} has no event time for timers; name its column, as in on='ts'"
             )
         source = read_source(function, "now")
         if self.options["compiled"]:
@@ -128,14 +142,19 @@ def kernel(
 ) -> Callable[[Callable[..., Any]], Kernel]:
     """Make an operator of a plain Python function of (state, row).
 
-    `state` are the fields that are kept for each key, `output` the columns that it emits (after those of the key, and the row's own
-    columns in `keep`). What it returns or yields is emitted, None is nothing; `hg.emit` emits at any place. With `on`, the column of
-    a row's event time (and `delay`, `ahead`, as for windows), rows that come late are put aside, `state.wake_at(t)` sets a timer that the
-    function given to `on_timer` meets, and `ttl` ("1 hour") forgets a key that had no row for so long.
+    `state` declares the fields that are kept for each key. `output` declares the columns that the
+    function emits; the key columns and the columns of the row named in `keep` are emitted before them.
+    What the function returns or yields is emitted, except None; `hg.emit` emits a row at any place.
 
-    The function is compiled; what cannot be is refused by file, line and remedy. `compiled=False` calls it as it is. A row that fails
-    (division by zero, overflow, a null that was not looked for, more than `max_steps` turns of loops) stops the stream by name, or with
-    `on_error="skip"` changes nothing and is put aside with the reason.
+    `on` names the column with a row's event time (`delay` and `ahead` are those of windows). With it,
+    late rows are put aside, `state.wake_at(t)` sets a timer that calls the function given to `on_timer`,
+    and `ttl` ("1 hour") forgets a key that has had no row for that long.
+
+    The function is compiled. If that is impossible it is refused, with file, line and remedy;
+    `compiled=False` calls it as plain Python. If a row fails (division by zero, overflow, a null that
+    was not tested for, more than `max_steps` loop iterations) the stream stops with an error that
+    names the row's key and the line. With `on_error="skip"` such a row changes nothing, and is put
+    aside with the reason.
 
     >>> @kernel(state={"n": int}, output={"nth": int})
     ... def nth(state, row):
@@ -144,9 +163,20 @@ def kernel(
     >>> nth
     kernel(nth)
     """
-    options = locals()
+    options = KernelOptions(
+        state=state,
+        output=output,
+        keep=keep,
+        on=on,
+        delay=delay,
+        ahead=ahead,
+        ttl=ttl,
+        on_error=on_error,
+        max_steps=max_steps,
+        compiled=compiled,
+    )
 
-    def made(function: Callable[..., Any]) -> Kernel:
-        return Kernel(function, **options)
+    def decorate(function: Callable[..., Any]) -> Kernel:
+        return Kernel(function, options)
 
-    return made
+    return decorate

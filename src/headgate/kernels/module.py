@@ -1,7 +1,8 @@
 """The text of a compiled kernel: the function of one row, and the loop over a bin's rows.
 
-The function of a row returns 0 when it has written everything, and otherwise a number after changing nothing but rings, which the loop
-then undoes: negative where it lacks room, positive where it failed (a `Site`). Failed rows are set aside in the loop, or stop it.
+The function of a row returns 0 when it has written everything. Otherwise it has changed nothing but
+rings, which the loop then restores, and returns a number: negative if memory is short, positive if the
+row failed (the number of a `Site`). The loop puts failed rows aside, or stops at the first one.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from headgate.kernels.body import SHORT_OF_OUTPUT, SHORT_OF_TABLE, ZEROS, Body, 
 from headgate.kernels.containers import RING_PARTS, heap_of
 from headgate.kernels.expressions import row_code
 from headgate.kernels.fields import Field, Map, Ring, Scalar, Sort, Text
+from headgate.kernels.function_source import FunctionSource
 from headgate.kernels.outputs import BAD, CODE, DEFERRED, DROPPED, OUT, SOONEST
-from headgate.kernels.source import Source
 from headgate.state.index import SHORT_OF_HEAP
 
-HEAD = '''"""A kernel of headgate, made from its user's function; written anew when that changes."""
+HEAD = '''"""A kernel of headgate, generated from the user's function; do not edit."""
 
 import math
 
@@ -34,26 +35,26 @@ from headgate.state.kernels import put_bytes
 
 
 LOOP = ("slots", "order", "lo", "skip", "reborn", "bad_row", "bad_site", "dropped", "deferred")
-"""What a loop takes beside the arrays of its parameters."""
+"""The parameters of a loop after the arrays."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What is compiled, and what its caller has to know."""
+    """The code to compile, and what its caller has to know."""
 
     text: str
     row: tuple[str, ...]
     timer: tuple[str, ...] | None
-    """Parameters of the loops over rows, and over timers."""
+    """The parameters of the loop over rows, and of the loop over timers."""
     sites: tuple[Site, ...]
     reads: tuple[str, ...]
-    """Columns of the stream."""
+    """The columns of the stream that are read."""
     promoted: frozenset[tuple[int, int]]
-    """Where whole numbers are written that are taken as floats."""
+    """The places (line, column) of integer literals that are used as floats."""
     literals: bytes
     arena: int
     spare: int
-    """Bytes and words that a row needs while it is written."""
+    """The bytes for texts and the words for mappings that a row needs while it runs."""
     forgets: bool
 
 
@@ -70,10 +71,10 @@ class Shape:
     timed: bool = False
     """Whether there is a function for timers."""
     unread: Mapping[str, str] = field(default_factory=dict)
-    """Columns that are there with a type that kernels do not read, and that type."""
+    """Columns whose type kernels cannot read, with that type."""
 
 
-def program(shape: Shape, source: Source, timer: Source | None = None) -> Program:
+def program(shape: Shape, source: FunctionSource, timer: FunctionSource | None = None) -> Program:
     """Lower a kernel."""
     arena, spare, places = 0, 0, []
     for name, kind in shape.state.items():
@@ -105,8 +106,10 @@ def program(shape: Shape, source: Source, timer: Source | None = None) -> Progra
     )
 
 
-def lowered(shape: Shape, source: Source, sites: list[Site], texts: bytearray, *, timed: bool) -> Body:
-    """Lower one function, until the sorts of all its locals are settled."""
+def lowered(
+    shape: Shape, source: FunctionSource, sites: list[Site], texts: bytearray, *, timed: bool
+) -> Body:
+    """Lower one function, repeatedly until the sorts of all its local variables are known."""
     names = frozenset(
         n.id for n in ast.walk(source.tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
     )
@@ -140,23 +143,23 @@ def lowered(shape: Shape, source: Source, sites: list[Site], texts: bytearray, *
 
 
 def _parameters(shape: Shape, body: Body) -> tuple[str, ...]:
-    found = ["header", "heap", "heap64", "words", "stamp", "literals", "arena", "spare", "spare8"]
+    names = ["header", "heap", "heap64", "words", "stamp", "literals", "arena", "spare", "spare8"]
     for name, kind in shape.state.items():
         if isinstance(kind, Scalar):
-            found.append(f"S_{name}")
+            names.append(f"S_{name}")
         elif isinstance(kind, Ring):
-            found += [f"S_{name}_{part}" for part in RING_PARTS] + [f"note_{name}", f"lost_{name}"]
+            names += [f"S_{name}_{part}" for part in RING_PARTS] + [f"note_{name}", f"lost_{name}"]
         else:
-            found += [f"S_{name}_off", f"S_{name}_len"]
-    found += ["S__wake"] * shape.timed + ["S__expiry"] * (shape.ttl is not None)
+            names += [f"S_{name}_off", f"S_{name}_len"]
+    names += ["S__wake"] * shape.timed + ["S__expiry"] * (shape.ttl is not None)
     for name in shape.row:
         if name in body.reads:
             code = row_code(body, name)
-            found += [f"R_{code}", f"V_{code}"] + ([f"F_{code}"] if body.row[name] is Sort.TEXT else [])
-    found += ["counts", "O_row"]
+            names += [f"R_{code}", f"V_{code}"] + ([f"F_{code}"] if body.row[name] is Sort.TEXT else [])
+    names += ["counts", "O_row"]
     for at, sort in enumerate(body.output.values()):
-        found += [f"O_{at}", f"N_{at}"] + ([f"B_{at}"] if sort is Sort.TEXT else [])
-    return tuple(found)
+        names += [f"O_{at}", f"N_{at}"] + ([f"B_{at}"] if sort is Sort.TEXT else [])
+    return tuple(names)
 
 
 def _name(body: Body) -> str:
@@ -170,7 +173,7 @@ def _function(shape: Shape, body: Body, parameters: tuple[str, ...]) -> list[str
     for line in body.lines:
         if line.strip() == statements.FINISH:
             indent = line[: len(line) - len(line.lstrip())]
-            lines += [indent + one for one in written]
+            lines += [indent + statement for statement in written]
         else:
             lines.append(line)
     return [*lines, ""]
@@ -217,7 +220,7 @@ def _prologue(shape: Shape, body: Body) -> list[str]:
 
 
 def _epilogue(shape: Shape, body: Body) -> list[str]:
-    """Write a row's changes. Nothing can fail from the first of them on."""
+    """The code that writes a row's changes. After the first write nothing can fail."""
     texts = [n for n, kind in body.state.items() if isinstance(kind, Text) and n in body.written]
     maps = [n for n, kind in body.state.items() if isinstance(kind, Map) and n in body.written]
     out = []
@@ -232,7 +235,7 @@ def _epilogue(shape: Shape, body: Body) -> list[str]:
     out.append(f"counts[{OUT}] = out")
     if body.forgets:
         out += ["if gone:", *("    " + line for line in _forget(shape))]
-    for name in texts:  # all are copied before any is put: one may be another's old value
+    for name in texts:  # copy all before writing any: a new text may be the old value of another field
         out += [f"if s_{name}_d:", f"    copy(s_{name}_b, s_{name}_o, s_{name}_n, arena, arena_{name})"]
     for name in texts:
         put = f"put_bytes(header, heap, S_{name}_off, S_{name}_len, s, arena, arena_{name}, s_{name}_n)"
@@ -257,7 +260,11 @@ def _epilogue(shape: Shape, body: Body) -> list[str]:
 
 
 def _forget(shape: Shape) -> list[str]:
-    """A key that is reborn in its batch has a row that no file knows: that is emptied. Any other is removed after the loop."""
+    """The code that forgets a key.
+
+    A key that was forgotten before in the same batch has a new row that is in no file yet, so the row is
+    emptied in place. Any other row is removed after the loop.
+    """
     out = ["if reborn:"]
     for name, kind in shape.state.items():
         if isinstance(kind, Scalar):

@@ -1,4 +1,4 @@
-"""The rows that a kernel emits, in arrays that compiled code fills and that grow when they are full."""
+"""The rows that a kernel emits, in arrays that compiled code fills; they grow when they are full."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from headgate.state.lanes import Lane, LaneColumn, bitmap, from_lane
 
 LEAST = 64
 OUT, BAD, SOONEST, DROPPED, DEFERRED, CODE = range(6)
-"""Places in `counts`: rows emitted, rows that failed, the earliest time at which something is due, keys that were forgotten, rows
-that came after that, and what stopped the loop."""
+"""Positions in `counts`: emitted rows, failed rows, the earliest time at which something is due, forgotten
+keys, rows that came after their key was forgotten, and the code that stopped the loop."""
 
 
 class Outputs:
-    """Columns of emitted rows. `rows[i]` says for which input row, or state row, row i was emitted."""
+    """Columns of emitted rows. `rows[i]` is the input row, or state row, for which row i was emitted."""
 
     def __init__(self, output: Mapping[str, Sort], rows: int) -> None:
         self.output = output
@@ -38,14 +38,14 @@ class Outputs:
                 self._values.append(np.empty(len(self.rows), DTYPES[sort]))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What generated code calls them."""
-        found: dict[str, NDArray[Any]] = {"O_row": self.rows, "counts": self.counts}
+        """The arrays by their names in generated code."""
+        arrays: dict[str, NDArray[Any]] = {"O_row": self.rows, "counts": self.counts}
         for at, (values, valid) in enumerate(zip(self._values, self._valid, strict=True)):
-            found |= {f"O_{at}": values, f"N_{at}": valid}
-        return found | {f"B_{at}": data for at, data in self._bytes.items()}
+            arrays |= {f"O_{at}": values, f"N_{at}": valid}
+        return arrays | {f"B_{at}": data for at, data in self._bytes.items()}
 
     def grow(self) -> None:
-        """Twice the room."""
+        """Double the capacity."""
         self.rows = _doubled(self.rows)
         self._valid = [_doubled(valid) for valid in self._valid]
         self._bytes = {at: _doubled(data) for at, data in self._bytes.items()}
@@ -67,7 +67,7 @@ class Outputs:
         self.counts[SOONEST] = time
 
     def append(self, row: int, values: list[Any]) -> None:
-        """Add one row, None being a null."""
+        """Add one row; None is a null."""
         count = len(self)
         texts = [v for at, v in enumerate(values) if at in self._bytes and v is not None]
         while count == len(self.rows) or any(
@@ -86,7 +86,7 @@ class Outputs:
         self.counts[OUT] += 1
 
     def columns(self) -> list[pa.Array]:
-        """The rows, in Arrow."""
+        """The rows as Arrow columns."""
         out, count = [], len(self)
         for at, sort in enumerate(self.output.values()):
             valid = self._valid[at][:count]

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Compiled helpers of kernels. Interpreted kernels call the same functions as plain Python, so both give the same bits."""
+"""Compiled helpers of kernels. Interpreted kernels call some of them too, so that both give the same bits."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MOST, LEAST = np.int64(2**63 - 1), np.int64(-(2**63))
 SMALL = np.int64(2**31)
 
 
-# numba tells LLVM that signed sums, differences and products never leave 64 bits, so LLVM may leave out a check of one that has. Unsigned
-# ones are taken modulo 2**64.
+# numba tells LLVM that signed integers never overflow, so LLVM may remove a check for overflow. Unsigned
+# integers wrap around modulo 2**64, so the operations are done on those.
 
 
 @bare
@@ -51,7 +51,7 @@ def mul_overflows(a, b, product):
 
 @bare
 def float_mod(a, b):
-    """`a % b` as Python has it: the sign of the divisor."""
+    """`a % b` as in Python: the result has the sign of the divisor."""
     mod = np.fmod(a, b)
     if mod != 0.0:
         if (b < 0.0) != (mod < 0.0):
@@ -63,7 +63,7 @@ def float_mod(a, b):
 
 @bare
 def float_floordiv(a, b):
-    """`a // b` as Python has it."""
+    """`a // b` as in Python."""
     mod = np.fmod(a, b)
     div = (a - mod) / b
     if mod != 0.0 and (b < 0.0) != (mod < 0.0):
@@ -78,7 +78,7 @@ def float_floordiv(a, b):
 
 @bare
 def order(a, x):
-    """-1, 0 or 1: how a whole number compares with a float, exactly; 2 with NaN."""
+    """-1, 0 or 1: an integer compared exactly with a float; 2 if the float is NaN."""
     if x != x:
         return 2
     if x >= 9223372036854775808.0:
@@ -108,7 +108,7 @@ def turns(start, stop, step):
 
 @bare
 def whole(x):
-    """Whether a float, once rounded, fits 64 bits; NaN doesn't."""
+    """Whether a rounded float fits an integer of 64 bits; NaN does not."""
     return -9223372036854775808.0 <= x < 9223372036854775808.0
 
 
@@ -143,7 +143,7 @@ def contains(a, i, n, b, j, m):
 
 @bare
 def characters(a, i, n):
-    """How many code points a text has."""
+    """The number of code points of a text."""
     count = 0
     for x in range(n):
         if (a[i + x] & 0xC0) != 0x80:
@@ -153,7 +153,7 @@ def characters(a, i, n):
 
 @bare
 def prefix(a, i, n, count):
-    """Bytes of the first `count` code points of a text."""
+    """The number of bytes of the first `count` code points of a text."""
     seen = 0
     for x in range(n):
         if (a[i + x] & 0xC0) != 0x80:
@@ -165,14 +165,14 @@ def prefix(a, i, n, count):
 
 @bare
 def copy(a, i, n, b, j):
-    """Copy n items of `a` from i on to `b`, from j on."""
+    """Copy `a[i:i + n]` to `b[j:j + n]`."""
     for x in range(n):
         b[j + x] = a[i + x]
 
 
 @bare
 def find(words, start, count, key):
-    """Place of a key among the entries of a map, -1 if it is not there."""
+    """The position of a key among the entries of a mapping, -1 if it is absent."""
     for x in range(count):
         if words[start + 2 * x] == key:
             return x
@@ -181,7 +181,7 @@ def find(words, start, count, key):
 
 @bare
 def drop(words, start, count, at):
-    """Take an entry out of a map; those behind it move up."""
+    """Remove an entry from a mapping; the entries behind it move up."""
     for x in range(start + 2 * at, start + 2 * (count - 1)):
         words[x] = words[x + 2]
 
@@ -200,13 +200,13 @@ def word_of(value):
 
 @bare
 def room(length, slot, n):
-    """Bytes of heap that a string of n bytes needs beyond what its slot has."""
+    """The bytes of heap that a string of n bytes needs in addition to those of its slot."""
     return 0 if n <= ((length[slot] + 7) & ~7) else (n + 7) & ~7
 
 
 @bare
 def ring_note(length, fresh, slot, note):
-    """Remember a ring as it is before a row."""
+    """Note what a ring is before a row, for `ring_undo`."""
     note[0] = length[slot]
     note[1] = fresh[slot]
     note[2] = 0
@@ -214,7 +214,7 @@ def ring_note(length, fresh, slot, note):
 
 @bare
 def ring_append(header, heap, off, length, cap, at, fresh, slot, value, k, note, lost):
-    """Append, and remember what falls out, so that `ring_undo` can bring it back."""
+    """Append a value, and note the value that it evicts, so that `ring_undo` can restore it."""
     if length[slot] == k and note[2] < note[0]:
         evicted = heap[(off[slot] >> 3) + at[slot]]
         if not ring_push(header, heap, off, length, cap, at, fresh, slot, value, k):
@@ -227,11 +227,11 @@ def ring_append(header, heap, off, length, cap, at, fresh, slot, value, k, note,
 
 @bare
 def ring_undo(heap, off, length, at, fresh, slot, note, lost):
-    """Bring a ring back to what `ring_note` saw."""
+    """Restore a ring to what it was at `ring_note`."""
     kept = note[0] - note[2]
     start = off[slot] >> 3
     first = start + at[slot]
-    if first < start + note[2]:  # the kept values move right: the last first
+    if first < start + note[2]:  # the kept values move right, so the last one is copied first
         for x in range(kept - 1, -1, -1):
             heap[start + note[2] + x] = heap[first + x]
     else:
@@ -246,7 +246,7 @@ def ring_undo(heap, off, length, at, fresh, slot, note, lost):
 
 @bare
 def smallest(x, lo, hi):
-    """The first of the least values of x[lo:hi], compared in order."""
+    """The first of the smallest values of x[lo:hi], compared in order."""
     best = x[lo]
     for j in range(lo + 1, hi):
         if x[j] < best:
@@ -256,7 +256,7 @@ def smallest(x, lo, hi):
 
 @bare
 def largest(x, lo, hi):
-    """The first of the greatest values of x[lo:hi], compared in order."""
+    """The first of the largest values of x[lo:hi], compared in order."""
     best = x[lo]
     for j in range(lo + 1, hi):
         if x[j] > best:
@@ -266,7 +266,7 @@ def largest(x, lo, hi):
 
 @bare
 def sum_overflows(x, lo, hi):
-    """Whether a sum of whole numbers leaves 64 bits on the way."""
+    """Whether adding integers overflows 64 bits at any step."""
     total = np.int64(0)
     for j in range(lo, hi):
         new = wrapped_sum(total, x[j])
@@ -278,7 +278,7 @@ def sum_overflows(x, lo, hi):
 
 @bare
 def whole_sum(x, lo, hi):
-    """A sum of whole numbers."""
+    """The sum of integers."""
     total = np.int64(0)
     for j in range(lo, hi):
         total += x[j]
@@ -287,7 +287,7 @@ def whole_sum(x, lo, hi):
 
 @bare
 def deviation(x, lo, hi):
-    """The sample's standard deviation of x[lo:hi], which are two or more."""
+    """The sample standard deviation of x[lo:hi], which must have at least two values."""
     n = hi - lo
     mean = total_of(x, lo, hi) / n
     return math.sqrt(squares_of(x, lo, hi, mean) / (n - 1))

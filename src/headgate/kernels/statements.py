@@ -1,4 +1,4 @@
-"""Statements of the subset, and what a row's code does at its end."""
+"""Lowering of statements, and what a row's code does at its end."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from headgate.kernels.arithmetic import convert
 from headgate.kernels.assignment import assign, augmented, delete, held, local
 from headgate.kernels.body import INSTANT, INT, Body, Value
 from headgate.kernels.emission import emit_row, rows
+from headgate.kernels.emit import emit
 from headgate.kernels.expressions import condition, container, field_of, value
-from headgate.kernels.face import emit
 from headgate.kernels.fields import Map, Ring
 
 FINISH = "# finish"
-NO_END = "it takes more than {} steps"
+NO_LOOP_ELSE = "else of a loop cannot be compiled", "use a variable for what happened"
+NO_END = "more than {} loop iterations (max_steps)"
 RAISES = "it raises"
-TOO_SOON = "a timer wakes at its own time or before"
+TOO_SOON = "a timer must be set to a later time than its own"
 
 
 def block(body: Body, nodes: Sequence[ast.stmt]) -> None:
-    """Statements in order; what follows a return cannot be reached."""
+    """Lower statements in order; code after a return cannot be reached and is omitted."""
     for node in nodes:
         if body.assigned is None:
             return
@@ -29,16 +30,16 @@ def block(body: Body, nodes: Sequence[ast.stmt]) -> None:
 
 
 def statement(body: Body, node: ast.stmt) -> None:
-    """One statement."""
+    """Lower one statement."""
     if isinstance(node, ast.Expr):
         _expression(body, node.value)
     elif isinstance(node, ast.Assign):
         for target in node.targets[1:]:
-            body.refuse(target, "two targets of one assignment", "assign in lines of their own")
+            body.refuse(target, "an assignment has one target", "assign on separate lines")
         assign(body, node.targets[0], node.value)
     elif isinstance(node, ast.AnnAssign):
         if node.value is None:
-            body.refuse(node, "a name without a value", "give it one")
+            body.refuse(node, "a declaration without a value", "assign a value")
         assign(body, node.target, node.value)
     elif isinstance(node, ast.AugAssign):
         augmented(body, node)
@@ -88,7 +89,7 @@ def _step(body: Body, node: ast.stmt) -> None:
 
 def _while(body: Body, node: ast.While) -> None:
     if node.orelse:
-        body.refuse(node, "else of a loop cannot be compiled", "use a name for what happened")
+        body.refuse(node, *NO_LOOP_ELSE)
     before = body.assigned
     with body.block("while True:"):
         _step(body, node)
@@ -100,21 +101,21 @@ def _while(body: Body, node: ast.While) -> None:
     leaves = any(isinstance(n, ast.Break) for n in ast.walk(node))
     body.assigned = None if endless and not leaves else before
     if body.assigned is None:
-        body.put("return 0")  # not reached; a function's last line is a return
+        body.put("return 0")  # never reached, but a function must end with a return
 
 
 def _for(body: Body, node: ast.For) -> None:
     if node.orelse:
-        body.refuse(node, "else of a loop cannot be compiled", "use a name for what happened")
+        body.refuse(node, *NO_LOOP_ELSE)
     if not isinstance(node.target, ast.Name):
-        body.refuse(node, "a loop has one name", "write for x in ...")
+        body.refuse(node, "a loop has exactly one variable", "write for x in ...")
     before = body.assigned
     kept = container(body, node.iter)
     if kept is not None:
         changed = [n for n in ast.walk(node) if _changes(body, n, kept[0])]
         if changed:
             body.refuse(
-                changed[0], f"state.{kept[0]} is changed while it is walked", "change it after the loop"
+                changed[0], f"state.{kept[0]} is changed during iteration", "change it after the loop"
             )
         _walk(body, node, node.target, *kept)
     else:
@@ -123,12 +124,12 @@ def _for(body: Body, node: ast.For) -> None:
 
 
 def _changes(body: Body, node: ast.AST, name: str) -> bool:
-    def mine(part: ast.expr) -> bool:
+    def is_field(part: ast.expr) -> bool:
         return isinstance(part, ast.Attribute) and part.attr == name and field_of(body, part) == name
 
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        return node.func.attr in ("append", "clear") and mine(node.func.value)
-    return isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and mine(node.value)
+        return node.func.attr in ("append", "clear") and is_field(node.func.value)
+    return isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and is_field(node.value)
 
 
 def _walk(body: Body, node: ast.For, target: ast.Name, name: str, kind: Ring | Map) -> None:
@@ -150,7 +151,7 @@ def _range(body: Body, node: ast.For, target: ast.Name) -> None:
         not (isinstance(call, ast.Call) and body.source.value_of(call.func) is range)
         or not 0 < len(call.args) < 4
     ):
-        body.refuse(node, "a loop goes over range(...), a ring or a map", "write for i in range(n)")
+        body.refuse(node, "a loop iterates over range(...), a ring or a mapping", "write for i in range(n)")
     bounds = [held(body, convert(body, a, value(body, a), INT, "a bound")).code for a in call.args]
     start, stop, step = ("0", bounds[0], "1") if len(bounds) == 1 else (*bounds[:2], *bounds[2:], "1")[:3]
     if len(bounds) == 3:
@@ -163,16 +164,16 @@ def _range(body: Body, node: ast.For, target: ast.Name) -> None:
 
 
 def _raise(body: Body, node: ast.Raise | ast.Assert) -> None:
-    said = RAISES
+    message = RAISES
     given = node.exc if isinstance(node, ast.Raise) else node.msg
     if isinstance(given, ast.Call) and given.args:
         given = given.args[0]
     if isinstance(given, ast.Constant) and isinstance(given.value, str):
-        said = given.value
+        message = given.value
     if isinstance(node, ast.Assert):
-        body.check(f"not ({condition(body, node.test)})", node, said)
+        body.check(f"not ({condition(body, node.test)})", node, message)
         return
-    body.put(f"return {body.site(node, said)}")
+    body.put(f"return {body.site(node, message)}")
     body.assigned = None
 
 
@@ -182,7 +183,7 @@ def _expression(body: Body, node: ast.expr) -> None:
         return
     if isinstance(node, ast.Yield):
         if node.value is None:
-            body.refuse(node, "yield gives no row", "yield a value for each output column")
+            body.refuse(node, "yield without a value", "yield a value for each output column")
         rows(body, node, node.value)
         return
     if isinstance(node, ast.Call):
@@ -193,7 +194,7 @@ def _expression(body: Body, node: ast.expr) -> None:
             return
     body.refuse(
         node,
-        f"{ast.unparse(node)} does nothing here",
+        f"{ast.unparse(node)} has no effect",
         "assign its value, or call emit, append or state.forget",
     )
 
@@ -219,13 +220,13 @@ def _effect(body: Body, node: ast.Call, func: ast.Attribute) -> bool:
         if not body.wakes:
             body.refuse(
                 node,
-                "this kernel has no event time or no on_timer",
+                "this kernel has no event time, or no on_timer",
                 "write hg.kernel(on='ts', ...) and a function for timers",
             )
         when = convert(body, node, value(body, node.args[0]), INSTANT, "the time to wake")
         if body.timed:
             body.check(f"{when.code} <= now", node, TOO_SOON)
-        body.put(f"wake = {when.code} if {when.code} != 0 else 1")  # 0 is a row that is new
+        body.put(f"wake = {when.code} if {when.code} != 0 else 1")  # 0 marks a new state row
         return True
     return False
 
@@ -233,12 +234,12 @@ def _effect(body: Body, node: ast.Call, func: ast.Attribute) -> bool:
 def _return(body: Body, node: ast.Return) -> None:
     if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
         if any(isinstance(n, ast.Yield) for n in ast.walk(body.source.tree)):
-            body.refuse(node, "a kernel that yields returns nothing", "yield this row too")
+            body.refuse(node, "a kernel that yields cannot return a row", "yield this row too")
         rows(body, node, node.value)
     finish(body)
     body.assigned = None
 
 
 def finish(body: Body) -> None:
-    """A place for the lines that write the row's changes; they are known when all of the function is."""
+    """Mark the place for the lines that write the row's changes; they are known when all is lowered."""
     body.put(FINISH)

@@ -1,4 +1,4 @@
-"""What is refused as soon as a kernel is made, before the types of its rows are known."""
+"""Checks that are made as soon as a kernel is made, before the types of its rows are known."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import replace
 
 from headgate.errors import KernelRefused
 from headgate.kernels.fields import Sort
+from headgate.kernels.function_source import FunctionSource, columns_read
 from headgate.kernels.module import Shape, lowered
-from headgate.kernels.source import Source, columns_read
 
 _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
     ast.Try: ("try", "test for what may go wrong, or pass on_error='skip'"),
     ast.With: ("with", "a kernel has no files or locks"),
     ast.Import: ("import", "import above the kernel"),
     ast.ImportFrom: ("import", "import above the kernel"),
-    ast.FunctionDef: ("a function within", "write it out where it is used"),
+    ast.FunctionDef: ("a nested function", "write its body where it is used"),
     ast.ClassDef: ("a class", "keep values in state"),
-    ast.Lambda: ("lambda", "write it out where it is used"),
+    ast.Lambda: ("lambda", "write its expression where it is used"),
     ast.Global: ("global", "keep what changes in state"),
     ast.Nonlocal: ("nonlocal", "keep what changes in state"),
-    ast.Await: ("await", "a kernel waits for nothing"),
+    ast.Await: ("await", "a kernel is not asynchronous"),
     ast.YieldFrom: ("yield from", "write a for loop"),
     ast.Match: ("match", "write if and elif"),
-    ast.NamedExpr: (":=", "assign in a line of its own"),
+    ast.NamedExpr: (":=", "assign on a separate line"),
     ast.ListComp: ("a comprehension", "write a for loop"),
     ast.SetComp: ("a comprehension", "write a for loop"),
     ast.DictComp: ("a comprehension", "write a for loop"),
@@ -32,28 +32,31 @@ _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
         "an f-string",
         "texts can be compared, stored and cut; build new ones before or after the stage",
     ),
-    ast.Starred: ("*", "write the values out"),
+    ast.Starred: ("*", "write each value"),
 }
 
 
-def check(source: Source, shape: Shape, *, timed: bool = False) -> None:
-    """Refuse what no columns could make sense of. `shape` has none, and `timed` says that this is the function for timers."""
+def check(source: FunctionSource, shape: Shape, *, timed: bool = False) -> None:
+    """Refuse a function that cannot be compiled whatever the types of the columns are.
+
+    The columns of `shape` are not known yet. `timed` says that this is the function for timers.
+    """
     _check_syntax(source)
-    said: set[str] = set()
+    refusals: set[str] = set()
     for sort in Sort:
         row = dict.fromkeys((name for _, name in columns_read(source)), sort)
         row |= {shape.time: Sort.INSTANT} if shape.time is not None else {}
         try:
             lowered(replace(shape, row=row), source, [], bytearray(), timed=timed)
         except KernelRefused as refused:
-            said.add(str(refused))
+            refusals.add(str(refused))
         else:
             return
-    if len(said) == 1:  # the same whatever the columns hold
-        raise KernelRefused(said.pop())
+    if len(refusals) == 1:  # the same for all types
+        raise KernelRefused(refusals.pop())
 
 
-def _check_syntax(source: Source) -> None:
+def _check_syntax(source: FunctionSource) -> None:
     for top in source.tree.body:
         for node in ast.walk(top):
             if type(node) in _REFUSED:

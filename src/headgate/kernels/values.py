@@ -1,6 +1,7 @@
-"""Values as an interpreted kernel sees them: Python's own, held to the bounds of the compiled ones.
+"""Values as an interpreted kernel sees them: Python's own, within the bounds of the compiled ones.
 
-Whole numbers have 64 bits, instants are a type of their own (no time zones, no year 10000), rings and maps are bounded.
+Integers have 64 bits, instants are a type of their own (no time zones, no limit at the year 9999), rings
+and mappings are bounded.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ import numpy as np
 from headgate.kernels import runtime
 from headgate.kernels.arithmetic import OVERFLOW, ZERO
 from headgate.kernels.assignment import TOO_LONG
-from headgate.kernels.containers import EMPTY, FULL_MAP, MISSING_KEY, OUT_OF_RANGE
+from headgate.kernels.containers import EMPTY, FULL_MAP, MISSING_KEY, OUT_OF_RANGE, TOO_FEW
 from headgate.kernels.fields import MICRO, Map, Ring, Sort, Text
 from headgate.operators.history import total_of
 
 
 class Failure(Exception):
-    """A row failed, in the words that compiled code has for it."""
+    """A row failed; the message is that of compiled code."""
 
 
 class Int64(int):
-    """A whole number of 64 bits: what leaves them is a failure. Beside a float it is one."""
+    """An integer of 64 bits: an overflow is a failure. An operation with a float gives a float."""
 
     def __truediv__(self, other: Any) -> Any:
         return float(self) / float(other) if isinstance(other, int) else int.__truediv__(self, other)
@@ -42,7 +43,7 @@ class Int64(int):
 
 
 def whole(value: int) -> Int64:
-    """A whole number, if it fits."""
+    """An integer as `Int64`; a failure if it does not fit 64 bits."""
     if not -(2**63) <= value < 2**63:
         raise Failure(OVERFLOW)
     return Int64(value)
@@ -52,8 +53,8 @@ def _checked(name: str) -> Callable[..., Any]:
     plain = getattr(int, name)
 
     def method(self: Int64, *others: Any) -> Any:
-        found = plain(self, *others)
-        return whole(found) if type(found) is int else found
+        result = plain(self, *others)
+        return whole(result) if type(result) is int else result
 
     return method
 
@@ -117,7 +118,7 @@ def from_raw(sort: Sort, raw: Any) -> Any:
 
 
 def to_raw(sort: Sort, value: Any, what: str) -> Any:
-    """What state and output hold, from a value; a value of another sort is a failure."""
+    """What state and output hold for a value; a value of another sort is a failure."""
     if sort is Sort.FLOAT and isinstance(value, bool | int | float):
         return float(value)
     if sort is Sort.BOOL and isinstance(value, bool | np.bool_):
@@ -130,29 +131,29 @@ def to_raw(sort: Sort, value: Any, what: str) -> Any:
         return int(whole(value // MICRO))
     if sort is Sort.TEXT and isinstance(value, str):
         return value.encode()
-    raise Failure(f"{what} is {sort} and is given {value!r}")
+    raise Failure(f"{what} is {sort}, but the value is {value!r}")
 
 
 class RingView:
-    """A ring in a row's hands: what was there, and what is appended."""
+    """A ring as a row sees it: the values from before, and those that the row appends."""
 
     def __init__(self, name: str, kind: Ring, raw: list[Any]) -> None:
         self.name, self.kind, self.added = name, kind, 0
         self._raw = raw
 
     def append(self, value: Any) -> None:
-        """The newest value."""
+        """Append the newest value."""
         self._raw.append(to_raw(self.kind.sort, value, f"ring {self.name!r}"))
         self.added += 1
 
     @property
     def raw(self) -> list[Any]:
-        """The last values."""
+        """The values that the ring keeps."""
         return self._raw[-self.kind.most :]
 
     @property
     def new(self) -> list[Any]:
-        """What was appended."""
+        """The values that the row appended."""
         return self._raw[len(self._raw) - self.added :]
 
     def __len__(self) -> int:
@@ -170,7 +171,7 @@ class RingView:
         return np.array(self.raw, np.float64 if self.kind.sort is Sort.FLOAT else np.int64)
 
     def sum(self) -> Any:
-        """The sum, in the order of compiled code."""
+        """The sum, added in the same order as in compiled code."""
         if self.kind.sort is Sort.FLOAT:
             return float(total_of(self._array(), 0, len(self)))
         total = Int64(0)
@@ -185,9 +186,9 @@ class RingView:
         return float(self.sum()) / len(self)
 
     def std(self) -> float:
-        """The sample's standard deviation."""
+        """The sample standard deviation."""
         if len(self) < 2:
-            raise Failure("the standard deviation takes two values")
+            raise Failure(TOO_FEW)
         return float(runtime.deviation(self._array(), 0, len(self)))
 
     def min(self) -> Any:
@@ -222,15 +223,15 @@ class MapView(dict[Any, Any]):
         super().__delitem__(key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        to_raw(self.kind.key, key, f"a key of map {self.name!r}")
-        raw = to_raw(self.kind.value, value, f"a value of map {self.name!r}")
+        to_raw(self.kind.key, key, f"a key of mapping {self.name!r}")
+        raw = to_raw(self.kind.value, value, f"a value of mapping {self.name!r}")
         if key not in self and len(self) == self.kind.most:
             raise Failure(FULL_MAP)
         super().__setitem__(key, from_raw(self.kind.value, raw))
 
 
 def bounded(name: str, kind: Text, value: Any) -> str:
-    """A text that fits its field."""
+    """A text that fits its field; a longer one is a failure."""
     if len(to_raw(Sort.TEXT, value, f"state.{name}")) > kind.most:
         raise Failure(TOO_LONG.format(name, kind.most))
     return str(value)

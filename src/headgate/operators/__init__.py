@@ -1,1 +1,1 @@
-"""Operators: what happens to the rows of a key. Pure functions over arrays; no Spark, no files."""
+"""Operators: what is done with the rows of a key. Pure functions over arrays; no Spark, no files."""

@@ -1,9 +1,9 @@
-"""One accumulator per aggregate function: its state columns, its step, and its answer.
+"""One accumulator per aggregate function: its state columns, its update and its result.
 
-Types and null rules are Spark's, with ANSI on: `sum` of integers is a bigint that refuses to overflow, `sum`
-and `mean` of decimals widen as Spark widens them, `var` and `std` are the sample forms and null below two
-values, `min` and `max` take any ordered type with NaN above all numbers, an aggregate over nothing is null
-and a count 0.
+Types and null rules are those of Spark with ANSI on. `sum` of integers is a bigint and an overflow is
+an error; `sum` and `mean` of decimals widen as in Spark; `var` and `std` are the sample forms, and null
+for fewer than two values; `min` and `max` take any ordered type, with NaN above all numbers. An
+aggregate over no values is null, and a count is 0.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Slots = NDArray[np.int64]
 
 
 class Accumulator(ABC):
-    """The state and answer of one output column."""
+    """The state and result of one output column."""
 
     type: pa.DataType
     ordered = False
@@ -37,11 +37,11 @@ class Accumulator(ABC):
 
     @property
     def input(self) -> str:
-        """Name under which the input lane is kept in a chunk; one name for one conversion of one column."""
+        """The name of the input lane in a chunk; aggregates with the same input and conversion share it."""
         return f"plain:{self.column}"
 
     def lane(self, rows: pa.RecordBatch) -> LaneColumn | None:
-        """The input as compiled code wants it."""
+        """The input in the form that compiled code takes."""
         return to_lane(rows.column(self.column)) if self.column is not None else None
 
     def _state(self, **parts: Kind) -> tuple[StateColumn, ...]:
@@ -59,11 +59,11 @@ class Accumulator(ABC):
 
     @abstractmethod
     def update(self, table: BinTable, slots: Slots, order: Slots, chunk: Chunk) -> None:
-        """Apply some rows of one bin."""
+        """Apply rows of one bin."""
 
     @abstractmethod
     def merge(self, table: BinTable, slots: Slots, pieces: Extract) -> None:
-        """Add the state of each row of `pieces` to that of its slot."""
+        """Add the state of each row of `pieces` to the state of its slot."""
 
     @abstractmethod
     def answer(self, piece: Extract) -> pa.Array:
@@ -71,7 +71,7 @@ class Accumulator(ABC):
 
 
 class Count(Accumulator):
-    """count() of rows, or of values that are not null."""
+    """count() of rows, or count(column) of non-null values."""
 
     type = pa.int64()
 
@@ -113,7 +113,8 @@ class Sum(Accumulator):
         step = ak.sum_i64 if self.whole else ak.sum_f64
         if step(slots, order, data, valid, *self._arrays(table, "sum", "seen")):
             raise ArithmeticOverflow(
-                f"sum({self.column}) as {self.name!r} passed the range of a bigint; cast {self.column} to decimal(38,0) or double"
+                f"sum({self.column}) as {self.name!r} passed the range of a bigint; "
+                f"cast {self.column} to decimal(38,0) or double"
             )
 
     def answer(self, piece: Extract) -> pa.Array:
@@ -140,12 +141,12 @@ class DecimalSum(Accumulator):
 
     def merge(self, table: BinTable, slots: Slots, pieces: Extract) -> None:
         low, high, n = self._taken(pieces, "low", "high", "n")
-        some = n > 0
+        counted = n > 0
         pairs = np.column_stack([low, high]).reshape(-1)
         mine = self._arrays(table, "low", "high", "n")
-        if ak.sum_i128(slots, np.arange(len(slots)), pairs, some.astype(np.uint8), *mine):
+        if ak.sum_i128(slots, np.arange(len(slots)), pairs, counted.astype(np.uint8), *mine):
             raise self._overflow()
-        np.add.at(mine[2], slots, n - some)  # each piece was counted as one row
+        np.add.at(mine[2], slots, n - counted)  # each piece was counted as one row
 
     def _overflow(self) -> ArithmeticOverflow:
         function = "mean" if self.mean else "sum"
@@ -163,7 +164,7 @@ class DecimalSum(Accumulator):
                 _half_up(_whole(a, b) * shift, c) if c else 0
                 for a, b, c in zip(low, high, n.tolist(), strict=True)
             ]
-            if any(abs(m) >= limit for m in means):  # before it is cut to sixteen bytes
+            if any(abs(m) >= limit for m in means):  # such a mean may not fit sixteen bytes
                 raise self._overflow()
             pairs = np.frombuffer(b"".join(m.to_bytes(16, "little", signed=True) for m in means), np.int64)
         rough = np.abs(pairs[1::2].astype(np.float64) * 2.0**64)
@@ -183,7 +184,7 @@ def _half_up(total: int, count: int) -> int:
 
 
 class OfDoubles(Accumulator):
-    """An aggregate whose input is taken as doubles, the nearest where there is no equal one."""
+    """An aggregate whose input is converted to doubles, rounded if necessary."""
 
     type = pa.float64()
 
@@ -238,14 +239,12 @@ class Spread(OfDoubles):
     def answer(self, piece: Extract) -> pa.Array:
         n, m2 = self._taken(piece, "n", "m2")
         variance = m2 / np.maximum(n - 1, 1)
-        with np.errstate(
-            invalid="ignore"
-        ):  # doubles that overflowed on the way have no root: NaN, as in Spark
+        with np.errstate(invalid="ignore"):  # after an overflow there is no root: NaN, as in Spark
             return pa.array(np.sqrt(variance) if self.root else variance, mask=n < 2)
 
 
 class Value(Accumulator):
-    """State that is one value of the input's own type: min, max, first, last."""
+    """An aggregate whose state is one value of the input's type: min, max, first, last."""
 
     def __init__(self, name: str, column: str, kind: pa.DataType) -> None:
         super().__init__(name, column)
@@ -333,7 +332,9 @@ class Edge(Value):
             ak.put_fixed(slots, order, chosen, lane.data, *self._arrays(table, "value"), 1, 0)
 
     def merge(self, table: BinTable, slots: Slots, pieces: Extract) -> None:
-        raise NotImplementedError(f"{self.name} depends on the order of rows, which pieces do not have")
+        raise NotImplementedError(
+            f"{self.name} depends on the order of rows, which is unknown between pieces"
+        )
 
     def answer(self, piece: Extract) -> pa.Array:
         return from_lane(self._lane(piece, (self._taken(piece, "seen")[0] == 2).astype(np.uint8)), self.type)
@@ -344,9 +345,10 @@ def _add(table: BinTable, slots: Slots, pieces: Extract, column: str) -> None:
 
 
 def numeric(kind: pa.DataType, function: str, column: str) -> None:
-    """Refuse to do arithmetic on what is not a number."""
+    """Refuse arithmetic on a column that is not a number."""
     t = pa.types
     if not (t.is_signed_integer(kind) or t.is_floating(kind) or t.is_decimal128(kind)):
         raise UnsupportedType(
-            f"{function}({column}) needs a number, but column {column!r} has type {kind}; cast it, or a part of it, to a number"
+            f"{function}({column}) needs a number, but column {column!r} has type {kind}; "
+            "cast it, or a part of it, to a number"
         )

@@ -1,12 +1,14 @@
-"""What a channel does with its rows: now, or later.
+"""Which rows a channel processes in this batch, and which rows wait for a later one.
 
-Rows come in order: first those that waited, then the batch's own. Rows of bins that are asleep (their state is on disk, or on
-its way) wait. Of the others, those that waited are processed in any case. Once the channel is late the batch's own wait, as far
-as there is room: when it runs out, the oldest are processed. No channel is late before it has begun with them: else one that
-has little to do, and is given little time, would do nothing at all.
+Rows come in order: first those that already waited, then the rows of this batch. Rows of bins that are
+asleep (their state is on disk, or being moved) wait. For the other bins, rows that already waited are
+always processed. When the channel is late, rows of this batch wait too, as long as the buffer has room;
+when it is full, the oldest are processed. A channel is never late before it has processed some rows of
+this batch; otherwise a channel with little work and little time would process nothing at all.
 
-Law: the rows of a bin are processed or left in the order in which they came; each is one or the other, once; what is left
-beside the rows of sleeping bins never takes more than the room; and a row whose bin is awake waits for one batch at most.
+Law: the rows of a bin are processed or left in the order in which they came, and each row is either
+processed or left, exactly once. The rows that are left, without those of sleeping bins, never exceed the
+buffer. A row whose bin is awake waits for at most one batch.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ Process = Callable[[pa.RecordBatch, NDArray[np.int32]], None]
 
 
 class Admission:
-    """Rows in; `process` is called with what is done now."""
+    """Takes rows, and calls `process` with those to be processed now.
+
+    `late` says whether the channel is late; `room` is the size of the buffer for waiting rows, in bytes.
+    """
 
     def __init__(
         self,
@@ -42,7 +47,10 @@ class Admission:
         self._sleeping: dict[int, list[pa.RecordBatch]] = {}
 
     def add(self, rows: pa.RecordBatch, bins: NDArray[np.int32]) -> None:
-        """The batch's own rows, of any bins, in order; after all that waited, which goes past this to be processed."""
+        """Add rows of this batch, of any bins, in order.
+
+        Call it after the rows that already waited were processed; those do not pass through here.
+        """
         if self._asleep:
             sleeping = np.isin(bins, np.fromiter(self._asleep, np.int32))
             if sleeping.any():
@@ -65,26 +73,26 @@ class Admission:
             self._process(oldest, np.full(oldest.num_rows, bin, np.int32))
 
     def left(self) -> dict[int, list[pa.RecordBatch]]:
-        """The rows that are to wait, by bin, in order."""
-        found = {bin: list(parts) for bin, parts in self._sleeping.items()}
+        """The rows that must wait, by bin, in order."""
+        left = {bin: list(parts) for bin, parts in self._sleeping.items()}
         for bin, rows in self._queue:
-            found.setdefault(bin, []).append(rows)
-        return found
+            left.setdefault(bin, []).append(rows)
+        return left
 
     def _waits(self) -> bool:
-        """Whether the next rows queue up: behind others, or because it is late. Without room nobody is."""
+        """Whether the next rows must wait: behind others, or because the channel is late and has room."""
         return bool(self._queue) or (self._begun and self._room > 0 and self._late())
 
 
 def _by_bin(
     rows: pa.RecordBatch, bins: NDArray[np.int32], chosen: NDArray[np.bool_]
 ) -> list[tuple[int, pa.RecordBatch]]:
-    """The chosen rows, apart by bin, in order."""
+    """The chosen rows, grouped by bin, in order."""
     where = np.flatnonzero(chosen)
     if not len(where):
         return []
-    mine = bins[where]
-    order, starts = sort_by_bin(mine, int(mine.max()) + 1)
+    chosen_bins = bins[where]
+    order, starts = sort_by_bin(chosen_bins, int(chosen_bins.max()) + 1)
     return [
         (bin, rows.take(pa.array(where[order[starts[bin] : starts[bin + 1]]])))
         for bin in np.flatnonzero(np.diff(starts)).tolist()

@@ -17,7 +17,7 @@ from headgate.operators.base import column_type
 
 @dataclass(frozen=True)
 class Agg:
-    """An aggregate function of a column (or of rows)."""
+    """An aggregate function of a column, or of rows."""
 
     function: str
     column: str | None = None
@@ -53,12 +53,12 @@ class Agg:
 
 
 def count(column: str | None = None) -> Agg:
-    """Rows, or values of `column` that are not null."""
+    """The number of rows, or of non-null values of `column`."""
     return Agg("count", column)
 
 
 def sum(column: str) -> Agg:
-    """Total; null when every value is null."""
+    """Sum; null if every value is null."""
     return Agg("sum", column)
 
 
@@ -78,12 +78,12 @@ def mean(column: str) -> Agg:
 
 
 def var(column: str) -> Agg:
-    """Sample variance; null below two values."""
+    """Sample variance; null for fewer than two values."""
     return Agg("var", column)
 
 
 def std(column: str) -> Agg:
-    """Sample standard deviation; null below two values."""
+    """Sample standard deviation; null for fewer than two values."""
     return Agg("std", column)
 
 

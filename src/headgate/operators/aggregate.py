@@ -1,4 +1,4 @@
-"""A running aggregate per key, emitting the updated keys of each batch."""
+"""A running aggregate per key; each batch emits the keys that it updated."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from headgate.state.table import BinTable
 class Aggregate(Operator):
     """`groupBy(key).agg(...)` over the whole stream.
 
-    Each batch emits one row for each key that it touched: the key columns, then the aggregates in the order
-    given.
+    Each batch emits one row for each key that it touched: the key columns, then the
+    aggregates in the given order.
 
     >>> from headgate import agg
     >>> Aggregate(n=agg.count(), total=agg.sum("amount"))
@@ -42,10 +42,10 @@ class Aggregate(Operator):
 
 
 def checked(operator: str, aggregates: Mapping[str, Agg]) -> dict[str, Agg]:
-    """Aggregates as an operator was given them, or an error that says how to write them."""
+    """The aggregates that an operator was given, or an error that says how to write them."""
     if not aggregates:
         raise ConfigError(
-            f"{operator}() has nothing to compute; give it columns, as in {operator}(n=agg.count())"
+            f"{operator}() has nothing to compute; name its output, as in {operator}(n=agg.count())"
         )
     for name, value in aggregates.items():
         if not isinstance(value, Agg):
@@ -56,9 +56,9 @@ def checked(operator: str, aggregates: Mapping[str, Agg]) -> dict[str, Agg]:
 
 
 def emitted(key: KeySpec, fields: Iterable[tuple[str, pa.DataType]], what: str) -> pa.Schema:
-    """The key's columns, then an operator's own; a name that would occur twice is refused."""
-    found = [*zip(key.names, key.types, strict=True), *fields]
-    names = [name for name, _ in found]
+    """The schema of the key's columns, then the operator's own; a duplicate name is refused."""
+    columns = [*zip(key.names, key.types, strict=True), *fields]
+    names = [name for name, _ in columns]
     twice = [name for name in names if names.count(name) > 1]
     if twice and twice[0] in key.names:
         raise ConfigError(
@@ -66,11 +66,11 @@ def emitted(key: KeySpec, fields: Iterable[tuple[str, pa.DataType]], what: str) 
         )
     if twice:
         raise ConfigError(f"{what} would emit column {twice[0]!r} twice; rename it")
-    return pa.schema([pa.field(name, kind) for name, kind in found])
+    return pa.schema([pa.field(name, kind) for name, kind in columns])
 
 
 class AggregatingOperator(BoundOperator):
-    """What operators made of accumulators share."""
+    """What operators that consist of accumulators share."""
 
     def __init__(self, aggregates: Mapping[str, Agg], key: KeySpec, schema: pa.Schema) -> None:
         self.key = key
@@ -95,14 +95,14 @@ class AggregatingOperator(BoundOperator):
             part.update(table, slots, order, chunk)
 
     def answers(self, rows: Extract) -> list[pa.Array]:
-        """The aggregates of some rows of state."""
+        """The aggregates of the given rows of state."""
         return [part.answer(rows) for part in self.parts]
 
 
 class BoundAggregate(AggregatingOperator):
-    """An aggregate that knows its types."""
+    """An aggregate bound to the key and schema of a stream."""
 
-    resources = "CLL"  # a few accumulators per key, one step of each per row
+    resources = "CLL"  # a few accumulators per key, one update of each per row
     answers_by_key = True
 
     def __init__(self, config: Aggregate, key: KeySpec, schema: pa.Schema) -> None:
@@ -111,7 +111,7 @@ class BoundAggregate(AggregatingOperator):
         self.layout = StateLayout(key.is_fixed, tuple(c for part in self.parts for c in part.columns()))
         if self.ordered:
             names = ", ".join(f"{p.name}={config.aggregates[p.name]!r}" for p in self.parts if p.ordered)
-            self.whole = f"Aggregate cannot split a key, since {names} depends on the order of its rows"
+            self.whole = f"Aggregate cannot split a key, because {names} depends on the order of its rows"
         self.output = emitted(key, [(p.name, p.type) for p in self.parts], "Aggregate")
 
     def fingerprint(self) -> dict[str, Any]:

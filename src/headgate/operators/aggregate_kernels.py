@@ -1,9 +1,9 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Compiled accumulators. `slots[i]` is the state row of input row `order[i]`; an empty `valid` means that
-nothing is null.
+"""Compiled accumulators.
 
-Sums return 1 on overflow, and the caller raises; the state is then thrown away, so a half-applied sum does no
-harm.
+`slots[i]` is the state row of input row `order[i]`; an empty `valid` means that nothing is
+null. Sums return 1 on overflow, and the caller raises; the state is then discarded, so a
+half-applied sum does no harm.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def extreme_i64(slots, order, data, valid, best, seen, largest):
 
 @compiled
 def extreme_f64(slots, order, data, valid, best, seen, largest):
-    """Smallest or largest double, where NaN is larger than everything, as in Spark."""
+    """Smallest or largest double; NaN is larger than every number, as in Spark."""
     for i in range(len(slots)):
         r = order[i]
         if is_null(valid, r):
@@ -186,8 +186,9 @@ def extreme_bytes(slots, order, lo, in_off, data, valid, header, heap, off, leng
 
 @compiled
 def pick(slots, order, valid, seen, last, ignore_nulls, chosen):
-    """For first/last: `chosen[i]` is 1 where row `order[i]` replaces what its slot holds, and marks the slot
-    (1 null, 2 value).
+    """For first and last: set `chosen[i]` to 1 if row `order[i]` replaces the value of its slot.
+
+    `seen` becomes 1 if the slot then holds a null, and 2 if it holds a value.
     """
     for i in range(len(slots)):
         s = slots[i]

@@ -1,7 +1,8 @@
-"""What happens to rows when they arrive: their times are noted, and those that cannot be used are put aside.
+"""What happens to rows when they arrive: their times are noted, and rows that cannot be used are put aside.
 
-A row is judged once, when it arrives. It then carries what was closed at that moment, so that it may wait for many batches
-and still find the state that it would have found at once.
+Whether a row is late is decided once, when it arrives. The row then carries the time up to which
+state was closed at that moment, so that it may wait for many batches and still find the state that it
+would have found at once.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headgate.astray import merged, spans_of
+from headgate.far_ahead import merged, spans_of
 from headgate.operators.base import BoundOperator
 from headgate.operators.event_time import Clock
 
@@ -21,25 +22,25 @@ CLOSED, REASON = "__headgate_closed", "reason"
 
 
 def arrived_schema(operator: BoundOperator, sent: pa.Schema) -> pa.Schema:
-    """The columns of rows that have arrived, from those that were sent."""
+    """The columns of rows after their arrival, given the columns that were sent."""
     return sent.append(pa.field(CLOSED, pa.int64())) if operator.event_time is not None else sent
 
 
 def aside_schema(operator: BoundOperator, sent: pa.Schema) -> pa.Schema:
-    """The columns of rows that are put aside: what the operator reads, and the reason."""
+    """The columns of rows that are put aside: those that the operator reads, and the reason."""
     names = dict.fromkeys([*operator.key.names, *operator.inputs])
     return pa.schema([*(sent.field(n) for n in names), pa.field(REASON, pa.string())])
 
 
 def with_reason(operator: BoundOperator, rows: pa.RecordBatch, reason: str) -> pa.RecordBatch:
-    """Rows as they are put aside."""
+    """Rows in the form in which they are put aside."""
     names = dict.fromkeys([*operator.key.names, *operator.inputs])
     columns = [*(rows.column(n) for n in names), pa.array([reason] * rows.num_rows, pa.string())]
     return pa.RecordBatch.from_arrays(columns, schema=aside_schema(operator, rows.schema))
 
 
 class Arrival:
-    """One channel's rows of one batch as they arrive."""
+    """The arriving rows of one channel in one batch."""
 
     def __init__(self, operator: BoundOperator, clock: Clock) -> None:
         self.operator, self.clock = operator, clock
@@ -48,7 +49,7 @@ class Arrival:
         self._spans: dict[str, dict[str, tuple[int, int, int]]] = {}
 
     def admit(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that are in time, in order."""
+        """The rows that are not late, in order; the others are put aside."""
         time = self.operator.event_time
         if time is None:
             return rows
@@ -62,15 +63,18 @@ class Arrival:
         )
         for source, newest in enumerate(self.clock.newest):
             mine = times if time.source is None else times[sources == source]
-            found = spans_of(mine, newest, time.ahead)
-            self._spans[str(source)] = merged([self._spans.get(str(source), {}), found])
+            spans = spans_of(mine, newest, time.ahead)
+            self._spans[str(source)] = merged([self._spans.get(str(source), {}), spans])
         late = self.operator.late(times, self.clock.closed)
         if late.any():
             rows = self._without(rows, late, "late")
         return rows.append_column(CLOSED, pa.array(np.full(rows.num_rows, self.clock.closed)))
 
     def seen(self, skipped: Mapping[str, int] | None = None) -> dict[str, Any]:
-        """What the driver needs to set the clock, JSON-native; `skipped` are rows that the operator put aside, by reason."""
+        """What the driver needs to advance the clock, as JSON-native values.
+
+        `skipped` has the number of rows that the operator put aside, by reason.
+        """
         return {"spans": self._spans, "aside": {**self._counts, **(skipped or {})}}
 
     def _without(self, rows: pa.RecordBatch, bad: NDArray[np.bool_], reason: str) -> pa.RecordBatch:

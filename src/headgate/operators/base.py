@@ -1,9 +1,9 @@
 """What an operator is.
 
-An `Operator` is configuration that a user writes. `bind` checks it against the key and the schema and gives a
-`BoundOperator`: the layout of its state and the compiled steps over one bin's rows. The law for an
-implementer: what `update` does to a key depends on that key's state and its rows in order, and on nothing
-else (not on the bin, the channel, or other keys). Then every routing gives the same answer.
+An `Operator` is configuration that a user writes. `bind` checks it against the key and the schema and
+returns a `BoundOperator`: the layout of its state and the compiled updates of one bin's rows. The law for
+an implementer: what `update` does to a key depends only on that key's state and its rows in order (not on
+the bin, the channel, or other keys). Then every routing gives the same result.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from headgate.state.table import BinTable
 
 @dataclass
 class Chunk:
-    """Some rows of one channel: keys, the operator's input columns as lanes, and room for per-row results.
+    """Rows of one channel: keys, the operator's input columns as lanes, and the results of each row.
 
-    With event time, `closed[r]` is the time up to which state was closed when row r arrived. Row r of a chunk has the number
-    `serial + r`, larger than that of every row of its key before it.
+    With event time, `closed[r]` is the time up to which state was closed when row r arrived. Row r of a
+    chunk has the number `serial + r`, which is larger than the number of every earlier row of its key.
     """
 
     rows: pa.RecordBatch
@@ -42,60 +42,65 @@ class Chunk:
     results: dict[str, NDArray[Any]] = field(default_factory=dict)
     parts: list[Any] = field(default_factory=list)
     aside: list[tuple[NDArray[np.int64], str]] = field(default_factory=list)
-    """Rows that the operator could not use, each lot with the reason: they are counted, and kept aside if that is asked."""
+    """Rows that the operator could not use, with the reason: counted, and sent to the `aside` sink."""
 
     def __len__(self) -> int:
         return len(self.keys)
 
 
 class BoundOperator(ABC):
-    """An operator that knows its types."""
+    """An operator bound to the key and schema of a stream."""
 
     key: KeySpec
     layout: StateLayout
     inputs: tuple[str, ...]
     ordered: bool
-    """Whether the order of a key's rows matters; if so the stage processes them in the order of the
-    source."""
+    """Whether the order of a key's rows matters; if so the stage processes them in the source's order."""
     reads_only: bool = False
-    """Whether `update` only looks keys up; then none is inserted (`slots` has -1) and no delta is written."""
+    """Whether `update` only reads state; then no key is inserted (`slots` may have -1) and no delta written."""
     output: pa.Schema
     resources: str = "CLL"
-    """How a key's state, computation and communication grow with its frequency, one letter each: C constant, L linear, Q quadratic.
+    """How a key's state, computation and communication grow with its frequency, in three letters.
 
-    As the paper derives them (section 3.1): a time window keeps linear state, a bounded one constant; comparing each row with a window
-    of linear size costs quadratic computation, an update of bounded cost per row linear; each row is sent once, so communication
-    is linear. Computation is per unit of time, not per row (PART-E1). Policies such as `rebuild` balance what is not constant.
+    C is constant, L linear and Q quadratic.
+
+    As derived in the paper (section 3.1): a window of time keeps linear state, a window of bounded size
+    constant state. Comparing each row with a window of linear size costs quadratic computation; an
+    update of bounded cost per row costs linear computation. Each row is sent once, so communication is
+    linear. Computation is per unit of time, not per row (PART-E1). Policies such as `rebuild` balance
+    the resources that are not constant.
     """
 
     event_time: EventTime | None = None
-    """Where rows carry their time, if the operator goes by it. Rows without a time and late rows are put aside when they arrive."""
+    """The event time of rows, if the operator uses it. Late rows and rows without one are put aside."""
     probes: bool = True
-    """Whether `update` is given the state row of each key; otherwise it finds rows itself (`slots` is empty), as an operator whose
-    keys have parts must.
+    """Whether `update` is given the state row of each key.
+
+    Otherwise `slots` is empty and the operator finds the rows itself, as it must if keys have parts.
     """
 
     gathers: bool = False
-    """Whether a channel's rows of a batch come in one chunk, though their order does not matter: where rows of a key are treated together,
-    one large group costs less than several small ones.
+    """Whether all rows of a channel in a batch should come in one chunk, even if their order does not matter.
+
+    An operator that treats the rows of a key together handles one large group faster than several small ones.
     """
 
     answers_by_key: bool = False
-    """Whether `key_output` has something to say."""
+    """Whether `key_output` emits rows."""
 
     builds: bool = False
     """Whether the state is a build side, which `builder` brings up to date."""
 
     whole: str = ""
-    """Why a key's rows must stay together, in words; empty where `merge` can join the state of its pieces."""
+    """Why a key's rows must stay on one channel; empty if `merge` can merge the state of pieces."""
 
     @abstractmethod
     def fingerprint(self) -> dict[str, Any]:
-        """JSON-ready identity: a checkpoint goes on only under an equal one."""
+        """JSON-ready identity: a checkpoint can only be continued by an operator with an equal one."""
 
     @abstractmethod
     def lanes(self, rows: pa.RecordBatch) -> dict[str, LaneColumn]:
-        """The input columns as compiled code wants them."""
+        """The input columns in the form that compiled code takes."""
 
     def begin(self, chunk: Chunk) -> None:
         """Prepare per-row results."""
@@ -108,7 +113,7 @@ class BoundOperator(ABC):
         """Apply the chunk's rows `order` (all of one bin) to the state rows `slots`."""
 
     def merge(self, pieces: Extract) -> Extract:
-        """One row for each key, its state that of all the rows that its pieces have seen between them."""
+        """Merge pieces of keys: one row for each key, with the state after all rows of all its pieces."""
         raise NotImplementedError(self.whole)
 
     def builder(self, mode: Any) -> BoundOperator:
@@ -116,29 +121,29 @@ class BoundOperator(ABC):
         raise NotImplementedError(f"{type(self).__name__} has no build side")
 
     def row_output(self, chunk: Chunk) -> pa.RecordBatch | None:
-        """Rows to emit for a chunk, if this operator answers row by row."""
+        """Rows to emit for a chunk, if this operator emits row by row."""
         return None
 
     def late(self, times: NDArray[np.int64], closed: int) -> NDArray[np.bool_]:
-        """Which of some event times come too late, once everything up to `closed` is closed."""
+        """Which of the event times are late, if everything up to `closed` is closed."""
         return times <= closed
 
     def close(self, table: BinTable, now: int) -> pa.RecordBatch | None:
-        """Due work in one bin at the batch's end: visit what is due by the watermark `now` (windows that close, state that expires),
-        and give the rows to emit.
+        """Close what is due in one bin by the watermark `now` (windows, expired state); return rows to emit.
 
-        It is called for bins whose `table.due` has come, whether the batch had rows for them or not, but not while rows wait for
-        them. An operator lowers `table.due` in `update`, and `table.take_due` raises it again. Rows that it changes are to be
-        marked (`table.mark`) or removed (`table.remove`).
+        It is called at the end of a batch for each bin with `table.due <= now`, even if the batch had
+        no rows for it, but not while rows of the bin wait. An operator lowers `table.due` in `update`,
+        and `table.take_due` raises it again. State rows that it changes must be marked (`table.mark`)
+        or removed (`table.remove`).
         """
         return None
 
     def answering(self, table: BinTable) -> Rows:
-        """The rows of a bin that `key_output` is given at the batch's end: those that the batch touched."""
+        """The state rows of a bin for `key_output` at the end of a batch: by default those it touched."""
         return table.touched
 
     def key_output(self, touched: Extract) -> pa.RecordBatch | None:
-        """Rows to emit at the batch's end, if this operator answers by key."""
+        """Rows to emit at the end of a batch, if this operator emits by key."""
         return None
 
 
@@ -163,7 +168,7 @@ class Operator(ABC):
 
 
 def column_type(schema: pa.Schema, name: str, what: str) -> pa.DataType:
-    """Type of an input column, or an error: it lists the columns there are, or says why this one cannot be carried."""
+    """Type of an input column; an error lists the existing columns, or says why this one cannot be used."""
     index = schema.get_field_index(name)
     if index < 0:
         raise MissingColumn(

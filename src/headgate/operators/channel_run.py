@@ -1,8 +1,7 @@
-"""One channel's work in one batch, without Spark: rows in, touched state and output out.
+"""One channel's work in one batch, without Spark: rows go in, changed state and output come out.
 
-Rows are sorted by bin (stably, so the order within a key is kept) and each bin's table is brought up to date
-by compiled code. The caller says where tables come from (`open_bin`) and what becomes of the pieces; tests
-give it plain memory.
+Rows are sorted by bin (stably, so the order within a key is kept) and each bin's table is updated by
+compiled code. The caller provides the tables (`open_bin`) and stores the changes; tests use plain memory.
 """
 
 from __future__ import annotations
@@ -23,9 +22,10 @@ from headgate.state.table import BinTable
 
 
 class ChannelRun:
-    """The state tables that a batch touches, and what it emits. Feed rows, `close` the bins that are due, then `finish`.
+    """The state tables that a batch touches, and what it emits.
 
-    Bins in `pieces` hold a part of a split key: what they know is emitted once it is merged, and not here.
+    Call `feed` with rows, `close` with the bins that are due, then `finish`. Bins in `pieces` hold a
+    part of a split key: their results are emitted after merging, not here.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ChannelRun:
         self.output: list[pa.RecordBatch] = []
         self.aside: list[pa.RecordBatch] = []
         self.skipped: dict[str, int] = {}
-        """Rows that the operator could not use, by reason."""
+        """The number of rows that the operator could not use, by reason."""
         self._serial = batch << 32
         self._answered = False
         self._extracts: dict[int, tuple[tuple[int, int], Extract]] = {}
@@ -64,9 +64,9 @@ class ChannelRun:
             table = self.table(b)
             op.update(table, self._slots(table, keys, mine), mine, chunk)
             self.rows_of_bin[b] += len(mine)
-        for some, reason in chunk.aside:
-            self.aside.append(with_reason(op, rows.take(pa.array(some)), reason))
-            self.skipped[reason] = self.skipped.get(reason, 0) + len(some)
+        for unusable, reason in chunk.aside:
+            self.aside.append(with_reason(op, rows.take(pa.array(unusable)), reason))
+            self.skipped[reason] = self.skipped.get(reason, 0) + len(unusable)
         emitted = op.row_output(chunk)
         if emitted is not None:
             self.output.append(emitted)
@@ -89,23 +89,21 @@ class ChannelRun:
         return table
 
     def hot_keys(self, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
-        """Hashes, row counts and names of the `most` frequent keys of the batch, exact; call it after
-        `feed`.
-        """
-        found = [(t, *t.touches) for t in self.tables.values()]
-        hashes = np.concatenate([NO_INTS, *(h for _, h, _ in found)])
-        counts = np.concatenate([NO_INTS, *(n for _, _, n in found)])
+        """Hashes, exact row counts and names of the `most` most frequent keys; call it after `feed`."""
+        touches = [(t, *t.touches) for t in self.tables.values()]
+        hashes = np.concatenate([NO_INTS, *(h for _, h, _ in touches)])
+        counts = np.concatenate([NO_INTS, *(n for _, _, n in touches)])
         where = np.arange(len(hashes))
         if self.operator.layout.parts:  # a key has several rows
             _, where, group = np.unique(hashes, return_index=True, return_inverse=True)
             counts = np.bincount(group, counts, len(where)).astype(np.int64)
         chosen = np.argpartition(counts, -most)[-most:] if len(counts) > most else np.arange(len(counts))
         chosen = chosen[np.argsort(-counts[chosen], kind="stable")]
-        ends = np.cumsum([0, *(len(h) for _, h, _ in found)])
+        ends = np.cumsum([0, *(len(h) for _, h, _ in touches)])
         names = []
         for at in where[chosen].tolist():
             which = int(np.searchsorted(ends, at, side="right")) - 1
-            names.append(self._name(found[which][0], at - ends[which]))
+            names.append(self._name(touches[which][0], at - ends[which]))
         return hashes[where[chosen]], counts[chosen], names
 
     def _name(self, table: BinTable, at: int) -> str:
@@ -113,12 +111,15 @@ class ChannelRun:
         return ", ".join(str(column[0].as_py())[:40] for column in columns)
 
     def due(self, bounds: Mapping[int, int], now: int) -> set[int]:
-        """The bins with work to do by the watermark `now`, from what is committed of each and what this batch has added."""
+        """The bins with work that is due by the watermark `now`.
+
+        `bounds` has the committed due time of each bin; this batch may have added earlier ones.
+        """
         opened = {b for b, table in self.tables.items() if table.due <= now}
         return opened | {b for b, bound in bounds.items() if bound <= now and b not in self.tables}
 
     def close(self, bins: Iterable[int], now: int) -> None:
-        """Due work in some bins. What keys were touched is emitted before any of it is closed."""
+        """Close what is due in the given bins. Rows for touched keys are emitted first."""
         self._answer()
         for b in sorted(bins):
             emitted = self.operator.close(self.table(b), now)
@@ -126,7 +127,7 @@ class ChannelRun:
                 self.output.append(emitted)
 
     def _answer(self) -> None:
-        """Emit what the operator answers by key, once."""
+        """Emit the operator's output by key, once."""
         if self._answered or not self.operator.answers_by_key:
             return
         self._answered = True
@@ -140,7 +141,7 @@ class ChannelRun:
         return [(b, table) for b, table in sorted(self.tables.items()) if len(table.changed)]
 
     def finish(self) -> dict[int, Change]:
-        """What the batch changed, by bin; `output` is then complete."""
+        """What the batch changed, by bin; afterwards `output` is complete."""
         if self.operator.reads_only:
             return {}
         self._answer()
@@ -152,7 +153,7 @@ class ChannelRun:
         return extract(table, self.operator.answering(table), whole=True)
 
     def _extract(self, b: int, table: BinTable) -> Extract:
-        """The touched rows of a bin, copied once unless more changed since."""
+        """The touched rows of a bin; copied only once, unless more have changed since."""
         changed = len(table.changed), len(table.removed)
         if b not in self._extracts or self._extracts[b][0] != changed:
             self._extracts[b] = changed, extract(table, table.touched, whole=False)

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""The first row of each key: Spark's `dropDuplicatesWithinWatermark`, or without a time `dropDuplicates`."""
+"""The first row of each key, as Spark's `dropDuplicatesWithinWatermark`, or `dropDuplicates` without a time."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ EXPIRES, FIRST = "expires", "first"
 
 
 class Dedup(Operator):
-    """Passes the first row of each key, in the order of the source, and drops the others.
+    """Emits the first row of each key, in the order of the source, and drops the others.
 
-    With `on`, the column of a row's time, a key is forgotten once the watermark has reached that first row's time plus the
-    `delay`: rows of a key that are less than `delay` apart are duplicates, and state stays bounded. Without it keys are kept for ever.
-    Emits the key columns and those to `keep` (by default all).
+    `on` names the column with a row's event time. With it, a key is forgotten once the watermark has
+    reached the first row's time plus the `delay`: rows of a key that are less than `delay` apart are
+    duplicates, and state stays bounded. Without it keys are kept forever. Emits the key columns and the
+    columns to `keep` (by default all).
 
     >>> Dedup(on="time", delay="1 hour")
     Dedup(on='time', delay='1 hour')
@@ -44,7 +45,7 @@ class Dedup(Operator):
         ahead: str = "1 day",
     ) -> None:
         if (on is None) != (delay is None):
-            raise ConfigError(f"on={on!r}, delay={delay!r}: give both, or neither to keep keys for ever")
+            raise ConfigError(f"on={on!r}, delay={delay!r}: give both, or neither to keep keys forever")
         self.on, self.delay, self.ahead = on, delay, ahead
         self.keep = None if keep is None else tuple(keep)
         self.event_time = None
@@ -54,10 +55,10 @@ class Dedup(Operator):
             )
 
     def __repr__(self) -> str:
-        said = [f"on={self.on!r}, delay={self.delay!r}"] if self.on is not None else []
-        said += [f"keep={list(self.keep)}"] if self.keep is not None else []
-        said += [f"ahead={self.ahead!r}"] if self.ahead != "1 day" else []
-        return f"Dedup({', '.join(said)})"
+        arguments = [f"on={self.on!r}, delay={self.delay!r}"] if self.on is not None else []
+        arguments += [f"keep={list(self.keep)}"] if self.keep is not None else []
+        arguments += [f"ahead={self.ahead!r}"] if self.ahead != "1 day" else []
+        return f"Dedup({', '.join(arguments)})"
 
     def bind(self, key: KeySpec, schema: pa.Schema) -> BoundDedup:
         """Check the columns."""
@@ -70,11 +71,11 @@ class Dedup(Operator):
 
 
 class BoundDedup(BoundOperator):
-    """A dedup that knows its types."""
+    """A dedup bound to the key and schema of a stream."""
 
-    ordered = True  # which row is the first
-    whole = "Dedup cannot split a key, since its first row is known in one bin only"
-    resources = "CLL"  # one time per key, one look per row
+    ordered = True  # it decides which row is the first
+    whole = "Dedup cannot split a key, because only one bin knows its first row"
+    resources = "CLL"  # one time per key, one lookup per row
 
     def __init__(self, config: Dedup, key: KeySpec, schema: pa.Schema, keep: tuple[str, ...]) -> None:
         self.config, self.key, self.event_time = config, key, config.event_time
@@ -123,7 +124,7 @@ def _first_ever(slots, order, seen, first):
 
 @compiled
 def _first(slots, order, times, closed, delay, expires, seen, first):
-    """Mark the first row of each key since it was forgotten; returns the earliest time at which one is to be."""
+    """Mark the first row of each key since it was forgotten; return when the next key expires."""
     earliest = FOREVER
     for i in range(len(slots)):
         r, s = order[i], slots[i]

@@ -1,12 +1,12 @@
-"""Event time: a stage's clock is the newest time that its rows carry, less the delay that they may have.
+"""Event time: a stage's clock is the newest timestamp of its rows, minus the delay that rows may have.
 
-For batch n (as in Spark) the *watermark* comes from the rows of the batches before it; at its end everything up to the watermark
-is closed. A row is *late* when what it belongs to was closed before its batch: `closed` is the watermark of batch n - 1.
-Neither ever goes back. Both are committed with the batch.
+As in Spark, the *watermark* of batch n comes from the rows of the batches before it; at the end of
+batch n everything up to the watermark is closed. A row is *late* if what it belongs to was closed
+before its batch: `closed` is the watermark of batch n - 1. Neither ever goes back, and both are
+committed with the batch.
 
-One clock that is years ahead would close every window. So a time is believed only if no gap of more than `ahead` lies
-between it and the newest time so far, or the middle of its batch, whichever is later; the others are *astray*: counted, and
-without a say in the watermark. What is believed depends on the rows of the batch alone, not on how they are cut or routed.
+One clock that is years ahead would close every window. So timestamps that are *far ahead* of the others
+(see `headgate.far_ahead`) are counted, and do not move the watermark.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from headgate.astray import NEVER, believed, merged
 from headgate.errors import ConfigError, UnsupportedType
+from headgate.far_ahead import NEVER, merged, newest_and_far_ahead
 
 SECOND = 1_000_000
 COMPLETE = (1 << 62) - 1
-"""The watermark when the input is said to be complete: later than any event, and just before `FOREVER`."""
+"""The watermark of an input that is complete: later than any event, and just before `FOREVER`."""
 _UNITS = {
     "us": 1,
     "microsecond": 1,
@@ -59,9 +59,10 @@ def parse_duration(text: str, what: str, *, least: int = 0) -> int:
 
 @dataclass(frozen=True)
 class EventTime:
-    """Where an operator's rows carry their time, and how far it may be wrong; durations in microseconds.
+    """The column of a row's event time, how late rows may be and how far ahead; durations in microseconds.
 
-    With a `source` column (0, 1, ...) every source has a delay of its own, and the watermark is that of the slowest.
+    With a `source` column (0, 1, ...) every source has its own delay, and the watermark is that
+    of the slowest source.
     """
 
     column: str
@@ -70,7 +71,7 @@ class EventTime:
     source: str | None = None
 
     def check(self, schema: pa.Schema, what: str) -> None:
-        """Refuse a column that is no timestamp."""
+        """Refuse a column that is not a timestamp."""
         kind = schema.field(self.column).type
         if not pa.types.is_timestamp(kind) or kind.unit != "us":
             raise UnsupportedType(
@@ -90,7 +91,8 @@ class Clock:
     watermark: int = NEVER
     closed: int = NEVER
     counts: Mapping[str, int] = field(default_factory=dict)
-    """Rows so far that could not be used, by reason (late, without a time); and those that were astray, which were used."""
+    """Rows so far that could not be used, by reason (late, no event time); and rows that were far ahead,
+    which were used."""
 
     @classmethod
     def start(cls, event_time: EventTime | None) -> Clock:
@@ -98,24 +100,24 @@ class Clock:
         return cls(newest=(NEVER,) * (len(event_time.delays) if event_time else 0))
 
     def after(self, event_time: EventTime | None, seen: Iterable[Mapping[str, Any]]) -> Clock:
-        """The clock after a batch, from what its channels have `seen`."""
+        """The clock after a batch, from what each of its channels has `seen`."""
         seen = list(seen)
         counts = Counter(self.counts)
-        for one in seen:
-            counts.update(one["aside"])
+        for of_channel in seen:
+            counts.update(of_channel["aside"])
         if event_time is None:
             return replace(self, counts=dict(counts))
         newest = list(self.newest)
         for source, known in enumerate(self.newest):
             spans = merged(s["spans"].get(str(source), {}) for s in seen)
-            newest[source], astray = believed(known, spans, event_time.ahead)
-            counts.update({"astray": astray} if astray else {})
+            newest[source], far_ahead = newest_and_far_ahead(known, spans, event_time.ahead)
+            counts.update({"far ahead": far_ahead} if far_ahead else {})
         pairs = zip(newest, event_time.delays, strict=True)
         reached = min(new - delay if new > NEVER else NEVER for new, delay in pairs)
         return Clock(tuple(newest), max(self.watermark, reached), self.watermark, dict(counts))
 
     def complete(self) -> Clock:
-        """The clock of an input that is complete: whatever is open is due."""
+        """The clock of an input that is complete: everything that is open is due."""
         return replace(self, watermark=COMPLETE)
 
     def to_json(self) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Rows by key, and packed: for operators that treat all rows of a key at once, and keep some of them whole."""
+"""Rows grouped by key, and packed rows: for operators that treat all rows of a key together or store rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headgate.state.table import BinTable
 def by_key(
     keys: KeyColumn, order: NDArray[np.int64], *, fixed_key: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(rows of `order`, starts): those of the i-th key at `rows[starts[i]:starts[i + 1]]`, in the order given."""
+    """(rows, starts): the rows of the i-th key are `rows[starts[i]:starts[i + 1]]`, in the given order."""
     names = BinTable.create(StateLayout(fixed_key, ()), rows=len(order))
     groups = names.probe(keys, order)
     sorted_, starts = sort_by_bin(groups, names.rows)
@@ -25,13 +25,16 @@ def by_key(
 
 
 def state_rows(
-    table: BinTable, keys: KeyColumn, some: NDArray[np.int64], *, by: str | None = None
+    table: BinTable, keys: KeyColumn, examples: NDArray[np.int64], *, by: str | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(state rows, starts): all rows that the table has of the i-th of some keys, in the order of a column if that is named."""
-    first = table.first(keys, some)
+    """(rows, starts): the state rows of the i-th key are `rows[starts[i]:starts[i + 1]]`.
+
+    `examples` has one input row of each key. `by` names a column to sort each key's rows by.
+    """
+    first = table.first(keys, examples)
     rows, starts = _listed(first, table.arrays["next"])
     if by is not None and len(rows) > 1:
-        of_key = np.repeat(np.arange(len(some)), np.diff(starts))
+        of_key = np.repeat(np.arange(len(examples)), np.diff(starts))
         rows = rows[np.lexsort((table.arrays[by][rows], of_key))]
     return rows, starts
 
@@ -43,7 +46,7 @@ def store_packed(
     order: NDArray[np.int64],
     packed: tuple[NDArray[np.int64], NDArray[np.uint8]],
 ) -> None:
-    """Put the packed rows `order` into a column of byte strings, one into each slot."""
+    """Store the packed rows `order` in a column of byte strings, one in each slot."""
     every = np.ones(len(order), np.uint8)
 
     def put(at: int) -> int:

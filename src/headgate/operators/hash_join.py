@@ -1,9 +1,10 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""A stream that probes a built table: the build side lives in the stage's state, by bin, and is moved, spilled and balanced with it.
+"""A stream joined with a built table.
 
-Per key the state holds its build rows, packed one after the other. Loading the build side and refreshing it are batches of build rows
-for `BoundBuild`; the stream's rows are looked up by `BoundHashJoin`, which changes nothing, so probing writes no state. As in SQL a
-null key matches nothing.
+The build side is in the stage's state, by bin, and is moved, spilled and balanced with it. For each key
+the state holds its build rows, packed one after the other. Loading and refreshing the build side are
+batches of build rows for `BoundBuild`. `BoundHashJoin` looks up the stream's rows; it changes nothing, so
+it writes no state. As in SQL a null key matches nothing.
 """
 
 from __future__ import annotations
@@ -35,9 +36,11 @@ MODES = ("append", "replace", "delete")
 class HashJoin(Operator):
     """Joins the stream with a table by the stage's key.
 
-    `build` is a DataFrame; `on` names its key columns (by default they are called as the stage's). Emits for each row of the stream and
-    each build row of its key: the key columns, the stream's columns to `keep` (by default all), and the build side's. With
-    `how="left"` a row without any build row is emitted with nulls. `stage.refresh(rows)` changes the build side while the stream runs.
+    `build` is a DataFrame; `on` names its key columns (by default they have the names of the stage's
+    key). For each row of the stream and each build row of its key it emits the key columns, the
+    stream's columns to `keep` (by default all), and the columns of the build side. With `how="left"`
+    a row without a build row is emitted with nulls. `stage.refresh(rows)` changes the build side
+    while the stream runs.
     """
 
     build: Any
@@ -70,17 +73,20 @@ class HashJoin(Operator):
 
     def bind(self, key: KeySpec, schema: pa.Schema) -> BoundHashJoin:
         """Check both sides against each other."""
-        assert self.build_schema is not None, "the stage tells the build side's columns"
+        assert self.build_schema is not None, "the stage must set the columns of the build side"
         on = self.build_keys(key.names)
         if len(on) != len(key.names):
-            raise ConfigError(f"on={list(on)} has {len(on)} columns and the stage's key {len(key.names)}")
+            raise ConfigError(
+                f"on={list(on)} has {len(on)} columns, but the stage's key has {len(key.names)}; name as many"
+            )
         for name, mine, kind in zip(on, key.names, key.types, strict=True):
             if name not in self.build_schema.names:
                 raise MissingColumn(f"HashJoin: build column {name!r} is not in {self.build_schema.names}")
             other = self.build_schema.field(name).type
             if other != kind:
                 raise ConfigError(
-                    f"HashJoin: {mine!r} of the stream is {kind} and {name!r} of the build side {other}; cast one of them"
+                    f"HashJoin: {mine!r} of the stream is {kind}, but {name!r} of the build side is {other}; "
+                    "cast one of them"
                 )
         values = [n for n in self.build_schema.names if n not in on]
         keep = [n for n in (schema.names if self.keep is None else self.keep) if n not in key.names]
@@ -90,7 +96,7 @@ class HashJoin(Operator):
         twice = [n for n in names if names.count(n) > 1]
         if twice:
             raise ConfigError(
-                f"HashJoin would emit column {twice[0]!r} twice; rename it on one side or leave it out of keep"
+                f"HashJoin would emit column {twice[0]!r} twice; rename it on one side or omit it from keep"
             )
         return BoundHashJoin(self, key, schema, tuple(keep), tuple(values))
 
@@ -99,7 +105,7 @@ class _Side(BoundOperator):
     """What both sides of a join share: the state."""
 
     ordered = False
-    whole = "HashJoin cannot split a key, since its build rows are in one bin"
+    whole = "HashJoin cannot split a key, because its build rows are in one bin"
     resources = "CLL"
 
     def __init__(self, config: HashJoin, key: KeySpec, values: tuple[str, ...]) -> None:
@@ -119,7 +125,7 @@ class _Side(BoundOperator):
 
 
 class BoundBuild(_Side):
-    """Takes build rows into the state. All rows of a key come in one call."""
+    """Stores build rows in the state. All rows of a key come in one call."""
 
     ordered = True
 
@@ -168,7 +174,7 @@ class BoundBuild(_Side):
 
 
 class BoundHashJoin(_Side):
-    """Looks the stream's rows up."""
+    """Looks up the stream's rows."""
 
     reads_only = True
     builds = True
@@ -187,31 +193,33 @@ class BoundHashJoin(_Side):
         self.output = pa.schema([pa.field(n, t) for n, t in (*fields, *zip(values, self.types, strict=True))])
 
     def builder(self, mode: Mode) -> BoundBuild:
-        """The operator that takes build rows."""
+        """The operator that stores build rows."""
         return BoundBuild(self.config, self.key, self.values, mode)
 
     def update(
         self, table: BinTable, slots: NDArray[np.int64], order: NDArray[np.int64], chunk: Chunk
     ) -> None:
-        found = slots >= 0
+        known = slots >= 0
         counts = np.zeros(len(slots), np.int64)
-        counts[found] = table.arrays[COUNT][slots[found]]
-        there = np.flatnonzero(counts)
-        rows = slots[there]
+        counts[known] = table.arrays[COUNT][slots[known]]
+        with_matches = np.flatnonzero(counts)
+        rows = slots[with_matches]
         offsets = k.gather_offsets(table.arrays[f"{ROWS}.len"], rows)
         data = np.empty(int(offsets[-1]), np.uint8)
         k.gather_bytes(table.heap, table.arrays[f"{ROWS}.off"], rows, offsets, data)
-        chunk.parts.append((np.repeat(order[there], counts[there]), data, order[np.flatnonzero(counts == 0)]))
+        chunk.parts.append(
+            (np.repeat(order[with_matches], counts[with_matches]), data, order[np.flatnonzero(counts == 0)])
+        )
 
     def row_output(self, chunk: Chunk) -> pa.RecordBatch | None:
         matched = np.concatenate([part[0] for part in chunk.parts])
         data = np.concatenate([part[1] for part in chunk.parts])
         columns = unpack(_starts(data, len(matched)), data, self.types)
         if self.how == "left":
-            lonely = np.concatenate([part[2] for part in chunk.parts])
-            matched = np.concatenate([matched, lonely])
+            unmatched = np.concatenate([part[2] for part in chunk.parts])
+            matched = np.concatenate([matched, unmatched])
             columns = [
-                pa.concat_arrays([column, pa.nulls(len(lonely), kind)])
+                pa.concat_arrays([column, pa.nulls(len(unmatched), kind)])
                 for column, kind in zip(columns, self.types, strict=True)
             ]
         names = [*self.key.names, *self.inputs]
@@ -220,14 +228,14 @@ class BoundHashJoin(_Side):
 
 
 class _Nothing:
-    """Stands for the build side where it is not needed: tasks do not carry a DataFrame."""
+    """Takes the place of the build side in tasks, which cannot hold a DataFrame."""
 
     schema = None
 
 
 @compiled
 def _appended(old_off, old, order, groups, in_off, in_data):
-    """For each group what it had, then its new rows, each behind its length: (offsets, bytes)."""
+    """For each group its old bytes, then its new rows, each after its length: (offsets, bytes)."""
     offsets = np.zeros(len(groups), np.int64)
     for g in range(len(groups) - 1):
         size = old_off[g + 1] - old_off[g]
@@ -255,7 +263,7 @@ def _appended(old_off, old, order, groups, in_off, in_data):
 
 @compiled
 def _starts(data, count):
-    """Where each of the rows begins, behind its length."""
+    """Where each row begins, after its length."""
     starts = np.empty(count, np.int64)
     p = np.int64(0)
     for i in range(count):

@@ -1,10 +1,9 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Flux's windowed group-by (FLUX-46): per key the last k rows, and for every row a statistic over that
-history.
+"""Flux's windowed group-by (FLUX-46): the last k rows of each key, and for every row statistics over them.
 
-It cannot combine rows before the exchange, so it is the operator on which skew shows. The answer equals SQL's
-`stat(x) OVER (PARTITION BY key ORDER BY arrival ROWS BETWEEN k-1 PRECEDING AND CURRENT ROW)`: a null takes a
-place in the window and is left out of the statistic.
+It cannot combine rows before the exchange, so skew affects it most. The result equals SQL's `stat(x)
+OVER (PARTITION BY key ORDER BY arrival ROWS BETWEEN k-1 PRECEDING AND CURRENT ROW)`: a null takes a
+place in the window and is ignored by the statistic.
 """
 
 from __future__ import annotations
@@ -29,15 +28,14 @@ from headgate.state.table import BinTable
 STATS = ("mean", "std", "min", "max", "median")
 NULL_BITS = 0x7FF8DEADBEEF0000
 NULL = np.array([NULL_BITS], np.int64).view(np.float64)[0]
-"""A NaN with a payload of our own stands for null in a ring; ordinary NaNs are written with another
-payload."""
+"""A NaN with this payload is a null in a ring; ordinary NaNs are written with another payload."""
 
 
 class HistoryWindow(Operator):
     """The last `k` values of column `of` per key, and for every row one or more statistics over them.
 
-    Emits one row per input row: the key columns, the columns to `keep` (by default `of`), and each statistic
-    under its own name.
+    Emits one row per input row: the key columns, the columns to `keep` (by default `of`), and each
+    statistic under its name.
 
     >>> HistoryWindow(100, ["mean", "std"], of="amount")
     HistoryWindow(100, ['mean', 'std'], of='amount')
@@ -70,16 +68,16 @@ class HistoryWindow(Operator):
         twice = [n for n in names if names.count(n) > 1]
         if twice:
             raise ConfigError(
-                f"{self!r} would emit column {twice[0]!r} twice; leave it out of keep or rename the input"
+                f"{self!r} would emit column {twice[0]!r} twice; omit it from keep or rename the input"
             )
         return BoundHistory(self, key, schema)
 
 
 class BoundHistory(BoundOperator):
-    """A history window that knows its types."""
+    """A history window bound to the key and schema of a stream."""
 
     ordered = True
-    whole = "HistoryWindow cannot split a key, since each row's answer needs the rows of its key before it"
+    whole = "HistoryWindow cannot split a key, because each result needs the earlier rows of the key"
     resources = "CLL"  # at most k rows are kept; a row costs at most O(k), whatever the key's frequency
 
     def __init__(self, config: HistoryWindow, key: KeySpec, schema: pa.Schema) -> None:
@@ -176,7 +174,7 @@ def squares_of(x, j, n, mean):
 
 @compiled
 def without_nulls(x, lo, hi, out):
-    """Copy what is not null; returns how many values remain."""
+    """Copy the values that are not null; return their number."""
     kept = 0
     for j in range(lo, hi):
         if not is_null(x[j]):
@@ -187,7 +185,7 @@ def without_nulls(x, lo, hi, out):
 
 @compiled
 def roll(header, heap64, off, length, cap, at, fresh, slots, order, lo, data, valid, k, wanted, scratch, out):
-    """Push each row's value and compute the wanted statistics over its history; resumable from `lo`."""
+    """Append each row's value and compute the wanted statistics over its history; resumable from `lo`."""
     for i in range(lo, len(slots)):
         r = order[i]
         s = slots[i]
@@ -220,7 +218,7 @@ def roll(header, heap64, off, length, cap, at, fresh, slots, order, lo, data, va
             out[2, r] = low
             out[3, r] = high
         if wanted[4]:
-            out[4, r] = middle(x[first:end])
+            out[4, r] = median(x[first:end])
     return len(slots)
 
 
@@ -238,7 +236,7 @@ def extremes(x, lo, hi):
 
 
 @compiled
-def middle(values):
+def median(values):
     """The median, with NaN above all numbers, as Spark orders them."""
     ordered = np.sort(values)
     n = len(ordered)

@@ -1,8 +1,10 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Session windows: rows of a key that are no more than a gap apart, whatever the order in which they come.
+"""Session windows: rows of a key that are no more than a gap apart, in whatever order they come.
 
-A key has a state row for each of its open sessions, whose part is the time of a row in it. A chunk's rows are first put together among
-themselves, then with the sessions that they touch; sessions that a row bridges become one, and their aggregates are merged.
+A key has a state row for each of its open sessions; the part of the row is the time of one of the
+session's rows. The rows of a chunk are first grouped into sessions among themselves, and these are then
+combined with the open sessions that they touch. Sessions that a row connects become one, and their
+aggregates are merged.
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ from headgate.state.table import BinTable
 
 
 class BoundSessions(BoundWindows):
-    """Session windows that know their types."""
+    """Session windows bound to the key and schema of a stream."""
 
-    whole = "Windows cannot split a key, since a row may join two of its sessions"
+    whole = "Windows cannot split a key, because a row may connect two of its sessions"
     gathers = True
 
     def __init__(self, config: Windows, key: KeySpec, schema: pa.Schema) -> None:
@@ -33,7 +35,8 @@ class BoundSessions(BoundWindows):
         if self.ordered:
             names = ", ".join(p.name for p in self.parts if p.ordered)
             raise ConfigError(
-                f"{names}: sessions that become one have no order of rows between them; use agg.min or agg.max of a time"
+                f"{names}: sessions that become one have no order of rows between them; "
+                "use agg.min or agg.max of a time"
             )
 
     def _layout(self, columns: tuple[StateColumn, ...]) -> StateLayout:
@@ -58,7 +61,7 @@ class BoundSessions(BoundWindows):
         order = order[np.argsort(times[order], kind="stable")]
         order, keys = by_key(chunk.keys, order, fixed_key=self.layout.fixed_key)
         open_rows, open_starts = state_rows(table, chunk.keys, order[keys[:-1]], by=START)
-        of_row, survivor, start, end, example, dead, heir = _together(
+        of_row, survivor, start, end, example, dead, heir = _combine(
             order, keys, times, chunk.closed, self._gap,
             open_rows, open_starts, table.arrays[START], table.arrays[END],
         )  # fmt: skip
@@ -78,11 +81,11 @@ class BoundSessions(BoundWindows):
 
 
 @compiled
-def _together(order, keys, times, closed, gap, open_rows, open_starts, open_start, open_end):
-    """The sessions that a chunk's rows (by key, then by time) make with those that are open (by key, then by start).
+def _combine(order, keys, times, closed, gap, open_rows, open_starts, open_start, open_end):
+    """Combine a chunk's rows (by key, then time) with the open sessions (by key, then start).
 
-    Returns for each row its session; for each session the state row that it goes on with (-1: a new one), start, end and one
-    of its rows; and each state row that is swallowed, with the session that swallows it.
+    Returns for each row its session; for each session its state row (-1 if it is new), its start and end,
+    and one of its rows; and each state row that is absorbed, with the session that absorbs it.
     """
     n = len(order)
     of_row = np.empty(n, np.int64)

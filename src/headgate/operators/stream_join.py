@@ -1,9 +1,11 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Two streams joined by key within a bound of time. `headgate.spark.two_streams` puts them into one stream, each row with its side.
+"""Two streams joined by key within bounds of time.
 
-A row stays in the state until no row of the other side that is in time can match it: a state row for each, whose part is its
-number. A chunk's rows are joined with each other and with the state of their keys, key by key: sorted by time, so a row costs two searches
-and its matches. As in SQL a null key matches nothing.
+`headgate.spark.two_streams` merges them into one stream in which each row names its side. A row
+stays in the state until no row of the other side can match it without being late; the part of its
+state row is its number. The rows of a chunk are joined with each other and with the state of their
+keys, key by key. They are sorted by time, so a row costs two binary searches and its matches. As in
+SQL a null key matches nothing.
 """
 
 from __future__ import annotations
@@ -33,11 +35,14 @@ ROW, MATCHED, DUE = "row", "matched", "due"
 
 
 class Join(Operator):
-    """Joins two streams by the stage's key, where the right row's time is at most `before` earlier and `after` later than the left's.
+    """Joins two streams by the stage's key and by time.
 
-    Give the stage what `hg.two_streams(left, right, key=..., time=...)` makes of the two. `delay` is how late rows may be, of both or of
-    (left, right); the watermark is that of the slower side. `how` is inner, left, right, full, semi (left rows with a match) or anti (left
-    rows without); a row without a match is emitted once none can come any more. Emits the key columns, `left_...` and `right_...`.
+    Two rows match if the right row's time is at most `before` earlier and at most `after` later than
+    the left row's. The stage's input is `hg.two_streams(left, right, key=..., time=...)`. `delay` is
+    how late rows may be, for both streams or as (left, right); the watermark is that of the slower
+    side. `how` is inner, left, right, full, semi (left rows with a match) or anti (left rows without
+    one). A row without a match is emitted once no match can come any more. Emits the key columns,
+    `left_...` and `right_...`.
 
     >>> Join("left", after="1 hour", delay="10 minutes")
     Join('left', before='0 s', after='1 hour', delay='10 minutes')
@@ -59,7 +64,7 @@ class Join(Operator):
         both = (delay, delay) if isinstance(delay, str) else tuple(delay)
         if len(both) != 2:
             raise ConfigError(f"delay={delay!r}: give one, or one of the left and one of the right stream")
-        delays = tuple(parse_duration(one, "delay") for one in both)
+        delays = tuple(parse_duration(duration, "delay") for duration in both)
         self.event_time = EventTime(TIME, delays, parse_duration(ahead, "ahead", least=1), source=SIDE)
 
     def __repr__(self) -> str:
@@ -80,13 +85,13 @@ class Join(Operator):
 
 
 class BoundJoin(BoundOperator):
-    """A join that knows its types."""
+    """A join bound to the key and schema of a stream."""
 
     ordered = False
     probes = False
     gathers = True
-    whole = "Join cannot split a key, since its rows must meet in one bin"
-    resources = "LQQ"  # all rows within the bound are kept, and each meets those of the other side
+    whole = "Join cannot split a key, because its rows must meet in one bin"
+    resources = "LQQ"  # all rows within the bounds are kept, and each is compared with the other side's
 
     def __init__(self, config: Join, key: KeySpec, schema: pa.Schema) -> None:
         self.config, self.key, self.event_time = config, key, config.event_time
@@ -102,7 +107,7 @@ class BoundJoin(BoundOperator):
         shown = self.columns[0] if config.how in ("semi", "anti") else names
         self.output = emitted(key, [(n, schema.field(n).type) for n in shown], "Join")
         self._spans = (config.after_us, config.before_us)
-        self._lonely = [config.how in ("left", "full", "anti"), config.how in ("right", "full")]
+        self._unmatched = [config.how in ("left", "full", "anti"), config.how in ("right", "full")]
 
     def fingerprint(self) -> dict[str, Any]:
         columns = dict(zip(self.inputs[2:], map(str, self.types), strict=True))
@@ -135,8 +140,8 @@ class BoundJoin(BoundOperator):
         matched = np.zeros(len(chunk), bool)
         for ids in pairs[:2]:
             matched[-1 - ids[ids < 0]] = True
-        store = np.where(null[order], np.array(self._lonely)[sides[order]], True)
-        if self.config.how in ("semi", "anti"):  # a left row is done with once it has a match
+        store = np.where(null[order], np.array(self._unmatched)[sides[order]], True)
+        if self.config.how in ("semi", "anti"):  # a left row with a match is no longer needed
             ids, first = np.unique(pairs[0], return_index=True)
             if self.config.how == "semi":
                 chunk.parts.append((table, ids, ids, pairs[2][first]))
@@ -144,7 +149,7 @@ class BoundJoin(BoundOperator):
             store &= ~(matched[order] & (sides[order] == 0))
         else:
             chunk.parts.append((table, *pairs))
-            for ids in (pairs[side] for side in (0, 1) if self._lonely[side]):
+            for ids in (pairs[side] for side in (0, 1) if self._unmatched[side]):
                 met = np.unique(ids[ids >= 0])
                 news = met[table.arrays[MATCHED][met] == 0]
                 table.arrays[MATCHED][news] = 1
@@ -177,7 +182,7 @@ class BoundJoin(BoundOperator):
     def _side(
         self, chunk: Chunk, parts: list[tuple[BinTable, NDArray[np.int64]]], side: int, names: list[str]
     ) -> list[pa.Array]:
-        """One side's columns of all pairs. A row of state is unpacked once, however many matches it has."""
+        """The columns of one side for all pairs. A row of state is unpacked once, whatever its matches."""
         at, chosen, starts, data, size = len(chunk), [], [NO_INTS], [NO_BYTES], 0
         for table, ids in parts:
             slots, places = np.unique(ids[ids >= 0], return_inverse=True)
@@ -203,10 +208,10 @@ class BoundJoin(BoundOperator):
     def close(self, table: BinTable, now: int) -> pa.RecordBatch | None:
         gone = table.take_due(DUE, now)
         sides = table.arrays[SIDE][gone]
-        lonely = gone[(table.arrays[MATCHED][gone] == 0) & np.array(self._lonely)[sides]]
+        unmatched = gone[(table.arrays[MATCHED][gone] == 0) & np.array(self._unmatched)[sides]]
         out = None
-        if len(lonely):
-            piece = extract(table, lonely, whole=True)
+        if len(unmatched):
+            piece = extract(table, unmatched, whole=True)
             offsets, data = piece.columns[ROW]
             columns = unpack(offsets[:-1], data, self.types)
             out = pa.RecordBatch.from_arrays(
@@ -219,7 +224,7 @@ class BoundJoin(BoundOperator):
 
 @inlined
 def _search(times, ids, lo, hi, t, right):
-    """The first of `ids[lo:hi]`, which are in the order of their times, whose time is not before `t`, or (`right`) after it."""
+    """The first position in `ids[lo:hi]`, which is sorted by time, with a time >= `t`, or (`right`) > `t`."""
     while lo < hi:
         mid = (lo + hi) // 2
         if times[ids[mid]] < t or (right and times[ids[mid]] == t):
@@ -231,7 +236,7 @@ def _search(times, ids, lo, hi, t, right):
 
 @compiled
 def _by_side(ids, starts, sides):
-    """The ids of each group, left ones first, in the order that they have; and where the right ones begin."""
+    """The ids of each group, left rows first, otherwise in their order; and where the right rows begin."""
     out, middle = np.empty(len(ids), np.int64), np.empty(len(starts) - 1, np.int64)
     for g in range(len(starts) - 1):
         at = starts[g]
@@ -246,9 +251,10 @@ def _by_side(ids, starts, sides):
 
 @compiled
 def _pairs(rows, keys, sides, times, before, after, kept, starts, kept_side, kept_time):
-    """(left, right, new row) of every match in which a new row takes part. A row of state is its number, a new one -1 - its number.
+    """(left, right, new row) of every match that involves a new row.
 
-    New rows and rows of state come by key, and in the order of their times.
+    A row of state is given by its number n, a new row by -1 - n. New rows and rows of state come by key,
+    and sorted by time.
     """
     room = 64
     left, right, of = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
@@ -267,7 +273,7 @@ def _pairs(rows, keys, sides, times, before, after, kept, starts, kept_side, kep
                 lo, end = waiting[g], starts[g + 1]
             lo = _search(kept_time, kept, lo, end, first, False)
             hi = _search(kept_time, kept, lo, end, last, True)
-            a, b = 0, 0  # a new left row meets new right ones too
+            a, b = 0, 0  # a new left row is also compared with the new right rows
             if not sides[r]:
                 a = _search(times, rows, middle[g], keys[g + 1], first, False)
                 b = _search(times, rows, a, keys[g + 1], last, True)

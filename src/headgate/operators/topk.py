@@ -1,7 +1,8 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """The k rows of each key with the largest values of a column.
 
-A key has a state row for each row in its list, whose part is the row's number: of equal values the earlier row stays.
+A key has a state row for each row in its list; the part is the row's number. Of equal values
+the earlier row stays.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ BY, ROW, RANK = "by", "row", "rank"
 
 
 class TopK(Operator):
-    """The `k` rows of each key with the largest `by`: numbers, dates or times; null is below everything, NaN above.
+    """The `k` rows of each key with the largest values of `by`: numbers, dates or times.
 
-    Each batch emits the whole list of every key whose list it changed: the key columns, `rank` (1 is the largest), and the columns to
+    Null is below every value and NaN above every number. Each batch emits the whole list of every
+    key whose list it changed: the key columns, `rank` (1 is the largest), and the columns to
     `keep` (by default all).
 
     >>> TopK(3, by="amount")
@@ -63,12 +65,12 @@ class TopK(Operator):
 
 
 class BoundTopK(BoundOperator):
-    """A list of the largest that knows its types."""
+    """A top-k list bound to the key and schema of a stream."""
 
     ordered = True  # of equal values the earlier row stays
     probes = False
     answers_by_key = True
-    whole = "TopK cannot split a key, since its list is in one bin"
+    whole = "TopK cannot split a key, because its list is in one bin"
     resources = "CLL"  # k rows per key; a row is compared with them
 
     def __init__(self, config: TopK, key: KeySpec, schema: pa.Schema, keep: tuple[str, ...]) -> None:
@@ -134,12 +136,15 @@ def in_order(lane: LaneColumn) -> NDArray[np.int64]:
 
 @compiled
 def _largest(k, rows, keys, values, listed, starts, kept):
-    """(new rows that are listed, state rows that are no more) of each key, whose rows come in the order of their numbers."""
+    """(new rows that enter a list, state rows that leave one), over all keys.
+
+    The rows of a key come in the order of their numbers.
+    """
     taken = np.empty(len(rows), np.int64)
     gone = np.empty(len(listed), np.int64)
     t = 0
     d = 0
-    ids = np.empty(k, np.int64)  # the list: best first; -1 - row for a new one
+    ids = np.empty(k, np.int64)  # the list, best first: n for a state row, -1 - n for a new row
     best = np.empty(k, np.int64)
     for g in range(len(keys) - 1):
         mine = listed[starts[g] : starts[g + 1]]
@@ -170,7 +175,7 @@ def _largest(k, rows, keys, values, listed, starts, kept):
 
 @compiled
 def _whole_lists(touched, following, prev):
-    """All rows of the keys of some rows, each once."""
+    """All rows of the keys of the touched rows, without duplicates."""
     seen = np.zeros(len(following), np.uint8)
     out = np.empty(len(following), np.int64)
     n = 0

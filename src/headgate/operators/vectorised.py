@@ -1,4 +1,4 @@
-"""A function over tables: the state of some keys and their rows in, their state and rows to emit out."""
+"""A function over tables: it takes the state and rows of some keys, and returns new state and rows to emit."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ ROW = "row"
 class Vectorised(Operator):
     """Calls `fn(state, rows) -> (state, output)` with Arrow tables, for the keys of one bin at a time.
 
-    `rows` has the stream's columns (or those named in `reads`), in the order of the source; `state` the key columns and those of the
-    schema `state`, one row for each of these keys that has any. What `fn` returns as state replaces it: a key that is left out is
-    forgotten. It may be called several times in a batch, and its answer for a key must not depend on the other keys of the call.
+    `rows` has the stream's columns (or those named in `reads`), in the order of the source. `state`
+    has the key columns and the columns of the schema `state`, with one row for each of these keys
+    that has state. The state that `fn` returns replaces the old one; a key that it omits is
+    forgotten. `fn` may be called several times in a batch, and its result for a key must not depend
+    on the other keys of the call.
 
     >>> def step(state, rows):
     ...     return state, rows
@@ -78,11 +80,11 @@ class Vectorised(Operator):
 
 
 class BoundVectorised(BoundOperator):
-    """A function over tables that knows its types."""
+    """A function over tables, bound to the key and schema of a stream."""
 
     ordered = True
     probes = False
-    whole = "Vectorised cannot split a key, since its function is given all of a key's state"
+    whole = "Vectorised cannot split a key, because its function needs all of a key's state"
 
     def __init__(self, config: Vectorised, key: KeySpec, schema: pa.Schema, reads: tuple[str, ...]) -> None:
         self.config, self.key, self.inputs, self.resources = config, key, reads, config.resources
@@ -132,7 +134,7 @@ class BoundVectorised(BoundOperator):
         store_packed(table, ROW, kept, np.arange(len(kept)), packed)
 
     def _places(self, after: pa.Table, chunk: Chunk, first: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Which of the call's keys each row of the new state has."""
+        """For each row of the new state the position of its key among the keys of the call."""
         mine = chunk.rows.select(list(self.key.names)).take(pa.array(first))
         known = {
             text: i for i, text in enumerate(_texts([mine.column(n) for n in self.key.names], len(first)))
@@ -142,29 +144,30 @@ class BoundVectorised(BoundOperator):
         if foreign:
             shown = after.select(list(self.key.names)).slice(foreign[0], 1).to_pylist()[0]
             raise ConfigError(
-                f"{self._name} returned state for the key {shown}, which has no row in this call; return the keys given"
+                f"{self._name} returned state for the key {shown}, which has no row in this call; "
+                "return only keys of the call"
             )
         places = np.array([known[text] for text in texts], np.int64)
         if len(np.unique(places)) < len(places):
             twice = int(np.flatnonzero(np.bincount(places) > 1)[0])
             shown = mine.slice(twice, 1).to_pylist()[0]
-            raise ConfigError(f"{self._name} returned two rows of state for the key {shown}; a key has one")
+            raise ConfigError(f"{self._name} returned two rows of state for the key {shown}; return one")
         return places
 
-    def _conform(self, found: Any, schema: pa.Schema, what: str) -> pa.Table:
-        if isinstance(found, pa.RecordBatch):
-            found = pa.Table.from_batches([found])
-        if not isinstance(found, pa.Table):
+    def _conform(self, returned: Any, schema: pa.Schema, what: str) -> pa.Table:
+        if isinstance(returned, pa.RecordBatch):
+            returned = pa.Table.from_batches([returned])
+        if not isinstance(returned, pa.Table):
             raise ConfigError(
-                f"{self._name} returned {type(found).__name__} as {what}; it must be a pyarrow Table"
+                f"{self._name} returned {type(returned).__name__} as {what}; it must be a pyarrow Table"
             )
-        missing = [name for name in schema.names if name not in found.column_names]
+        missing = [name for name in schema.names if name not in returned.column_names]
         if missing:
             raise ConfigError(
-                f"{self._name} returned {what} without the column {missing[0]!r}; it has {found.column_names}"
+                f"{self._name} returned {what} without the column {missing[0]!r}; it has {returned.column_names}"
             )
         try:
-            return found.select(schema.names).cast(schema)
+            return returned.select(schema.names).cast(schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise ConfigError(f"{self._name} returned {what} that does not fit {schema}: {error}") from error
 

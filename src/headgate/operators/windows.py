@@ -1,8 +1,8 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Aggregates over windows of event time: tumbling and hopping (`sessions.py` has the third kind).
 
-A key has a state row for each of its open windows, whose part is the window's start. As in Spark windows are aligned to 1970 in UTC,
-a window is [start, end), and it closes when the watermark reaches its end.
+A key has a state row for each of its open windows; the part is the window's start. As in Spark, windows
+are aligned to 1970 in UTC, a window is [start, end), and it closes when the watermark reaches its end.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Emit = Literal["append", "update"]
 
 @dataclass(frozen=True)
 class Tumbling:
-    """Windows of `size` microseconds, one `every` so often."""
+    """Windows of `size` microseconds that start `every` so many microseconds."""
 
     size: int
     every: int
@@ -54,7 +54,7 @@ class Session:
 
 
 def tumbling(size: str) -> Tumbling:
-    """Windows side by side.
+    """Windows that neither overlap nor leave gaps.
 
     >>> tumbling("10 minutes")
     tumbling('10 minutes')
@@ -64,7 +64,7 @@ def tumbling(size: str) -> Tumbling:
 
 
 def hopping(size: str, every: str) -> Tumbling:
-    """Windows that overlap: a row is in each that covers it.
+    """Windows that overlap: a row is in every window that covers it.
 
     >>> hopping("10 minutes", every="5 minutes")
     hopping('10 minutes', every='5 minutes')
@@ -78,7 +78,7 @@ def hopping(size: str, every: str) -> Tumbling:
 
 
 def session(gap: str) -> Session:
-    """Windows that last as long as rows keep coming: a new one begins after a silence of more than `gap`.
+    """Windows that last as long as rows keep coming: a new one starts after more than `gap` without a row.
 
     >>> session("30 minutes")
     session('30 minutes')
@@ -89,11 +89,13 @@ def session(gap: str) -> Session:
 class Windows(Operator):
     """Aggregates by key and window of event time.
 
-    `on` is the column with a row's time, `delay` how late rows may be: a window stays open until the watermark, the newest time less
-    the delay, has reached its end. With `emit="append"` a window is emitted once, when it closes; with `"update"` after each
-    batch that touched it. Emits the key columns, `window_start`, `window_end`, then the aggregates in the order given.
+    `on` is the column with a row's event time. `delay` is how late rows may be: a window stays open until
+    the watermark, the newest time minus the delay, has reached its end. With `emit="append"` a window is
+    emitted once, when it closes; with `"update"` after each batch that touched it. Emits the key columns,
+    `window_start`, `window_end`, then the aggregates in the given order.
 
-    Times further `ahead` of all others than this do not move the watermark, and are counted (see `headgate.operators.event_time`).
+    Timestamps that are more than `ahead` in front of all others are counted and do not move the watermark
+    (see `headgate.far_ahead`).
 
     >>> from headgate import agg
     >>> Windows(tumbling("10 minutes"), on="time", delay="5 minutes", n=agg.count())
@@ -147,11 +149,11 @@ class Windows(Operator):
 
 
 class BoundWindows(AggregatingOperator):
-    """Windows that know their types."""
+    """Windows bound to the key and schema of a stream."""
 
     probes = False
     resources = "CLL"  # as many windows as the delay keeps open, whatever the key's frequency
-    whole = "Windows cannot split a key, since its windows are closed in one bin"
+    whole = "Windows cannot split a key, because its windows are closed in one bin"
 
     def __init__(self, config: Windows, key: KeySpec, schema: pa.Schema) -> None:
         super().__init__(config.aggregates, key, schema)
@@ -212,7 +214,7 @@ class BoundWindows(AggregatingOperator):
 
 @compiled
 def _windows(times, closed, order, size, every):
-    """(input row, start) of each window that covers a row and was open when it came."""
+    """(input row, start) of each window that covers a row and was open when the row arrived."""
     most = (size + every - 1) // every
     rows = np.empty(len(order) * most, np.int64)
     starts = np.empty(len(order) * most, np.int64)

@@ -1,4 +1,4 @@
-"""Policies by name: `get("flux-load")`. A policy may also be made by hand, with its settings."""
+"""Policies by name: `get("flux-load")`. A policy may also be constructed directly, with settings."""
 
 from __future__ import annotations
 
@@ -51,12 +51,13 @@ def names() -> tuple[str, ...]:
 
 
 def get(policy: str | Policy) -> Policy:
-    """The policy of a name, with its default settings; a policy is returned as it is."""
+    """The policy with this name and default settings; a `Policy` is returned unchanged."""
     if not isinstance(policy, str):
         if isinstance(policy, Policy):
             return policy
         raise ConfigError(
-            f"{policy!r} is no policy: it needs name, initial(bins, channels), propose(view, table)"
+            f"{policy!r} is not a policy: name one of {', '.join(names())}, or derive a class from "
+            "headgate.policies.Policy with name and propose(view, table)"
         )
     maker = _MAKERS.get(policy)
     if maker is None:

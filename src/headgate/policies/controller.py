@@ -1,9 +1,12 @@
-"""What controllers of shares have in common: reading the stage, and turning the shares they want into a plan.
+"""What controllers of shares have in common: reading the stage, and turning wanted shares into a plan.
 
-    u_c = the channel's part of the work       B_c = cost of a row on c * all rows: the seconds that all the work would take there
-    y_c = B_c u_c                              move = all state bytes * seconds per byte: the time of a share of 1
+    u_c = the channel's share of the work
+    B_c = cost of a row on c * all rows: the seconds that all the work would take there
+    y_c = B_c u_c
+    move = all state bytes * seconds per byte: the time to move a share of 1
 
-Where something needed was not measured, or no shares are within the memory granted, the answer is a refusal by name and the shares stand.
+If a needed measurement is missing, or no shares fit the memory limits, the result is a named refusal
+and the shares do not change.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from headgate.policies.shares import departs, moves_to, shares_of
 from headgate.routing.table import Table
 
 UNMEASURED_MB_S = 100.0
-"""What a move is expected to reach before the first one was measured."""
+"""The assumed speed of moving state, until a move has been measured."""
 
 _LEAST_GAIN = 1e-6  # a plan must beat rounding errors
 
@@ -31,8 +34,9 @@ _LEAST_GAIN = 1e-6  # a plan must beat rounding errors
 class Rules:
     """When a controller acts: Yfoulis and Gounaris, section V.
 
-    `deadband`: some share must be planned to change by this part of itself. `gate`: no action while a channel's cost changed by more than
-    this part from one batch to the next; None: no gate. `settle`: reports before the first action.
+    `deadband`: the controller acts only if some share would change by at least this part of itself.
+    `gate`: it does not act while a channel's cost changes by more than this part from one batch to the
+    next; None is no gate. `settle`: the number of reports before the first action.
     """
 
     deadband: float = 0.05
@@ -47,20 +51,23 @@ class Rules:
 
 @dataclass(frozen=True)
 class Reading:
-    """The stage as a controller sees it, one entry for each channel; `move_s` is the time in which all of the state would move."""
+    """The stage as a controller sees it, with one entry for each channel.
+
+    `move_s` is the time to move all of the state; `upper` is the largest share that fits a channel's memory.
+    """
 
     shares: Floats
     unit_s: Floats
     move_s: float
     upper: Floats
     history: Floats
-    """The last batches' `unit_s`, each as measured, for the present work: one row a batch."""
+    """The `unit_s` of the last batches, as measured, for the current work: one row per batch."""
 
 
 def read(
     view: LoadView, table: Table, rules: Rules, *, bandwidth_mb_s: float | None = None
 ) -> Reading | Refusal | None:
-    """What there is to decide on; None where there is nothing to balance, or the named reason why not."""
+    """What the controller needs; None if there is nothing to balance, or a named reason why it cannot act."""
     total = sum(view.bin_work.get(bin, 0.0) for bin in table.bins)
     if table.channels < 2 or total <= 0:
         return None
@@ -70,12 +77,12 @@ def read(
     cost_ms = np.array([view.row_cost_ms(channel) for channel in range(table.channels)])
     if not (np.isfinite(cost_ms) & (cost_ms > 0)).all():
         bad = int(np.flatnonzero(~(np.isfinite(cost_ms) & (cost_ms > 0)))[0])
-        return Refusal(Reason.unmeasured, f"a row on channel {bad} is said to take {cost_ms[bad]} ms")
-    past = view.history if view.basis == "rows" else ()  # of busy time, a unit costs the same everywhere
+        return Refusal(Reason.unmeasured, f"the cost of a row on channel {bad} is {cost_ms[bad]} ms")
+    past = view.history if view.basis == "rows" else ()  # with basis `busy` a unit costs the same everywhere
     history = np.array(past, dtype=np.float64).reshape(len(past), table.channels)
-    waits = _waits(view.reports, history, rules)
-    if waits is not None:
-        return waits
+    unsettled = _unsettled(view.reports, history, rules)
+    if unsettled is not None:
+        return unsettled
     shares = shares_of(view, table)
     all_bytes = float(sum(view.state_bytes(table)))
     byte_s = view.move_ms_per_byte / 1e3 or 1e-6 / UNMEASURED_MB_S
@@ -88,9 +95,9 @@ def read(
     return Reading(shares, cost_ms * to_s, all_bytes * byte_s, upper, history * to_s)
 
 
-def _waits(reports: int, history: Floats, rules: Rules) -> Refusal | None:
+def _unsettled(reports: int, history: Floats, rules: Rules) -> Refusal | None:
     if reports < rules.settle:
-        return Refusal(Reason.unsettled, f"{reports} of {rules.settle} reports are in")
+        return Refusal(Reason.unsettled, f"{reports} of {rules.settle} reports have arrived")
     if rules.gate is None or len(history) < 2:
         return None
     change = np.abs(history[-1] / history[-2] - 1)
@@ -113,20 +120,23 @@ def plan_to(
     *,
     policy: str,
 ) -> Plan | Refusal | None:
-    """The plan that brings the shares near the first row; None within the deadband or when the busiest channel would not gain.
+    """The plan that brings the shares near the first row of `planned`.
 
-    `unit_s` is `Reading.unit_s` as it is expected to be, or a row of it for each coming batch; the gain is about the next. The
-    deadband looks at the last row of `planned`, where the shares are going: small steps may lead far. Without shares to go
-    to there are none within the bounds: a refusal.
+    None within the deadband, or if the busiest channel would not gain. `unit_s` is the expected
+    `Reading.unit_s`, or one row of it for each coming batch; the gain is that of the next batch. The
+    deadband is applied to the last row of `planned`, the final shares, because many small steps may add
+    up. If `planned` is None, no shares are within the bounds, and the result is a refusal.
     """
     if planned is None:
         most = float(reading.upper.sum())
         if most < 1:
             return Refusal(
-                Reason.infeasible, f"the memory granted to the channels holds {most:.1%} of the work's state"
+                Reason.infeasible, f"the memory limits of the channels allow {most:.1%} of the state"
             )
         spread = float(reading.unit_s.max() / reading.unit_s.min())
-        return Refusal(Reason.infeasible, f"no shares were found for channels that differ {spread:.3g}-fold")
+        return Refusal(
+            Reason.infeasible, f"the solver found no shares; the channels' speeds differ {spread:.3g}-fold"
+        )
     if not departs(planned[-1], reading.shares, rules.deadband):
         return None
     target = np.round(planned[0], 6)  # the solver's last digits are not the same on every machine

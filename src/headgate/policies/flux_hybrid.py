@@ -1,8 +1,9 @@
 """Flux's hybrid (section 6.4): memory first, then load.
 
-While any bin is on disk the memory policy decides, because latency is at stake. With every bin in memory the load
-policy does, and a bin moves only to a channel that has room for it; so the two never undo each other: a move
-for load puts no bin on disk, and one for memory is made only while there is one.
+While any bin is on disk the memory policy decides, because disk access raises the latency. When every
+bin is in memory the load policy decides, and moves a bin only to a channel with enough free memory. So
+the two never undo each other: a move for load puts no bin on disk, and a move for memory happens only
+while a bin is on disk.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from headgate.control.plan import Plan
+from headgate.control.policy import Policy
 from headgate.control.view import LoadView
 from headgate.policies.flux_load import FluxLoad
 from headgate.policies.flux_memory import FluxMemory
@@ -17,7 +19,7 @@ from headgate.routing.table import Table
 
 
 @dataclass(frozen=True)
-class FluxHybrid:
+class FluxHybrid(Policy):
     """The memory policy while something is spilled, the load policy otherwise. Each keeps its settings."""
 
     load: FluxLoad = field(default_factory=FluxLoad)
@@ -25,7 +27,7 @@ class FluxHybrid:
 
     @classmethod
     def paper(cls) -> FluxHybrid:
-        """Both as printed."""
+        """Both policies as printed in the paper."""
         return cls(FluxLoad.paper(), FluxMemory.paper())
 
     @property
@@ -33,12 +35,8 @@ class FluxHybrid:
         """`flux-hybrid`."""
         return "flux-hybrid"
 
-    def initial(self, bins: int, channels: int) -> Table:
-        """Deal the bins round robin."""
-        return Table.uniform(bins, channels)
-
     def propose(self, view: LoadView, table: Table) -> Plan | None:
-        """What the policy in charge proposes."""
+        """The proposal of the policy that decides."""
         if view.on_disk:
             return self.memory.under_name(view, table, self.name)
         return self.load.within(view, table, view.excess_bytes, self.name)

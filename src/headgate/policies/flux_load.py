@@ -3,18 +3,21 @@
     U(c) = busy share of the time        U'(donor) = U - n(bin) * unit(donor)
     unit(c) = U(c) / rows(c)             U'(receiver) = U + n(bin) * unit(receiver)
 
-A pair is left alone when the donor is below the mean, U(donor) / U(receiver) < imbalance, or the receiver is
-above `receiver`; a bin moves only if the pair's difference shrinks and the receiver stays within 1.
+A pair is skipped if the donor is below the mean, U(donor) / U(receiver) < imbalance, or the
+receiver is above `receiver`. A bin moves only if the difference of the pair shrinks and the
+receiver stays within 1.
 
-What U is depends on who runs. A pipeline runs on, and `measured` takes busy_ms / wall_ms, one less the idle
-share of the paper. A batch lasts as long as its busiest channel, whatever else is in its wall time, and
-`relative` takes the load over the busiest load; the rest of the policy is the same.
+The utilization U is measured in two ways. For a continuous pipeline, `measured` is busy_ms / wall_ms,
+which is 1 minus the idle share of the paper. A batch lasts as long as its busiest channel, so
+`relative` is the load divided by the load of the busiest channel. The rest of the policy is the same.
 
-`FluxLoad.paper()` is the paper's policy to the letter: the first bin in order of rows that helps at all, one
-round to a plan. Ours differs in three settings. It takes the bin that evens the pair best: fewer moves. A plan
-holds several rounds, each predicted from the one before, since the boundary of a batch is free. And it
-begins at `imbalance` but goes on to `settle`: moving has its price, so don't start for little, but finish.
-With relative utilization, when the busiest channel cannot be relieved nothing else shortens the batch: silence.
+`FluxLoad.paper()` is the paper's policy exactly: it takes the first bin in order of rows that helps at
+all, and one round per plan. The default differs in three settings. It takes the bin that evens the pair
+best, which needs fewer moves. A plan holds several rounds, each predicted from the one before, because
+moves at the boundary of a batch need no extra pause. And it starts at the ratio `imbalance` but
+continues to `settle`: moving has a cost, so a small imbalance starts nothing, but a plan that starts is
+finished. With relative utilization it proposes nothing if the busiest channel cannot be relieved,
+because nothing else shortens the batch.
 
 Not here: memory (`flux_memory`), splitting a bin (pins), and whether the plan is worth its cost (`guard`).
 """
@@ -27,7 +30,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from headgate.control.plan import Plan
-from headgate.control.policy import bytes_moved
+from headgate.control.policy import Policy, bytes_moved
 from headgate.control.view import LoadView
 from headgate.errors import ConfigError
 from headgate.ids import Bin, Channel
@@ -36,12 +39,13 @@ from headgate.routing.table import Table
 
 
 @dataclass(frozen=True)
-class FluxLoad:
+class FluxLoad(Policy):
     """Evens the channels' utilizations pair by pair.
 
-    `imbalance` is Flux's th_imb: the ratio in the first pair that starts a plan. `rounds` bounds the rounds in
-    one plan, `settle` is the ratio at which they end, at most `imbalance`. `choice` is `best` or `first`,
-    `utilization` is `relative` or `measured`, `receiver` is Flux's th_util: a channel above it gets nothing.
+    `imbalance` is Flux's th_imb: the ratio in the first pair that starts a plan. `rounds` bounds the
+    rounds in one plan; `settle`, at most `imbalance`, is the ratio at which they end. `choice` is
+    `best` or `first`. `utilization` is `relative` or `measured`. `receiver` is Flux's th_util: a
+    channel above it receives nothing.
     """
 
     imbalance: float = 1.1
@@ -72,7 +76,7 @@ class FluxLoad:
 
     @classmethod
     def paper(cls) -> FluxLoad:
-        """The policy as printed, with the thresholds of section 5.4."""
+        """The policy as printed in the paper, with the thresholds of section 5.4."""
         return cls(1.2, 1, settle=1.2, choice="first", utilization="measured", receiver=0.9)
 
     @property
@@ -80,22 +84,18 @@ class FluxLoad:
         """`flux-load`."""
         return "flux-load"
 
-    def initial(self, bins: int, channels: int) -> Table:
-        """Deal the bins round robin."""
-        return Table.uniform(bins, channels)
-
     def propose(self, view: LoadView, table: Table) -> Plan | None:
-        """Moves that even the pairs; None when the busiest pair is even enough or cannot be helped.
+        """Moves that even the pairs; None if the first pair is even enough or no move helps it.
 
-        Law: no move makes its pair worse. Cost: one pass over the channels when there is nothing to do, else
-        for each round and pair one pass over the donor's bins.
+        Law: no move makes its pair worse. Cost: one pass over the channels if there is nothing to do,
+        otherwise one pass over the donor's bins for each round and pair.
         """
         return self.within(view, table, lambda table: [math.inf] * table.channels, self.name)
 
     def within(
         self, view: LoadView, table: Table, room: Callable[[Table], list[float]], name: str
     ) -> Plan | None:
-        """As `propose`, for receivers with so many bytes of room under a table, in another policy's name."""
+        """Like `propose`, under another policy's name; `room` gives each channel's free bytes under a table."""
         used, load_scale = self._utilizations(view, table)
         if table.channels < 2 or max(used) <= 0 or not self._starts(used):
             return None
@@ -122,14 +122,14 @@ class FluxLoad:
         return low <= self.receiver and high >= self.imbalance * low and high > sum(used) / len(used)
 
     def _utilizations(self, view: LoadView, table: Table) -> tuple[list[float], float]:
-        """Every channel's utilization, and what one ms of load is of it."""
+        """Every channel's utilization, and the utilization that one ms of load causes."""
         if self.utilization == "measured":
             used = [view.utilization.get(channel, 0.0) for channel in range(table.channels)]
             return used, 1 / view.period_ms if view.period_ms > 0 else 0.0
         load = view.under(table).channel_load
         peak = max(load)
         scale = 1 / peak if peak > 0 else 0.0
-        return [one * scale for one in load], scale
+        return [ms * scale for ms in load], scale
 
     def _units(
         self, view: LoadView, used: list[float], held: list[list[Bin]], load_scale: float
@@ -137,7 +137,7 @@ class FluxLoad:
         """What one row adds to each channel's utilization."""
         units = [view.row_cost_ms(channel) * load_scale for channel in range(len(used))]
         if self.utilization == "measured":
-            # A channel without rows keeps what a row cost it before, else what it costs elsewhere (FLUX-E5).
+            # A channel without rows keeps its earlier cost per row, or else the cost elsewhere (FLUX-E5).
             for channel, bins in enumerate(held):
                 rows = sum(view.bin_work.get(bin, 0.0) for bin in bins)
                 if rows > 0 and used[channel] > 0:
@@ -147,7 +147,7 @@ class FluxLoad:
 
 @dataclass
 class _Utilization:
-    """The scale of loads: see `pairing.Scale`."""
+    """The pressure of load: see `pairing.Scale`."""
 
     rule: FluxLoad
     view: LoadView
@@ -191,7 +191,7 @@ class _Utilization:
         return low <= 1 and self.view.bin_bytes.get(bin, 0) <= self.room[receiver]
 
     def _helps(self, bin: Bin, donor: Channel, receiver: Channel) -> bool:
-        """Strictly: the difference shrinks, whichever of the two is then the busier (FLUX-E3)."""
+        """Whether the difference shrinks strictly, whichever of the two is then the busier (FLUX-E3)."""
         if self.view.bin_work.get(bin, 0.0) <= 0:
             return False
         high, low = self._after(bin, donor, receiver)

@@ -1,21 +1,23 @@
-"""Flux's memory policy (section 6.2): the channel most short of memory gives a bin to the one with most to spare.
+"""Flux's memory policy (section 6.2): the channel that lacks most memory gives a bin to the one with most free.
 
-    excess(c) = memory granted to c - state of c's bins, in memory or on disk        (the reading FLUX-E1)
+    excess(c) = memory limit of c - state of c's bins, in memory or on disk        (interpretation FLUX-E1)
 
-It is negative where bins must be on disk. Idle time would say nothing: a channel that spills is busy with its
-disk. Pairs run from the least excess to the most; within a pair the largest bin that makes the two more even,
-0 < size < excess(receiver) - excess(donor), those in memory before those on disk, which must be read and given
-their waiting input before they can go. No bound on the receiver: even with memory exhausted everywhere a move
-evens out what is on disk.
+The excess is negative if bins must be on disk. Idle time would not help here, because a channel that
+spills is busy with its disk. Channels are paired from the least excess to the most. A pair moves the
+largest bin that makes the two more even, 0 < size < excess(receiver) - excess(donor). Bins in memory
+come before bins on disk, which must be read and processed up to date before they can move. There is no
+bound on the receiver: even if memory is exhausted everywhere, a move evens out what is on disk.
 
-The text says neither how uneven a pair must be nor what a ratio of signed numbers would mean (FLUX-E2). Here a
-channel that is short may always give; one that isn't, only where the shares of memory in use differ by the ratio
-`imbalance`, as loads do in the load policy. So the policy stops soon after all is in memory, as the paper's does.
+The paper says neither how uneven a pair must be nor what a ratio of signed numbers means (FLUX-E2).
+Here a channel that lacks memory may always give. Another channel gives only if the shares of memory in
+use differ by the ratio `imbalance`, as loads do in the load policy. So the policy stops soon after
+everything is in memory, like the paper's.
 
-A channel without a limit has room for all, so it takes from channels that are short, and only from those.
-With no limit anywhere the policy is silent. `FluxMemory.paper()` has one round to a plan.
+A channel without a limit has room for everything, so it takes bins, but only from channels
+that lack memory. If no channel has a limit the policy proposes nothing. `FluxMemory.paper()`
+has one round per plan.
 
-Not here: spilling and bringing back, which each channel does by itself.
+Not here: spilling and loading, which each channel does by itself.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import math
 from dataclasses import dataclass, field
 
 from headgate.control.plan import Plan
-from headgate.control.policy import bytes_moved
+from headgate.control.policy import Policy, bytes_moved
 from headgate.control.view import LoadView
 from headgate.errors import ConfigError
 from headgate.ids import Bin, Channel
@@ -33,10 +35,10 @@ from headgate.routing.table import Table
 
 
 @dataclass(frozen=True)
-class FluxMemory:
+class FluxMemory(Policy):
     """Evens the excess memory of the channels pair by pair.
 
-    `imbalance`: a donor that is not short of memory gives only where its share of memory in use is this many
+    `imbalance`: a donor that does not lack memory gives only if its share of memory in use is this many
     times the receiver's. `rounds` bounds the rounds in one plan.
     """
 
@@ -52,7 +54,7 @@ class FluxMemory:
 
     @classmethod
     def paper(cls) -> FluxMemory:
-        """The policy as printed."""
+        """The policy as printed in the paper."""
         return cls(rounds=1)
 
     @property
@@ -60,16 +62,12 @@ class FluxMemory:
         """`flux-memory`."""
         return "flux-memory"
 
-    def initial(self, bins: int, channels: int) -> Table:
-        """Deal the bins round robin."""
-        return Table.uniform(bins, channels)
-
     def propose(self, view: LoadView, table: Table) -> Plan | None:
-        """Moves that even the excess; None when it is even, or when no channel has a limit."""
+        """Moves that even the excess; None if it is even, or no channel has a limit."""
         return self.under_name(view, table, self.name)
 
     def under_name(self, view: LoadView, table: Table, name: str) -> Plan | None:
-        """As `propose`, in the name of another policy."""
+        """Like `propose`, under the name of another policy."""
         if not view.memory_limit or table.channels < 2:
             return None
         excess = view.excess_bytes(table)
@@ -81,13 +79,13 @@ class FluxMemory:
         moves = even(scale, self.rounds)
         if not moves:
             return None
-        donor, short = moves[0].source, sum(one < 0 for one in excess)
+        donor, short = moves[0].source, sum(spare < 0 for spare in excess)
         state = "is short of" if excess[donor] < 0 else "has only"
         return Plan(
             policy=name,
             from_version=table.version,
             moves=tuple(moves),
-            gain=_gain(excess, [-one for one in scale.pressure], view, donor),
+            gain=_gain(excess, [-pressure for pressure in scale.pressure], view, donor),
             cost=float(bytes_moved(view, moves)),
             reason=f"channel {donor} {state} {abs(excess[donor]):,.0f} bytes of memory; "
             f"{short} of {table.channels} channels are short",
@@ -96,7 +94,7 @@ class FluxMemory:
 
 @dataclass
 class _Excess:
-    """The scale of memory: see `pairing.Scale`. Its pressure is the excess with the other sign."""
+    """The pressure of memory, which is the negated excess: see `pairing.Scale`."""
 
     rule: FluxMemory
     view: LoadView
@@ -105,8 +103,8 @@ class _Excess:
     pressure: list[float] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.pressure = [-one for one in self.excess]
-        self.bounded = [one for one, excess in enumerate(self.excess) if math.isfinite(excess)]
+        self.pressure = [-spare for spare in self.excess]
+        self.bounded = [channel for channel, spare in enumerate(self.excess) if math.isfinite(spare)]
 
     def worthwhile(self, donor: Channel, receiver: Channel) -> bool:
         if self.pressure[donor] > 0 and math.isinf(self.pressure[receiver]):
@@ -133,8 +131,8 @@ class _Excess:
 
 
 def _gain(before: list[float], after: list[float], view: LoadView, donor: Channel) -> float:
-    """The share of what is lacking that the plan makes good, or else how much less full the donor is."""
-    lacks, still = (sum(max(0.0, -one) for one in excess) for excess in (before, after))
+    """The share of the lacking memory that the plan saves, or else the share of state that leaves the donor."""
+    lacks, still = (sum(max(0.0, -spare) for spare in excess) for excess in (before, after))
     relieved = 1 - still / lacks if lacks > 0 else 0.0
     limit = view.memory_limit[donor]
     fuller = (limit - before[donor]) or 1.0

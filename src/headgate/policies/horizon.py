@@ -5,16 +5,18 @@
     linear, the paper's Eq. 1       sum_i max_j(y_ij + move_j |u_sj - u_(s-1)j|), all in seconds, no weights
     both                            every u_s sums to 1, 0 <= u_s <= upper
 
-The paper's misprints are read as: the mean is subtracted exactly (its W is wrong for P > 2), there are `control`
-changes and the first of them is now, and the prediction starts from what was measured, so that a bias is
-counted once. Subtracting the mean would make the problem dense; with the mean m_i of every step as a variable,
-sum_j (y_ij - m_i)^2 is least exactly where m_i is the mean, and the problem stays sparse: 3 ms for 128 channels.
+The paper's misprints are interpreted as follows: the mean is subtracted exactly (its W is wrong for P >
+2); there are `control` changes and the first of them is now; the prediction starts from what was
+measured, so that a bias is counted once. Subtracting the mean would make the problem dense. With the
+mean m_i of every step as a variable, sum_j (y_ij - m_i)^2 is minimal exactly if m_i is the mean, and
+the problem stays sparse: 3 ms for 128 channels.
 
-Channels may differ a million times in speed, and a solver's tolerance is about its variables. So in the quadratic form times are
-in units of the time at which all channels would end together (their mean is the slowest channel's, beside which the others are
-nothing), and a variable is a share times the root of its curvature. Shares are then within 1e-6 of an exact answer (a law; mostly
-1e-10). The linear form, whose solver does not settle in such variables, counts in mean times: its plans are within 1e-4 of the
-soonest at a millionfold.
+The speeds of channels may differ by a factor of a million, and a solver's tolerance applies to its
+variables. So in the quadratic form the unit of time is the time at which all channels would end
+together (the mean time would be dominated by the slowest channel), and a variable is a share times the
+root of its curvature. Shares are then within 1e-6 of the exact solution (a law; usually 1e-10). The
+linear form, whose solver does not converge in such variables, uses the mean time as its unit: its plans
+are within 1e-4 of the optimum at a factor of a million.
 
 Not here: where b, R and the cost of a move come from (`mpc`), and how shares become moves of bins (`shares`).
 """
@@ -32,13 +34,13 @@ from headgate.errors import ConfigError
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 TIDY = 0.05
-"""The part of a move's time that counts even where it hides behind a slower channel: bytes are never free."""
+"""The part of a move's time that counts even if a slower channel hides it: moving bytes is never free."""
 
 _FREE = np.inf
-_DEAREST = 1e3  # mean times for moving everything: nothing moves long before that
-_TOLERANCES = (1e-12, 1e-9, None)  # the solver's: the next where one is out of reach, at last its own
-_SLACK = 1e-6  # of shares: bounds that leave no more leave no choice
-_ROUNDING = 1e-9  # of bounds that are shares plus no room at all, and so may sum to a little less than 1
+_DEAREST = 1e3  # cap of the cost of moving everything, in mean times; far below it nothing moves already
+_TOLERANCES = (1e-12, 1e-9, None)  # tried in this order until the solver succeeds; None is its default
+_SLACK = 1e-6  # if the bounds of shares leave no more than this, there is only one solution
+_ROUNDING = 1e-9  # bounds equal to the current shares may sum to a little less than 1
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,9 @@ def least_imbalance(
 ) -> Floats | None:
     """The planned shares, one row for each control step, that weigh imbalance against change (quadratic).
 
-    `unit_s` is the time that each channel needs for the whole workload (B of the paper), now or by predicted step; `weight`
-    is the diagonal of R in seconds squared. None when no shares are within `upper`.
+    `unit_s` is the time that each channel needs for the whole workload (B of the paper), now
+    or for each predicted step; `weight` is the diagonal of R in seconds squared. None if no
+    shares are within `upper`.
 
     >>> plan = least_imbalance(np.array([1.0, 2.0, 4.0]), np.full(3, 1 / 3), weight=5.0)
     >>> [round(float(change), 4) for change in plan[0] - 1 / 3]
@@ -124,10 +127,11 @@ def least_time(
     upper: Floats | float = 1.0,
     tidy: float = TIDY,
 ) -> Floats | None:
-    """The planned shares, one row for each control step, that finish the horizon soonest, moves included (linear).
+    """The planned shares, one row for each control step, that finish soonest, moves included (linear).
 
-    `move_s` is the time in which a channel gives or takes a share of 1. Nothing moves unless it pays within the horizon, and
-    a part may follow later, when it hides behind a slower channel. None when no shares are within `upper`.
+    `move_s` is the time in which a channel gives or takes a share of 1. Nothing moves unless it pays
+    off within the horizon, and a part may move later, when a slower channel hides it. None if no
+    shares are within `upper`.
     """
     b, offset, scale = _scaled(unit_s, offset_s, horizon, float(unit_s.mean()))
     move = np.minimum(np.broadcast_to(move_s, shares.shape) / scale, _DEAREST)
@@ -166,20 +170,20 @@ def least_time(
 def _scaled(
     unit_s: Floats, offset_s: Floats | float, horizon: Horizon, scale: float
 ) -> tuple[Floats, Floats, float]:
-    """Times by predicted step (a vector stands still, a matrix is a forecast) and offsets, in units of `scale`."""
+    """Times by predicted step (a vector is constant, a matrix a forecast) and offsets, over `scale`."""
     size = unit_s.shape[-1]
     unit = np.broadcast_to(unit_s / scale, (horizon.prediction, size))
     return unit, np.broadcast_to(offset_s, (size,)) / scale, scale
 
 
 def _stage(horizon: Horizon) -> npt.NDArray[np.int64]:
-    """The control step whose shares hold in each predicted step."""
+    """The control step whose shares are in force in each predicted step."""
     return np.minimum(np.arange(horizon.prediction), horizon.control - 1)
 
 
 def _matrix(parts: list[tuple[Any, Any, Any]], shape: tuple[int, int]) -> Any:
     """A sparse matrix from rows, columns and values."""
-    from scipy import sparse  # here, for a third of a second of every worker's start is this import
+    from scipy import sparse  # imported here because it would add a third of a second to every worker's start
 
     if not parts:
         return sparse.csc_matrix(shape)
@@ -197,12 +201,15 @@ def _solved(
     bound: Floats | None = None,
     tolerances: tuple[float | None, ...] = (None,),
 ) -> Floats | None:
-    """The shares of the solution: the first variables are shares times `units`, and every control step of shares sums to 1."""
+    """The shares of the solution; the first variables are shares times `units`.
+
+    The shares of each control step sum to 1.
+    """
     control, size = units.shape
     most = np.minimum(np.broadcast_to(upper, (size,)), 1.0)
     if not (most >= 0).all() or most.sum() < 1 - _ROUNDING:
         return None
-    if most.sum() <= 1 + _SLACK:  # one answer, and nothing around it in which a solver could look
+    if most.sum() <= 1 + _SLACK:  # only one solution, and no interior that a solver needs
         return np.tile(most / most.sum(), (control, 1))
     number = control * size
     blocks = np.arange(number).reshape(control, size)
@@ -215,15 +222,18 @@ def _solved(
     low[:number], high[:number] = 0.0, (most * units).ravel()
     problem = {"A": total, "b": least, "G": limits, "h_u": bound, "x_l": low, "x_u": high}
     for tolerance in tolerances:
-        found = _minimum(hessian, cost, problem, tolerance)
-        if found is not None:
-            shares = np.clip(found[:number].reshape(control, size) / units, 0.0, most)
+        solution = _minimum(hessian, cost, problem, tolerance)
+        if solution is not None:
+            shares = np.clip(solution[:number].reshape(control, size) / units, 0.0, most)
             return np.asarray(shares / shares.sum(axis=1, keepdims=True), dtype=np.float64)
     return None
 
 
 def _minimum(hessian: Any, cost: Floats, problem: dict[str, Any], tolerance: float | None) -> Floats | None:
-    """Where the cost is least within the limits; None if it was not found to this tolerance (None: the solver's own)."""
+    """Where the cost is minimal within the limits; None if the solver does not reach this tolerance.
+
+    A tolerance of None is the solver's default.
+    """
     import piqp
 
     solver = piqp.SparseSolver()

@@ -1,17 +1,18 @@
-"""A linear quadratic regulator of the channels' shares: the rival of model predictive control, for comparison.
+"""A linear quadratic regulator of the channels' shares, for comparison with model predictive control.
 
     e = N' y        y: the channels' times; N: an orthonormal basis of all changes that add up to zero
     e(k+1) = e(k) + G w(k),  G = N' B N,  change of shares = N w
-    least sum of |e|^2 + weight |w|^2 for ever:  w = -K e
+    minimal sum of |e|^2 + weight |w|^2 over an infinite horizon:  w = -K e
 
-All P channels together cannot be controlled, since deviations from the mean add up to zero: the literature leaves one of
-them out, which then takes what the others leave; P - 1 coordinates that favour none do the same and are better. The sum of
-shares is kept by that, their bounds only by cutting and scaling afterwards. Times are divided by their mean, so `weight`
-has no unit. With the eigenvalues s of G the regulator falls apart into numbers:
+The P channels cannot be controlled independently, because deviations from the mean add up to zero. The
+literature omits one of them, which then gets the rest; P - 1 coordinates that treat all channels alike
+do the same and are better. This keeps the sum of the shares; their bounds are only kept by clipping and
+scaling afterwards. Times are divided by their mean, so `weight` has no unit. With the eigenvalues s of
+G the regulator separates into scalar equations:
 
     p = (1 + sqrt(1 + 4 weight / s^2)) / 2,  k = p s / (weight + p s^2)
 
-The papers that describe the LQR controller do not give its state and weights in full; this is the plain textbook form.
+The papers that describe the LQR controller do not give its state and weights in full; this is the textbook form.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from headgate.control.plan import Plan
+from headgate.control.policy import Policy
 from headgate.control.refusal import Refusal
 from headgate.control.view import LoadView
 from headgate.errors import ConfigError
@@ -30,7 +32,7 @@ from headgate.routing.table import Table
 
 
 @dataclass(frozen=True)
-class Lqr:
+class Lqr(Policy):
     """Feeds the deviations from the mean time back into the shares; a large `weight` makes it slow."""
 
     weight: float = 0.1
@@ -48,15 +50,11 @@ class Lqr:
 
     @property
     def remembers(self) -> int:
-        """Batches whose costs the view must keep."""
+        """Two batches, for the gate."""
         return 2
 
-    def initial(self, bins: int, channels: int) -> Table:
-        """Deal the bins round robin."""
-        return Table.uniform(bins, channels)
-
     def propose(self, view: LoadView, table: Table) -> Plan | Refusal | None:
-        """Moves towards the regulator's shares; None within the deadband, or the named reason why nothing is decided."""
+        """Moves towards the regulator's shares; None within the deadband, or a named refusal."""
         reading = read(view, table, self.rules)
         if not isinstance(reading, Reading):
             return reading
@@ -65,7 +63,7 @@ class Lqr:
 
 
 def regulated(unit_s: Floats, shares: Floats, weight: float, offset_s: Floats | float = 0.0) -> Floats:
-    """The next shares: one step of the regulator, cut to 0..1 and scaled to sum 1.
+    """The next shares: one step of the regulator, clipped to 0..1 and scaled to sum to 1.
 
     >>> regulated(np.array([1.0, 1.0]), np.array([0.7, 0.3]), 0.0).round(6).tolist()
     [0.5, 0.5]
@@ -78,7 +76,7 @@ def regulated(unit_s: Floats, shares: Floats, weight: float, offset_s: Floats | 
 
 
 def modes(unit: Floats) -> tuple[Floats, Floats]:
-    """The eigenvalues of G, and the changes of shares that belong to them: columns that add up to zero."""
+    """The eigenvalues of G, and the corresponding changes of shares: columns that add up to zero."""
     size = len(unit)
     zero_sum = np.linalg.qr(np.hstack([np.ones((size, 1)), np.eye(size)[:, 1:]]))[0][:, 1:]
     s, turned = np.linalg.eigh(zero_sum.T @ (unit[:, None] * zero_sum))
@@ -86,6 +84,6 @@ def modes(unit: Floats) -> tuple[Floats, Floats]:
 
 
 def bounded(shares: Floats) -> Floats:
-    """Shares cut to 0..1 and scaled to sum 1."""
-    cut = np.clip(shares, 0.0, 1.0)
-    return np.asarray(cut / cut.sum(), dtype=np.float64)
+    """Shares clipped to 0..1 and scaled to sum to 1."""
+    clipped = np.clip(shares, 0.0, 1.0)
+    return np.asarray(clipped / clipped.sum(), dtype=np.float64)

@@ -1,16 +1,20 @@
-"""Model predictive control of the channels' shares (Yfoulis and Gounaris): follow the speed of the channels, but mind the moves.
+"""Model predictive control of the channels' shares (Yfoulis and Gounaris).
 
-Every batch it plans shares over a horizon (`horizon`), takes the first step of the plan, and has it turned into moves (`shares`):
+The shares follow the speed of the channels, weighed against the cost of moves. In every batch the
+controller plans shares over a horizon (`horizon`), takes the first step of the plan, and turns it into
+moves (`shares`). It minimises one of two costs:
 
-    linear      the time of the coming batches, the time of the moves in it; all in seconds, nothing to tune
+    linear      the time of the coming batches including moves; all in seconds, nothing to tune
     quadratic   the paper's: squared deviation from the mean time, plus R times the squared change of shares
 
-R is (seconds that moving a share of 1 takes)^2, from the state's bytes and the measured speed of reading them back, so that both
-terms are squared seconds; with `weight` it is that number, and times are divided by their mean first. The model starts from what
-was measured in every batch, so a lasting error of the model is not counted twice.
+R is (seconds to move a share of 1)^2, from the bytes of state and the measured speed of reading them,
+so that both terms are squared seconds. If `weight` is given, R is that number, and times are divided by
+their mean first. The model starts from the measurements of every batch, so a lasting error of the model
+is not counted twice.
 
-What differs from the paper by default: the linear cost, no gate on short changes (smoothing does its work), a shorter settling
-period. `Mpc.paper()` has the paper's. Not here: whether the plan is worth it (`guard`), memory beyond "the receiver has room".
+The defaults differ from the paper: the linear cost, no gate on short changes (smoothing replaces it),
+and a shorter settling period. `Mpc.paper()` has the paper's. Not here: whether the plan is worth its
+cost (`guard`), and memory, except that a receiver must have enough.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from typing import Literal
 import numpy as np
 
 from headgate.control.plan import Plan
+from headgate.control.policy import Policy
 from headgate.control.refusal import Refusal
 from headgate.control.view import LoadView
 from headgate.errors import ConfigError
@@ -30,16 +35,17 @@ from headgate.policies.horizon import Floats, Horizon, least_imbalance, least_ti
 from headgate.routing.table import Table
 
 REMEMBERED = 128
-"""Batches of the past that a forecast looks at."""
+"""The number of past batches that a forecast uses."""
 
 
 @dataclass(frozen=True)
-class Mpc:
-    """Plans shares over a horizon and moves the first step of it.
+class Mpc(Policy):
+    """Plans shares over a horizon and carries out the first step.
 
-    `cost` is `linear` or `quadratic`, `weight` the paper's R for the latter (None: derived from what a move costs).
-    `bandwidth_mb_s` is how fast state moves (None: as measured). With `forecast` the channels' costs are predicted from the last
-    128 batches, restless ones with caution, else the present ones are taken to last.
+    `cost` is `linear` or `quadratic`; `weight` is the paper's R for the latter (None: derived from the
+    cost of a move). `bandwidth_mb_s` is the speed of moving state (None: as measured). With `forecast`
+    the channels' costs are predicted from the last 128 batches, with a margin for channels that vary;
+    otherwise the current costs are assumed to last.
     """
 
     cost: Literal["linear", "quadratic"] = "linear"
@@ -62,7 +68,7 @@ class Mpc:
 
     @classmethod
     def paper(cls, weight: float = 5.0) -> Mpc:
-        """The controller as evaluated in the paper, corrected where it is misprinted."""
+        """The controller as evaluated in the paper, with its misprints corrected."""
         return cls("quadratic", weight, rules=Rules(deadband=0.05, gate=0.05, settle=10))
 
     @property
@@ -72,17 +78,13 @@ class Mpc:
 
     @property
     def remembers(self) -> int:
-        """Batches whose costs the view must keep."""
+        """As many batches as a forecast uses; without a forecast two, for the gate."""
         return REMEMBERED if self.forecast else 2
 
-    def initial(self, bins: int, channels: int) -> Table:
-        """Deal the bins round robin."""
-        return Table.uniform(bins, channels)
-
     def propose(self, view: LoadView, table: Table) -> Plan | Refusal | None:
-        """Moves towards the planned shares; None within the deadband, or the named reason why nothing is decided.
+        """Moves towards the planned shares; None within the deadband, or a named refusal.
 
-        Law: the next batch, as expected, ends sooner. Cost: 2 ms for 6 channels, 20 ms for 128.
+        Law: the next batch is expected to end sooner. Cost: 2 ms for 6 channels, 20 ms for 128.
         """
         reading = read(view, table, self.rules, bandwidth_mb_s=self.bandwidth_mb_s)
         if not isinstance(reading, Reading):

@@ -1,9 +1,9 @@
-"""Flux's rounds of pairs (section 5.3), for whatever presses on the channels: load or memory.
+"""Flux's rounds of pairs (section 5.3), for any pressure on the channels: load or memory.
 
-A round sorts the channels by pressure and pairs the first with the last, the second with the second-last, and
-so on towards the middle. Each pair gives one bin at most, so a round has `channels // 2` moves at most and a
-channel takes part in one of them. The first pair that isn't worth it ends the round: those further in are
-closer together still.
+A round sorts the channels by pressure and pairs the first with the last, the second with the
+second-last, and so on. Each pair moves at most one bin, so a round has at most `channels // 2` moves
+and a channel takes part in at most one of them. The first pair that is not worthwhile ends the round,
+because the pairs after it are more even still.
 """
 
 from __future__ import annotations
@@ -14,39 +14,39 @@ from headgate.ids import Bin, Channel
 from headgate.routing.table import Move, Table
 
 STRICTLY = 1 - 1e-9
-"""A move must beat rounding errors, or equal channels would trade bins for ever."""
+"""A move must gain more than rounding errors, or equal channels would exchange bins forever."""
 
 
 class Scale(Protocol):
-    """What presses on the channels, and what a move would do to it.
+    """The pressure on each channel, and how a move would change it.
 
-    Law: `choose` only returns a bin whose move makes the pair strictly more even, `shift` predicts that move,
-    and a bin that was shifted is not chosen again.
+    Law: `choose` only returns a bin whose move makes the pair strictly more even; `shift` applies that
+    move to `pressure`; and a bin that was shifted is not chosen again.
     """
 
     pressure: list[float]
 
     def worthwhile(self, donor: Channel, receiver: Channel) -> bool:
-        """Whether the pair is uneven enough."""
+        """Whether the pair is uneven enough to act."""
 
     def choose(self, donor: Channel, receiver: Channel) -> Bin | None:
-        """The donor's bin to move; None when none helps."""
+        """The donor's bin to move; None if no bin helps."""
 
     def shift(self, bin: Bin, donor: Channel, receiver: Channel) -> None:
-        """Change `pressure` to what it will be."""
+        """Update `pressure` to what it will be after the move."""
 
 
 def even(scale: Scale, rounds: int, *, first_decides: bool = False) -> list[Move]:
-    """The moves of so many rounds, each predicted from the one before; fewer when nothing is left to do.
+    """The moves of at most `rounds` rounds, each predicted from the one before.
 
-    With `first_decides` a round ends when the first pair cannot be helped, since nothing else matters then.
+    With `first_decides` a round ends if no move helps the first pair, because then no other pair matters.
     """
     moves: list[Move] = []
     for _ in range(rounds):
-        found = _round(scale, first_decides)
-        if not found:
+        of_round = _round(scale, first_decides)
+        if not of_round:
             break
-        moves += found
+        moves += of_round
     return moves
 
 
@@ -67,9 +67,9 @@ def _round(scale: Scale, first_decides: bool) -> list[Move]:
 
 
 def bins_held(table: Table) -> list[list[Bin]]:
-    """The bins of every channel that may go to any other, ascending, in one pass.
+    """For every channel its bins that may move to any other channel, ascending.
 
-    The pieces of a split key may not, lest they meet.
+    Pieces of a split key are excluded, because two of them must not be on one channel.
     """
     pieces = {pin.bin for pins in table.splits.values() for pin in pins}
     held: list[list[Bin]] = [[] for _ in range(table.channels)]

@@ -4,22 +4,26 @@ It acts when the number of channels changes (`resize`) and when a balance bound 
 
     max level - min level > theta * fair level        for a resource that is not constant (Eq. 15)
 
-where a level is a channel's load of that resource over the channel's speed. Within the bound it is silent, so
-pins that went cold stay until the next change. Beyond it, `split` spreads the keys that no channel can hold
-(where the operator can merge their pieces), `place` decides on the other pins and on bins, and the plan is what
-differs from the table in force; a placement that does not relieve the busiest channel is no plan.
+where a level is a channel's load of that resource divided by the channel's speed. Within the bound it
+proposes nothing, so pins of keys that are no longer hot stay until the next change. Beyond it, `split`
+spreads the keys that no channel can hold (if the operator can merge their pieces), `place` decides on
+the other pins and on bins, and the plan is the difference from the current table. A placement that does
+not relieve the busiest channel is not proposed.
 
-What differs from the paper: the tail is measured by bin, and moved too (`tail="ignore"` is the paper); a key's
-rows are the report's exact counts, not a lossy counter's. Not here: whether a plan is worth its cost (`guard`).
+Differences from the paper: the tail is measured by bin, and moved too (`tail="ignore"` is the paper's
+way); a key's rows are the exact counts of the report, not those of a lossy counter. Not here: whether a
+plan is worth its cost (`guard`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
 from headgate.control.plan import Plan, apply
+from headgate.control.policy import Policy
 from headgate.control.refusal import Reason, Refusal
 from headgate.control.view import LoadView
 from headgate.errors import ConfigError
@@ -32,23 +36,24 @@ from headgate.routing.builders.too_hot import HotKey, busiest_bound, split, too_
 from headgate.routing.table import Table, lost_pieces, rescale
 
 UNDECLARED = "CLL"
-"""The resource functions where no operator declared any."""
+"""The resource functions if no operator has declared any."""
 
 _NAMES = ("state", "computation", "communication")
-_LEAST_GAIN = 1e-6  # a plan must beat rounding errors, or equal placements would take turns for ever
+_LEAST_GAIN = 1e-6  # more than rounding errors, or equal placements would alternate forever
 
 
 @dataclass(frozen=True)
-class Rebuild:
+class Rebuild(Policy):
     """Pins the hot keys and places them with the bins so that every resource is within `alpha`.
 
-    `algorithm` is `redist`, `readj` or `scan`; `utility` weighs balance against migration (A, APM, APLM, ATM,
-    ATLM). `alpha` is the tolerated ratio of the fullest to the emptiest channel, `sigma` the part of it left
-    to keys without a pin. `resources` are three letters for state, computation and communication (C, L or Q
-    in a key's frequency); None takes what the operator declares. `tail` says what becomes of the hash bins:
-    `ignore`, `see` or `move`. A pin is let go below `unpin_below` times the share that earns one. With
-    `speeds` the channels' measured cost of a row counts: a slow channel gets less. `split` spreads a key that no
-    channel can hold over several; None: if the operator can merge the pieces.
+    `algorithm` is `redist`, `readj` or `scan`; `utility` weighs balance against migration (A, APM,
+    APLM, ATM, ATLM). `alpha` is the tolerated ratio of the fullest to the emptiest channel, `sigma` the
+    part of the tolerance reserved for keys without a pin. `resources` are three letters for state,
+    computation and communication (C, L or Q, by the key's frequency); None takes what the operator
+    declares. `tail` says what is done with the hash bins: `ignore`, `see` or `move`. A key is unpinned
+    when its share falls below `unpin_below` times the share at which keys are pinned. With `speeds` a
+    channel whose rows cost more gets less work. `split` spreads a key that no channel can hold over
+    several; None: if the operator can merge the pieces.
     """
 
     algorithm: str = "redist"
@@ -79,17 +84,17 @@ class Rebuild:
         """`rebuild`."""
         return "rebuild"
 
-    def fitted(self, resources: str, *, whole: str = "") -> Rebuild:
-        """This policy for an operator with these resource functions, whose keys must stay `whole` for some reason.
+    def fitted(self, resources: str, *, whole: str = "") -> Self:
+        """This policy for an operator with these resource functions; `whole` says why its keys cannot be split.
 
-        Settings made by hand stay.
+        Settings that were given explicitly stay.
 
         >>> Rebuild().fitted("LQL").resources, Rebuild(resources="CCL").fitted("LQL").resources
         ('LQL', 'CCL')
         """
         if self.split and whole:
             raise ConfigError(
-                f"rebuild: split=True, but {whole}; leave split out, or use an operator that can merge"
+                f"rebuild: split=True, but {whole}; omit split, or use an operator that can merge"
             )
         return replace(
             self,
@@ -98,19 +103,16 @@ class Rebuild:
             whole=whole,
         )
 
-    def initial(self, bins: int, channels: int) -> Table:
-        """Deal the bins round robin."""
-        return Table.uniform(bins, channels)
-
     def propose(self, view: LoadView, table: Table) -> Plan | Refusal | None:
-        """Pins, unpins and moves that mend a broken bound; None when none is broken.
+        """Pins, unpins and moves that restore a violated bound; None if no bound is violated.
 
-        When nothing helps, because a key is too hot for any channel and cannot be split, that is a refusal which
-        names the key. Law: the busiest channel's load, of the resource whose bound was broken worst, falls. Cost:
-        one `place`, which grows with the keys tracked and the bins; within tolerance one pass over them.
+        If nothing helps, because a key is too hot for any channel and cannot be split, the result is a
+        refusal that names the key. Law: for the resource whose bound is violated most, the load of the
+        busiest channel falls. Cost: one `place`, which grows with the tracked keys and the bins;
+        within tolerance one pass.
         """
         goal, speeds = self._goal(), self._speeds(view, table.channels)
-        items = Items.of(view.under(table), table)
+        items = Items.from_view(view.under(table), table)
         if table.channels == 1 or items.total <= 0:
             return None
         problem = items.problem(items.present(table), goal, table.channels, speeds)
@@ -123,7 +125,7 @@ class Rebuild:
         then = items.problem(items.under(targets), goal, table.channels, speeds)
         gain = 1 - float(then.levels(then.old)[worst].max() / before[worst].max())
         after = None if plan.is_empty else apply(plan, table, table.from_batch)
-        # a released key may let its bin's hot key weigh more than was seen: judge the table itself too
+        # an unpinned key may increase the measured weight of its bin's hot key, so judge the table itself too
         linear = goal.resources.functions[worst] is not ResourceFunction.QUADRATIC
         if (
             after is None
@@ -141,10 +143,10 @@ class Rebuild:
         return replace(plan, gain=gain, reason=f"{broken}; {outlook}")
 
     def resize(self, view: LoadView, table: Table, channels: int) -> Plan:
-        """The plan for another number of channels: every bin of a removed channel moves, added ones fill up.
+        """The plan for another number of channels: bins leave removed channels and fill added ones.
 
-        Without load to go by, the hash bins are evened by count and the pins stay. With the present number of
-        channels it is what `propose` finds, or an empty plan.
+        Without measured load the hash bins are evened by count and the pins stay. For the current
+        number of channels it is the plan of `propose`, or an empty one.
         """
         if not 1 <= channels <= table.hash_bins:
             raise ConfigError(
@@ -152,13 +154,13 @@ class Rebuild:
             )
         empty = Plan(policy=self.name, from_version=table.version, reason="within tolerance")
         if channels == table.channels:
-            found = self.propose(view, table)
-            return found if isinstance(found, Plan) else empty
-        items = Items.of(view.under(table), table)
+            plan = self.propose(view, table)
+            return plan if isinstance(plan, Plan) else empty
+        items = Items.from_view(view.under(table), table)
         if items.total <= 0:
             moves = rescale(table, channels)
             cost = float(sum(items.view.bin_bytes.get(move.bin, 0) for move in moves))
-            reason = "no load was seen: the bins are dealt by count"
+            reason = "no load was measured: the bins are dealt by count"
             lost = lost_pieces(table, channels)
             return replace(empty, moves=moves, unpins=lost, channels=channels, cost=cost, reason=reason)
         goal, speeds = self._goal(), self._speeds(view, channels)
@@ -182,7 +184,7 @@ class Rebuild:
     ) -> Targets:
         bin_channel = items.bin_channel
         if self.tail != "move" and channels != table.channels:
-            # the builder leaves bins alone, so an added channel would get none: the paper's ring shares them
+            # the builder does not move bins, so an added channel would get none; the paper's ring moves some
             bin_channel = bin_channel.copy()
             for move in rescale(table, channels, items.view.bin_loads(table)):
                 if move.bin < table.hash_bins:
@@ -200,7 +202,7 @@ class Rebuild:
         fixed = np.zeros(channels)
         for key, work in zip(items.keys[~rest].tolist(), items.key_work[~rest].tolist(), strict=True):
             fixed[list(splits[key])] += work / len(splits[key])
-        found = place(
+        placement = place(
             Hot(items.keys[rest], items.key_work[rest], items.home[rest], items.pinned_to[rest]),
             Bins(np.maximum(bin_work, 0.0), bin_channel, items.bin_keys),
             channels,
@@ -211,10 +213,10 @@ class Rebuild:
             unpin_below=self.unpin_below,
             fixed=fixed,
         )
-        return Targets(pins=found.pins, splits=splits, bin_channel=found.bin_channel)
+        return Targets(pins=placement.pins, splits=splits, bin_channel=placement.bin_channel)
 
     def _stuck(self, items: Items, stuck: tuple[HotKey, ...], channels: int) -> Refusal | None:
-        """Nothing to propose: a named refusal if a key is the reason."""
+        """The result if nothing helps: a named refusal if a hot key is the reason, otherwise None."""
         if not stuck:
             return None
         why = self.whole or "split=True would let it be split, where the operator can merge"
@@ -226,7 +228,7 @@ class Rebuild:
     def _outlook(
         self, items: Items, targets: Targets, table: Table, after: Table, speeds: Floats | None
     ) -> str:
-        """Busiest over mean before and after, what no placement beats, and which keys are split or ought to be."""
+        """Busiest over mean before, after and at best, and the keys that are or should be split."""
         ways = np.array([max(1, len(targets.splits.get(key, ()))) for key in items.keys.tolist()])
         even = np.ones(after.channels) if speeds is None else speeds
         bound = busiest_bound(items.key_work / ways / items.total, speeds=even)
@@ -249,12 +251,12 @@ class Rebuild:
 
 def _named(items: Items, keys: tuple[HotKey, ...]) -> str:
     return ", ".join(
-        f"{items.labels.get(one.key) or one.key} ({one.share:.0%}, needs {one.ways} channels)" for one in keys
+        f"{items.labels.get(hot.key) or hot.key} ({hot.share:.0%}, needs {hot.ways} channels)" for hot in keys
     )
 
 
 def _worst(problem: Problem, goal: Objective, levels: Floats) -> int | None:
-    """The resource whose bound is broken worst; None when every one is within tolerance."""
+    """The resource whose bound is violated most; None if every resource is within tolerance."""
     fair = problem.fair()
     worst, most = None, 1.0
     for k in goal.resources.balanced:
@@ -266,7 +268,7 @@ def _worst(problem: Problem, goal: Objective, levels: Floats) -> int | None:
 
 
 def _busiest(view: LoadView, table: Table, speeds: Floats | None) -> float:
-    """The busiest channel's work, for its speed, over the mean."""
+    """The work of the busiest channel, relative to its speed, divided by the mean."""
     work = np.zeros(table.channels)
     seen = view.under(table).bin_work
     for bin, channel in table.items():

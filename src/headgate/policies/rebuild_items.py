@@ -1,6 +1,4 @@
-"""What the rebuild policy places (hash bins, and keys that are pinned or hot), where it wants them, and the
-plan that gets there from the table in force.
-"""
+"""What the rebuild policy places (hash bins, pinned keys and hot keys), where, and the plan that gets there."""
 
 from __future__ import annotations
 
@@ -17,19 +15,19 @@ from headgate.routing.builders.problem import Objective, Problem
 from headgate.routing.table import Move, Pin, Table
 
 Places = list[list[tuple[Channel, float]]]
-"""For each key its pieces: channel and work."""
+"""For each key the channel and work of each of its pieces."""
 
 
 @dataclass(frozen=True)
 class Targets:
-    """Where things should be: pinned keys on one channel, split ones on several, every hash bin on one."""
+    """The wanted placement: pinned keys on one channel, split keys on several, every hash bin on one."""
 
     pins: Mapping[int, Channel]
     splits: Mapping[int, tuple[Channel, ...]]
     bin_channel: Ints
 
-    def of(self, key: int) -> tuple[Channel, ...]:
-        """The channels of a key's bins of its own; none if it is to have no pin."""
+    def channels_of(self, key: int) -> tuple[Channel, ...]:
+        """The wanted channels of the bins of a pinned or split key; empty if it should have no pin."""
         return self.splits.get(key) or ((self.pins[key],) if key in self.pins else ())
 
 
@@ -49,8 +47,8 @@ class Items:
     bin_keys: Floats | None
 
     @classmethod
-    def of(cls, view: LoadView, table: Table) -> Items:
-        """Read a view that was made `under` this table."""
+    def from_view(cls, view: LoadView, table: Table) -> Items:
+        """Read the items from a view that was made `under` this table."""
         labels = {pin.hash: pin.label for pin in table.pins} | {key.hash: key.label for key in view.hot_keys}
         rows = {key.hash: key.rows for key in view.hot_keys if key.hash not in table.pinned}
         new = sorted(rows, key=lambda key: (-rows[key], key))
@@ -81,13 +79,13 @@ class Items:
         return float(self.key_work.sum() + self.bin_rest.sum())
 
     def pieces_on(self, table: Table) -> list[list[Channel]]:
-        """The channels of each key's bins of its own."""
+        """The current channels of each key's pinned bins."""
         return [
             [table.channel_of[pin.bin] for pin in table.pinned.get(key, ())] for key in self.keys.tolist()
         ]
 
     def present(self, table: Table) -> tuple[Places, Ints]:
-        """Where everything is under the table of these items, each piece with the work measured there."""
+        """The current placement, each piece with the work measured there."""
         places: Places = []
         for key, work, home in self.each():
             pins = table.pinned.get(key)
@@ -98,28 +96,28 @@ class Items:
         return places, self.bin_channel
 
     def under(self, targets: Targets) -> tuple[Places, Ints]:
-        """Where everything will be; keys without a pin are where their bin is."""
+        """The placement under the targets; a key without a pin is where its hash bin is."""
         places: Places = []
         for key, work, home in self.each():
-            on = targets.of(key) or (int(targets.bin_channel[home]),)
+            on = targets.channels_of(key) or (int(targets.bin_channel[home]),)
             places.append([(channel, work / len(on)) for channel in on])
         return places, targets.bin_channel
 
     def problem(
         self, where: tuple[Places, Ints], goal: Objective, channels: int, speeds: Floats | None
     ) -> Problem:
-        """Everything that has work, at these places."""
+        """The problem of all items that have work, in this placement."""
         places, bin_channel = where
         spots = [spot for pieces in places for spot in pieces]
         on = np.concatenate([np.array([c for c, _ in spots], dtype=np.int64), bin_channel])
         work = np.concatenate([np.array([w for _, w in spots], dtype=np.float64), self.bin_rest])
-        some = work > 0
+        loaded = work > 0
         counts = np.ones_like(work)
         if self.bin_keys is not None:
             counts[len(spots) :] = np.maximum(self.bin_keys, 1.0)
-        share, count = work[some] / self.total, counts[some]
+        share, count = work[loaded] / self.total, counts[loaded]
         loads = goal.resources.loads(share / count) * count
-        return Problem(share, on[some], channels, goal, loads=loads, speeds=speeds)
+        return Problem(share, on[loaded], channels, goal, loads=loads, speeds=speeds)
 
     def each(self) -> list[tuple[int, float, int]]:
         """Key, work and home bin of each key."""
@@ -129,9 +127,10 @@ class Items:
 def difference(
     policy: str, items: Items, targets: Targets, table: Table, channels: int, goal: Objective
 ) -> Plan:
-    """What differs between the table and the targets, moves from the fullest to the emptiest channel first.
+    """The plan from the table to the targets; moves from the fullest to the emptiest channel come first.
 
-    A key's bins stay where they are wanted; others move to where one is lacking, then bins are added or dropped.
+    Bins of a key that are already on a wanted channel stay; the others move to wanted channels that
+    have none. Then bins are added or removed.
     """
     view, load = items.view, items.view.channel_load
     moves = [
@@ -143,19 +142,19 @@ def difference(
     unpins: list[Bin] = []
     cost = 0.0
     for key, _, home in items.each():
-        lacking = list(targets.of(key))
-        astray: list[Bin] = []
+        lacking = list(targets.channels_of(key))
+        misplaced: list[Bin] = []
         for pin in table.pinned.get(key, ()):
             if table.channel_of[pin.bin] in lacking:
                 lacking.remove(table.channel_of[pin.bin])
             else:
-                astray.append(pin.bin)
-        for bin in astray:
+                misplaced.append(pin.bin)
+        for bin in misplaced:
             if lacking:
                 moves.append(Move(bin, table.channel_of[bin], lacking.pop(0)))
             else:
                 unpins.append(bin)
-                heir = (*targets.of(key), int(targets.bin_channel[home]))[0]
+                heir = (*targets.channels_of(key), int(targets.bin_channel[home]))[0]
                 cost += view.bin_bytes.get(bin, 0) if heir != table.channel_of[bin] else 0
         wanted += [(key, channel) for channel in lacking]
     pins: list[Pin] = []
@@ -180,7 +179,7 @@ def difference(
 
 
 def _key_bytes(items: Items, key: int, home: Bin, goal: Objective) -> float:
-    """What a key's state in its hash bin takes: as much as the others', or by work where state grows with it."""
+    """The bytes of a key's state in its hash bin: an equal part, or by work if state grows with it."""
     size, work = items.view.bin_bytes.get(home, 0), items.view.bin_work.get(home, 0.0)
     if goal.resources.functions[0] is ResourceFunction.CONSTANT and items.bin_keys is not None:
         return size / max(float(items.bin_keys[home]), 1.0)

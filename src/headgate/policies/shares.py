@@ -1,14 +1,16 @@
-"""From shares to moves: which bins carry the channels to the shares that a controller asks for.
+"""From shares to moves: which bins to move so that the channels get the shares that a controller wants.
 
     deficit(c) = target(c) - sum of the weights of c's bins        weight: a bin's part of all work
 
-The channel with most too much gives to the one with most too little, a bin at a time. Among the donor's bins it
-is the one that takes most of the two channels' deficits away for each byte of its state; then the one that takes
-most away; then the lowest id. A bin that the receiver has no room for stays. When no bin helps, the next pair is tried.
+The channel with the largest surplus gives to the channel with the largest deficit, one bin at a time.
+It gives the bin that reduces the two deficits most per byte of its state; among equals the one that
+reduces them most; then the one with the lowest id. A bin that does not fit the receiver's memory stays.
+If no bin helps, the next pair is tried.
 
-Law: every move makes sum |deficit| strictly smaller, and a bin moves once. When it ends, no bin with room
-helps any pair, so for the pair (d, r): target(r) lacks, and d has too much, together at most the lightest bin of d that
-has work. Bins must be many more than channels; a target below a bin's weight cannot be met.
+Law: every move makes sum |deficit| strictly smaller, and a bin moves at most once. At the end no bin
+that fits helps any pair: for a pair (d, r), the surplus of d plus the deficit of r is at most the
+weight of the lightest bin of d that has work. There must be many more bins than channels; a target
+smaller than a bin's weight cannot be met.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 
 
 def shares_of(view: LoadView, table: Table) -> Floats:
-    """The part of the work that each channel has under a table; equal parts where there is no work."""
+    """Each channel's share of the work under a table; equal shares if there is no work."""
     shares = np.zeros(table.channels)
     for bin, channel in table.items():
         shares[channel] += view.bin_work.get(bin, 0.0)
@@ -38,7 +40,7 @@ def shares_of(view: LoadView, table: Table) -> Floats:
 
 
 def departs(target: Floats, current: Floats, deadband: float) -> bool:
-    """Whether some share changes by at least this part of itself; any increase from nothing counts.
+    """Whether some share changes by at least this part of itself; any increase from zero counts.
 
     >>> departs(np.array([0.524, 0.476]), np.array([0.5, 0.5]), 0.05)
     False
@@ -52,9 +54,9 @@ def departs(target: Floats, current: Floats, deadband: float) -> bool:
 def moves_to(
     target: Floats, view: LoadView, table: Table, *, room: list[float] | None = None
 ) -> tuple[Move, ...]:
-    """The moves that bring the shares near the target, best first. `room` is each channel's free memory in bytes.
+    """The moves that bring the shares near the target, best first.
 
-    Cost: for each move one pass over the bins, compiled.
+    `room` is each channel's free memory in bytes. Cost: for each move one compiled pass over the bins.
     """
     place = np.array(table.assignment, dtype=np.int64)
     work = np.array([view.bin_work.get(bin, 0.0) for bin in table.bins], dtype=np.float64)
@@ -72,7 +74,7 @@ def moves_to(
 
 
 def _pieces(table: Table) -> list[int]:
-    """Where in the table the pieces of split keys are: they stay, lest they meet."""
+    """The positions in the table of pieces of split keys; they stay, because two must not be on one channel."""
     pieces = {pin.bin for pins in table.splits.values() for pin in pins}
     return [at for at, bin in enumerate(table.bins) if bin in pieces] if pieces else []
 
@@ -81,17 +83,17 @@ def _pieces(table: Table) -> list[int]:
 def _greedy(
     weights: Floats, sizes: Floats, place: Ints, may_move: Bools, deficit: Floats, room: Floats
 ) -> tuple[Ints, Ints]:
-    """The bins in the order of their moves, by their place in the table, and where they go."""
+    """The positions in the table of the bins to move, in order, and their new channels."""
     chosen = np.empty(len(weights), np.int64)
     targets = np.empty(len(weights), np.int64)
     moves = 0
-    found = True
-    while found:
-        found = False
+    moved = True
+    while moved:
+        moved = False
         order = np.argsort(deficit, kind="mergesort")
         for donor in order:
             surplus = -deficit[donor]
-            if found or surplus <= 0:
+            if moved or surplus <= 0:
                 break
             for receiver in order[::-1]:
                 lack = deficit[receiver]
@@ -116,6 +118,6 @@ def _greedy(
                     may_move[best] = False
                     chosen[moves], targets[moves] = best, receiver
                     moves += 1
-                    found = True
+                    moved = True
                     break
     return chosen[:moves], targets[:moves]

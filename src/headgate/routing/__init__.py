@@ -1,1 +1,1 @@
-"""Routing: which key goes to which bin, which bin to which channel, and how those choices are made."""
+"""Routing: which key goes to which bin, which bin goes to which channel, and how this is chosen."""

@@ -1,19 +1,20 @@
 """What balance and migration mean in numbers (Gedik, sections 3.1, 3.4, 4.1.3, 4.2.1, 4.3).
 
-Formulas, with the digest's corrections applied:
+Formulas, with corrections where the paper has errors (PART-E...):
 
 * load of a channel        L_k(i) = sum of beta_k(f(d)) over its keys (Eq. 1, 3, 5; PART-E1: no extra f)
 * imbalance                r_k = max L_k / min L_k, b_k = r_k / alpha_k, b = (b_s b_c b_n)^(1/3) (Eq. 2, 11)
 * migration                m = (state of moved keys) / (state / N) (Eq. 9, 10, 12)
 * allowed deviation        theta = (alpha - 1) / (1 + alpha / (N - 1)) (Eq. 15)
 * tracking threshold       delta (Eq. 17) and its filter for quadratic resources (PART-E4)
-* penalties of a builder   rho (Eq. 19, 20; constants left out, PART-26) and gamma (Eq. 18)
+* penalties of a builder   rho (Eq. 19, 20; constants omitted, PART-26) and gamma (Eq. 18)
 
-Regimes: with N = 1 there is nothing to balance (r = 1, theta = 0). An empty channel makes r infinite and
-rho finite. A resource with a constant function balances by itself, and decides neither delta nor rho.
+Special cases: with N = 1 there is nothing to balance (r = 1, theta = 0). An empty channel makes r
+infinite, but rho stays finite. A resource with a constant function balances by itself, so it affects
+neither delta nor rho.
 
-Not here: the builders, which keep rho and gamma incrementally (`builders`); these forms are the slow,
-obvious ones.
+Not here: the builders (`builders`), which compute rho and gamma incrementally; these are the
+slow, obvious forms.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 RHO_FLOOR = 1e-9
-"""Least value of one resource's rho: a zero would hide the others in the geometric mean (PART-E13)."""
+"""The smallest rho of one resource: a zero would hide the others in the geometric mean (PART-E13)."""
 
 
 class ResourceFunction(Enum):
@@ -56,9 +57,9 @@ class ResourceFunction(Enum):
 class Resources:
     """The resource functions of an operator: state, computation, communication.
 
-    A time window keeps state linear in the frequency, a count window constant; comparing each row with its
-    window costs quadratic computation, an incremental update per row linear. The paper writes them as three
-    letters.
+    The state of a time window is linear in the frequency, that of a count window constant. Comparing each
+    row with its window costs quadratic computation, an incremental update per row linear computation. The
+    paper writes them as three letters.
 
     >>> Resources.parse("LQL").computation
     <ResourceFunction.QUADRATIC: 'Q'>
@@ -70,7 +71,7 @@ class Resources:
 
     @classmethod
     def parse(cls, letters: str) -> Resources:
-        """Read the paper's notation: three letters of C, L and Q: state, computation, communication."""
+        """Read the paper's notation: three letters of C, L and Q for state, computation, communication."""
         if len(letters) != 3 or set(letters.upper()) - set("CLQ"):
             raise ValueError(f"resources are three letters of C, L, Q such as 'LCL', got {letters!r}")
         return cls(*(ResourceFunction(letter) for letter in letters.upper()))
@@ -82,7 +83,7 @@ class Resources:
 
     @property
     def balanced(self) -> tuple[int, ...]:
-        """Indices of the resources that rho looks at: all but constant ones, unless all are."""
+        """Indices of the resources that rho includes: those that are not constant, or all if all are."""
         chosen = tuple(k for k, f in enumerate(self.functions) if f is not ResourceFunction.CONSTANT)
         return chosen or (0, 1, 2)
 
@@ -96,7 +97,7 @@ class Resources:
 
 
 class Utility(Enum):
-    """How balance and migration penalty become one number; lower is better (section 4.3)."""
+    """How balance and migration penalties are combined into one number; lower is better (section 4.3)."""
 
     A = 0
     APM = 1
@@ -167,7 +168,7 @@ def alphas(alpha: float | Sequence[float]) -> tuple[float, float, float]:
 def tracking_threshold(
     resources: Resources, channels: int, *, alpha: float | Sequence[float], sigma: float, domain: int
 ) -> float:
-    """Return delta, the frequency from which a key is worth tracking (Eq. 17); 1 when nothing needs to be.
+    """Return delta, the frequency from which a key is worth tracking (Eq. 17); 1 if no key is.
 
     >>> round(tracking_threshold(Resources.parse("LCL"), 10, alpha=1.2, sigma=0.1, domain=10**6), 7)
     0.0017647
@@ -194,11 +195,11 @@ def pinning_threshold(
     sigma: float,
     domain: int,
 ) -> float:
-    """Return delta', the threshold after the filter of section 4.1.3, from the frequencies of all tracked
-    keys.
+    """Return delta', the threshold after the filter of section 4.1.3.
 
-    The low delta of a quadratic resource assumes that all keys are alike; with the tracked ones known the
-    load is known better (and larger), so fewer keys need a pin. Linear resources keep their delta.
+    ``frequency`` has the frequencies of all tracked keys. The low delta of a quadratic resource assumes
+    that all keys are equally frequent. When the tracked keys are known, the load is known better (and
+    is larger), so fewer keys need a pin. Linear resources keep their delta.
     """
     delta = 1.0
     rest = max(domain - frequency.shape[0], 0)
@@ -247,8 +248,8 @@ def migration(state: Floats, before: npt.ArrayLike, after: npt.ArrayLike) -> flo
 def relative_migration(moved: float, total_state: float, channels: int) -> float:
     """Return m = M / (state / N) (Eq. 12); 0 when there is no state.
 
-    ``channels`` is the new number; when channels are removed the ideal is the share of the removed one, so
-    give the old number (PART-E16).
+    ``channels`` is the new number of channels. When channels are removed, the ideal is the share of a
+    removed channel, so give the old number (PART-E16).
     """
     return moved * channels / total_state if total_state > 0 else 0.0
 
@@ -260,10 +261,10 @@ def balance_penalty(
     *,
     mean: Floats | None = None,
 ) -> float:
-    """Return rho (Eq. 19, 20) of channel loads (3, N): constants left out, each resource floored.
+    """Return rho (Eq. 19, 20) of channel loads (3, N): constants omitted, each resource floored.
 
-    ``mean`` is the fair load of each resource where it isn't the mean of ``loads`` (channels of unequal
-    speed).
+    ``mean`` is the fair load of each resource, if it is not the mean of ``loads``
+    (channels of unequal speed).
     """
     channels = loads.shape[1]
     chosen = resources.balanced
@@ -277,5 +278,5 @@ def balance_penalty(
 
 
 def migration_penalty(moved_state: float, considered_state: float, channels: int) -> float:
-    """Return gamma (Eq. 18): state moved so far over a fair share of the state of all items considered."""
+    """Return gamma (Eq. 18): the state moved, divided by a fair share of the state of all items considered."""
     return moved_state * channels / considered_state if considered_state > 0 else 0.0

@@ -1,23 +1,24 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""The production tracker of hot keys: a bounded, weighted, mergeable summary fed with exact counts per
-batch.
+"""The tracker of hot keys in production: a bounded, weighted, mergeable summary of exact counts per batch.
 
-The operator groups each batch by key anyway, so (key hash, count) arrays come almost free, and the summary
-is updated once per distinct key and batch instead of once per row. It holds at most ``capacity`` keys, each
-with ``lower``, the rows counted while it was held, and ``upper``, which adds all that it may have had
-before. No key outside the summary has had more than ``floor`` rows. Law: for every key, lower <= true count
-<= upper (0 and floor if not held), and floor <= rows / (capacity + 1).
+The operator groups each batch by key in any case, so (key hash, count) arrays cost almost nothing,
+and the summary is updated once per distinct key and batch instead of once per row. It holds at most
+``capacity`` keys. For each it has ``lower``, the rows counted while the key was held, and ``upper``,
+which adds the rows that it may have had before. No key outside the summary has had more than
+``floor`` rows. Law: for every key, lower <= true count <= upper (0 and floor if not held), and floor
+<= rows / (capacity + 1).
 
-This is Space-Saving with weighted updates, which is Misra-Gries with upper = counter + floor (Agarwal et
-al., Mergeable Summaries): adding a batch and merging two summaries are the same step. Counts age by
-``decay`` per batch, so the summary follows a hot set that shifts without the paper's three staggered
-counters.
+This is Space-Saving with weighted updates, which is Misra-Gries with upper = counter + floor
+(Agarwal et al., Mergeable Summaries): adding a batch and merging two summaries are the same step.
+Counts decay by the factor ``decay`` per batch, so the summary follows a changing hot set without the
+paper's three staggered counters.
 
-Why this one. Measured on eight batches of a million rows, Zipf(1.0) over a million keys (217,000 distinct a
-batch), against DataSketches' `frequent_items_sketch` with half as many counters again (2^11 slots, 1,536
-counters): its Python binding takes one call a key, 119 ms a batch where this takes about 1; it purges about
-half of its counters by an approximate median, so its lower bounds of the hundred hottest keys were up to
-4,229 rows short, where these were exact; and it has no aging. Lossy counting sees rows one by one.
+Why not another: measured on eight batches of a million rows, Zipf(1.0) over a million keys (217,000
+distinct keys per batch), against DataSketches' `frequent_items_sketch` with 1.5 times as many counters
+(2^11 slots, 1,536 counters). Its Python binding takes one call per key, 119 ms a batch where this takes
+about 1 ms. It evicts about half of its counters by an approximate median, so its lower bounds for the
+hundred hottest keys were up to 4,229 rows too low, while these were exact. And its counts do not decay.
+Lossy counting takes rows one at a time.
 """
 
 from __future__ import annotations
@@ -41,9 +42,8 @@ _ONE = np.uint64(1)
 def _survey(counts, keep, guess):
     """Return a cut, and how many counts are not below it.
 
-    The cut is the whole part of the (keep + 1)-th largest count, or the histogram's end if it lies beyond;
-    0 if there are not so many. Counts up to ``guess`` are passed over, unless it turns out that they
-    matter.
+    The cut is the integer part of the (keep + 1)-th largest count, or the end of the histogram if that is
+    smaller; 0 if there are fewer counts. Counts up to ``guess`` are skipped in a first attempt.
     """
     while True:
         histogram = np.zeros(_HISTOGRAM + 1, np.int64)
@@ -64,8 +64,8 @@ def _survey(counts, keep, guess):
 def _select(keys, counts, cut, mask, tag, table_key, table_at, lower, upper, picked):
     """Add counts of held keys in place; collect the positions of other keys above the cut.
 
-    Nearly all keys of a batch are not held. For them one byte of the table, which stays in the nearest
-    cache, decides.
+    Nearly all keys of a batch are not held. For most of them one byte of the table, which stays in the
+    processor's cache, decides.
     """
     size = 0
     for i in range(keys.shape[0]):
@@ -100,7 +100,7 @@ def _index(keys, mask, tag, table_key, table_at):
 
 @dataclass(frozen=True, eq=False)
 class HeavyKeysState:
-    """A summary as plain data, to be kept with a checkpoint or sent to be merged."""
+    """A summary as plain data, to be stored in a checkpoint or merged elsewhere."""
 
     capacity: int
     decay: float
@@ -142,8 +142,8 @@ class HeavyKeysState:
 class HeavyKeys:
     """The hottest keys of a stream, from exact per-batch counts.
 
-    ``decay`` multiplies all that was counted before each batch: 1 keeps everything, 0.5 halves it. Key
-    hashes must be well mixed (`key_hash`), for they index the table as they are.
+    ``decay`` multiplies all earlier counts at each batch: 1 keeps everything, 0.5 halves it. Key hashes
+    must be well mixed (`key_hash`), because their low bits index the table directly.
 
     >>> from headgate.routing.key_hash import hash_ints
     >>> heavy = HeavyKeys(capacity=2)
@@ -164,7 +164,7 @@ class HeavyKeys:
         self.rows = 0.0
         self.floor = 0.0
         self._guess = 0
-        slots = 1 << max(3, (16 * capacity - 1).bit_length())  # sparse, so that a miss is seen at first sight
+        slots = 1 << max(3, (16 * capacity - 1).bit_length())  # sparse, so that most misses take one look
         self._mask = np.uint64(slots - 1)
         self._table_key = np.zeros(slots, dtype=np.int64)
         self._table_at = np.zeros(slots, dtype=np.int32)
@@ -180,31 +180,31 @@ class HeavyKeys:
     def add(self, keys: npt.ArrayLike, counts: npt.ArrayLike) -> None:
         """Count one batch: distinct key hashes and how many rows each had. Costs O(distinct keys).
 
-        An empty batch only ages what is held.
+        An empty batch only lets the counts decay.
         """
         hashes, weights = int_keys(keys), np.ascontiguousarray(counts)
         if hashes.shape != weights.shape:
             raise ValueError(f"{hashes.shape[0]} keys but {weights.shape[0]} counts; give one for each key")
         if not hashes.size:
-            self._age()
+            self._decay_counts()
             return
         if weights.min() < 0:
             raise ValueError(f"counts must not be negative, got {weights.min()}")
-        self._age()
+        self._decay_counts()
         self.rows += float(weights.sum())
         self._take(hashes, weights, 0.0, None)
 
     def merge(self, other: HeavyKeys | HeavyKeysState) -> None:
-        """Take in another summary (of another channel, say) whose keys may overlap; errors add up."""
+        """Merge another summary (of another channel, say); keys may overlap, and errors add up."""
         state = other.state() if isinstance(other, HeavyKeys) else other
         weights = state.upper - state.floor
         self.rows += state.rows
         self._take(state.keys, weights, state.floor, state.lower)
 
     def shares(self, *, at_least: float = 0.0) -> tuple[npt.NDArray[np.int64], Floats]:
-        """Return held keys whose share of all rows may reach ``at_least``, hottest first, with lower / rows.
+        """Return the held keys whose share of rows may reach ``at_least``, hottest first, with lower / rows.
 
-        No key with a true share above ``at_least`` is missing while ``at_least > floor / rows``.
+        If ``at_least > floor / rows``, no key with a true share above ``at_least`` is missing.
         """
         rows = max(self.rows, 1e-300)
         chosen = np.flatnonzero((self._upper >= at_least * rows) & (self._lower > 0))
@@ -232,7 +232,7 @@ class HeavyKeys:
         tracker._keep(state.keys.copy(), state.lower.copy(), state.upper.copy())
         return tracker
 
-    def _age(self) -> None:
+    def _decay_counts(self) -> None:
         if self.decay < 1.0:
             self.rows *= self.decay
             self.floor *= self.decay
@@ -246,10 +246,10 @@ class HeavyKeys:
         other_floor: float,
         lower: Floats | None,
     ) -> None:
-        """Add weighted keys; whatever is not among them may have had up to ``other_floor`` rows."""
+        """Add weighted keys; a key that is not among them may have had up to ``other_floor`` rows."""
         cut, size = (float(x) for x in _survey(weights, self.capacity, self._guess))
         self._guess = int(cut) // 2  # the next batch is probably like this one
-        if cut >= _HISTOGRAM:  # rare: more large counts than the summary has room for
+        if cut >= _HISTOGRAM:  # rare: more large counts than the summary can hold
             cut = float(np.partition(weights, -self.capacity - 1)[-self.capacity - 1])
         picked = np.empty(int(size), dtype=np.int64)
         table = (self._mask, self._tag, self._table_key, self._table_at)

@@ -1,10 +1,9 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Keys become 64-bit numbers here: xxHash64 with seed 42, bit for bit what Spark's `xxhash64` column
-function gives.
+"""Hashes of keys: xxHash64 with seed 42, bit for bit the result of Spark's `xxhash64` column function.
 
-The paper hashes with MurmurHash3; any uniform hash will do, and this one is the one that the JVM side of an
-exchange can compute as a plain column expression, so both sides agree on every key without shipping
-anything. For 64-bit integers the hash is a bijection: two integer keys never share a hash.
+The paper uses MurmurHash3; any uniform hash works. This one can be computed by the JVM side of an
+exchange as a plain column expression, so both sides agree on every key without sending hashes. For
+64-bit integers the hash is a bijection: two integer keys never share a hash.
 
 Not here: the ring (`ring`), bins, and Spark itself.
 """
@@ -66,10 +65,10 @@ def hash_ints(keys: npt.ArrayLike, *, seed: int = SPARK_SEED) -> npt.NDArray[np.
 def hash_key(key: Any, *, seed: int = SPARK_SEED) -> int:
     """Hash one key of any hashable type to a signed 64-bit integer.
 
-    Integers, floats, booleans, text, bytes, None and tuples of these hash as Spark hashes the same columns
-    (an integer as BIGINT; a tuple as several columns, each seeded with the hash before it). Integers
-    outside 64 bits hash by their decimal text, and any other type by its ``repr``, which must then be
-    stable.
+    Integers, floats, booleans, text, bytes, None and tuples of these have the hash of the same
+    columns in Spark (an integer as BIGINT; a tuple as several columns, each seeded with the hash
+    before it). Integers outside 64 bits are hashed as decimal text, and any other type by its
+    ``repr``, which must be stable.
 
     >>> hash_key(1) == int(hash_ints([1])[0])
     True
@@ -81,7 +80,7 @@ def hash_key(key: Any, *, seed: int = SPARK_SEED) -> int:
 
 
 def int_keys(keys: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Return ``keys`` as a contiguous int64 array; refuse what cannot be one without loss."""
+    """Return ``keys`` as a contiguous int64 array; raise if that would lose information."""
     array = np.asarray(keys)
     if array.size == 0:
         return np.empty(0, dtype=np.int64)

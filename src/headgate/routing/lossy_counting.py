@@ -1,19 +1,18 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Lossy counting (Manku and Motwani, as Gedik uses it in section 4.1.2), over all of a stream or a sliding
-part of it.
+"""Lossy counting (Manku and Motwani, as in Gedik, section 4.1.2), over a whole stream or a sliding window.
 
-`LossyCounter`: the stream is cut into windows of 1/epsilon items. A new key enters with count 1 and error i
-- 1, i being the current window; when window i closes, keys with count + error <= i leave (PART-E6). Every
-key more frequent than delta is returned by `frequent`, none below delta - epsilon is, and a count is short
-by at most epsilon * items.
+`LossyCounter`: the stream is cut into windows of 1/epsilon items. A new key enters with count 1 and error
+i - 1, where i is the current window; when window i closes, keys with count + error <= i are evicted
+(PART-E6). `frequent` returns every key more frequent than delta and no key below delta - epsilon, and a
+count is too low by at most epsilon * items.
 
-`SlidingLossyCounter`: x counters with staggered starts (Figure 2). Each is built over W items, then serves
-W/(x-1) more, then starts afresh; the one that serves has seen between W and (1 + 1/(x-1)) W items, except
-before the first W.
+`SlidingLossyCounter`: x counters with staggered starts (Figure 2). Each counts W items, then answers
+queries during the next W/(x-1) items, then starts again. The counter that answers has seen between W
+and (1 + 1/(x-1)) W items, except during the first W.
 
-These are the paper's structures, kept for the reproduction and for streams seen a row at a time. A stage,
-which groups each batch by key anyway, uses `heavy_keys`. Keys are 64-bit integers: hash others with
-`key_hash`.
+These are the paper's structures, kept for the reproduction and for streams that are read a row at a
+time. A stage, which groups each batch by key in any case, uses `heavy_keys`. Keys are 64-bit integers:
+hash others with `key_hash`.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ class LossyCounter:
                 self._close(window)
 
     def entries(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return keys, counts and errors of all that is held, most frequent first, ties by key."""
+        """Return keys, counts and errors of all held keys, most frequent first, ties by key."""
         used = np.flatnonzero(self._count)
         keys, counts, errors = self._key[used], self._count[used], self._error[used]
         order = np.lexsort((keys, -counts))
@@ -144,7 +143,7 @@ class LossyCounter:
 
 
 class SlidingLossyCounter:
-    """Lossy counts of about the last W items, by staggered counters over tumbling windows.
+    """Lossy counts of about the last W items, from staggered counters over tumbling windows.
 
     >>> sliding = SlidingLossyCounter(epsilon=0.01, window=1000)
     >>> sliding.add([1] * 2600)
@@ -155,7 +154,7 @@ class SlidingLossyCounter:
     def __init__(self, *, epsilon: float, window: int, counters: int = 3) -> None:
         """Stagger ``counters`` counters by window / (counters - 1) items."""
         if counters < 2:
-            raise ValueError(f"at least two counters are needed to take turns, got {counters}")
+            raise ValueError(f"at least two counters are needed, because they take turns; got {counters}")
         if window < counters - 1 or window % (counters - 1):
             raise ValueError(f"window {window} must be a positive multiple of counters - 1 = {counters - 1}")
         self.window = window
@@ -165,7 +164,7 @@ class SlidingLossyCounter:
 
     @property
     def serving(self) -> LossyCounter:
-        """The counter that answers now: the oldest one. Before the first W items it has seen fewer than W."""
+        """The counter that answers queries now: the oldest. During the first W items it has seen fewer."""
         return max(self._counters, key=lambda counter: counter.items)
 
     def __len__(self) -> int:
@@ -173,7 +172,7 @@ class SlidingLossyCounter:
         return sum(len(counter) for counter in self._counters)
 
     def add(self, keys: npt.ArrayLike) -> None:
-        """Count the keys in order; counters start afresh as their turn ends."""
+        """Count the keys in order; a counter starts again when its turn ends."""
         values = int_keys(keys)
         at = 0
         while at < values.shape[0]:

@@ -1,12 +1,11 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""The partitioning function p = <H_p, H_c> (Gedik, section 4.1): a few pinned keys, and the ring for all
-others.
+"""The partitioning function p = <H_p, H_c> (Gedik, section 4.1): a few pinned keys, and a ring for all others.
 
-Lookup tries the explicit map first and the ring second (Algorithm 1), both in O(1). The explicit map is
-keyed by the 64-bit hash of a key, so it takes keys of every type and costs 10 bytes a pin; for integers the
-hash is a bijection.
+A lookup tries the explicit map first and the ring second (Algorithm 1), both in O(1). The explicit map is
+keyed by the 64-bit hash of a key, so it takes keys of every type and needs 10 bytes per pin; for integers
+the hash is a bijection.
 
-A function is a value: building a new one (`builders`) leaves the old one as it was. It holds no versions
+A function is a value: building a new one (`builders`) does not change the old one. It has no versions
 and no bins; those belong to the routing table of a stage.
 """
 
@@ -61,10 +60,10 @@ def _lookup(keys, hash_first, seed, mask, slot_hash, slot_channel, points, owner
 class PartitioningFunction:
     """An immutable map from every key to exactly one channel.
 
-    ``pins`` maps key *hashes* to channels; `pinning` takes the keys themselves. Every pinned channel must
-    be on the ring: the explicit map never names a dead channel.
+    ``pins`` maps key *hashes* to channels; `pinning` takes the keys themselves. Every pinned channel
+    must be on the ring, so the explicit map never names a removed channel.
 
-    >>> p = PartitioningFunction.pinning(HashRing.of(4), {"hot": 2, 17: 3})
+    >>> p = PartitioningFunction.pinning(HashRing.uniform(4), {"hot": 2, 17: 3})
     >>> p.lookup("hot"), p.lookup(17), p.lookup_ints([17]).tolist()
     (2, 3, [3])
     >>> p.lookup("cold") == p.ring.lookup("cold")
@@ -80,10 +79,10 @@ class PartitioningFunction:
     def __post_init__(self) -> None:
         """Check the pins and lay them out for lookup."""
         pins = {int(key): int(channel) for key, channel in self.pins.items()}
-        strays = sorted(set(pins.values()) - set(self.ring.channels))
-        if strays:
+        unknown = sorted(set(pins.values()) - set(self.ring.channels))
+        if unknown:
             raise ValueError(
-                f"pins name channels {strays} that are not on the ring {self.ring.channels}; rebuild them"
+                f"pins name channels {unknown} that are not on the ring {self.ring.channels}; rebuild them"
             )
         size = 1 << max(3, (4 * len(pins)).bit_length())
         slot_hash = np.zeros(size, dtype=np.uint64)
@@ -143,9 +142,9 @@ class PartitioningFunction:
 
 
 def uniform_lookup(keys: npt.ArrayLike, channels: int) -> npt.NDArray[np.int16]:
-    """The paper's uniform hash as its numbers show it: an integer key modulo N (digest, PART-E3).
+    """The paper's uniform hash, as its numbers imply: an integer key modulo N (PART-E3).
 
-    With keys numbered by rank this deals the ranks out round-robin, which is why it balances so well at low
+    If keys are numbered by rank this deals the ranks round robin. That is why it balances so well at low
     skew, and moves nearly everything when N changes.
 
     >>> uniform_lookup([0, 1, 2, 3], 3).tolist()

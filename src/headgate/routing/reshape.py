@@ -1,10 +1,10 @@
 """What a change of pins does to bins: which keys' state goes where.
 
-Pinning a key takes its state out of its hash bin into a bin of its own; unpinning puts it back. A key that is
-split keeps its state in one piece, the others start empty; what pieces that go hold is merged into one that
-stays, so a bin may have several sources with the same key. Moves need nothing of this: they change a bin's
-reader, not its content. Law: the rows of a reshaped bin are those of its sources, and every row of every old
-bin is taken exactly once.
+Pinning a key moves its state from its hash bin to a bin of its own; unpinning moves it back. When a key
+is split, one piece keeps its state and the others start empty. When pieces are removed, their state is
+merged into a piece that stays, so a bin may have several sources with the same key. Moves are not
+concerned: they change a bin's reader, not its content. Law: the rows of a reshaped bin are those of its
+sources, and every row of every old bin is used exactly once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headgate.routing.table import Table
 
 
 @dataclass(frozen=True)
-class Source:
+class BinPart:
     """A part of an old bin: the keys with these hashes, or (`without`) all but these."""
 
     bin: Bin
@@ -24,8 +24,8 @@ class Source:
     without: bool
 
 
-def reshaped(old: Table, new: Table) -> dict[Bin, tuple[Source, ...]]:
-    """The bins whose content differs between two tables, each with the old bins that it is made of.
+def reshaped(old: Table, new: Table) -> dict[Bin, tuple[BinPart, ...]]:
+    """The bins whose content differs between two tables, each with the parts of old bins that it consists of.
 
     >>> from headgate.routing.table import Pin, Table
     >>> old = Table.uniform(4, 2)
@@ -36,13 +36,13 @@ def reshaped(old: Table, new: Table) -> dict[Bin, tuple[Source, ...]]:
     before = {h: tuple(pin.bin for pin in pins) for h, pins in old.pinned.items()}
     after = {h: tuple(pin.bin for pin in pins) for h, pins in new.pinned.items()}
     changed = sorted(h for h in before.keys() | after.keys() if before.get(h) != after.get(h))
-    out: dict[Bin, tuple[Source, ...]] = {}
+    out: dict[Bin, tuple[BinPart, ...]] = {}
     for home in sorted({new.home_bin(h) for h in changed}):
         mine = [h for h in changed if new.home_bin(h) == home]
         leaving = frozenset(h for h in mine if h not in before)
         coming = [_only(h, bin) for h in mine if h not in after for bin in before[h]]
         if leaving or coming:
-            out[home] = (Source(home, leaving, True), *coming)
+            out[home] = (BinPart(home, leaving, True), *coming)
     for h in changed:
         was, now = before.get(h, (new.home_bin(h),)), after.get(h, ())
         heir = next((bin for bin in now if bin in was), now[0] if now else None)
@@ -56,5 +56,5 @@ def reshaped(old: Table, new: Table) -> dict[Bin, tuple[Source, ...]]:
     return out
 
 
-def _only(key_hash: int, bin: Bin) -> Source:
-    return Source(bin, frozenset([key_hash]), False)
+def _only(key_hash: int, bin: Bin) -> BinPart:
+    return BinPart(bin, frozenset([key_hash]), False)

@@ -1,14 +1,14 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""The consistent hash ring H_c (Gedik, section 4.1.1): the place of every key that has no pin.
+"""The consistent hash ring H_c (Gedik, section 4.1.1): the channel of every key that has no pin.
 
-Each channel has many points (replicas) on a ring of 2^64 positions; a key belongs to the first point at or
-after its hash. Adding a channel moves about 1/N of the keys, all of them to the new channel; removing one
-moves only its own keys.
+Each channel has many points (replicas) on a ring of 2^64 positions; a key belongs to the first point at
+or after its hash. Adding a channel moves about 1/N of the keys, all of them to the new channel;
+removing a channel moves only its own keys.
 
-Lookup is O(1): the ring is cut into buckets, about two for each point, and each bucket remembers the first
-point at or after its start, so that a lookup reads one bucket and about one and a half points. The paper
-keeps a sorted tree in each of 100 buckets; a flat sorted array with more buckets does the same with no
-pointers.
+A lookup is O(1): the ring is cut into buckets, about two for each point, and each bucket has the index
+of the first point at or after its start, so that a lookup reads one bucket and about one and a half
+points. The paper keeps a sorted tree in each of 100 buckets; a flat sorted array with more buckets does
+the same without pointers.
 
 Not here: pinned keys (`partitioning`), and bins (the Spark exchange maps bins, not keys).
 """
@@ -64,11 +64,12 @@ def _lookup_ints(keys, seed, points, owners, buckets, shift, out):
 class HashRing:
     """An immutable ring over the given channels.
 
-    The points of a channel depend on its id, ``seed`` and its number of replicas alone, never on the other
-    channels: this is what keeps all other keys in place when a channel comes or goes. ``weights`` (mean 1
-    means nothing special) gives faster channels more points. Costs O(points log points) to build.
+    The points of a channel depend only on its id, ``seed`` and its number of replicas, never on the
+    other channels; so all other keys stay in place when a channel is added or removed. ``weights``
+    gives faster channels more points: a channel of weight w has w times ``replicas``. Building costs
+    O(points log points).
 
-    >>> ring = HashRing.of(3)
+    >>> ring = HashRing.uniform(3)
     >>> ring.lookup("user-17") in ring.channels
     True
     >>> ring.lookup_ints([1, 2, 3]).shape
@@ -91,7 +92,7 @@ class HashRing:
         ids = np.repeat(np.asarray(self.channels, dtype=np.int64), counts)
         copies = np.concatenate([np.arange(count, dtype=np.int64) for count in counts])
         points = hash_ints((ids << 20) | copies, seed=hash_key(self.seed)).view(np.uint64)
-        order = np.lexsort((ids, points))  # equal points, should they occur, go to the lowest channel id
+        order = np.lexsort((ids, points))  # among equal points the lowest channel id comes first
         bits = max(1, int(2 * points.shape[0] - 1).bit_length())
         buckets = np.empty(1 << bits, dtype=np.int32)
         shift = np.uint64(64 - bits)
@@ -104,8 +105,8 @@ class HashRing:
             object.__setattr__(self, name, value)
 
     @classmethod
-    def of(cls, channels: int, *, replicas: int = 1000, seed: int = 0) -> HashRing:
-        """Return the ring of channels ``0 .. channels - 1``."""
+    def uniform(cls, channels: int, *, replicas: int = 1000, seed: int = 0) -> HashRing:
+        """Return the ring of channels ``0 .. channels - 1`` with equal weights."""
         return cls(tuple(range(channels)), replicas=replicas, seed=seed)
 
     def lookup(self, key: object) -> int:

@@ -1,10 +1,12 @@
 """The routing table: key hash -> bin -> channel. Immutable, versioned, in force from a named batch.
 
-Flux's mini-partition map (section 5.1) with the explicit hash of Gedik (section 4) on top: an ordinary key
-falls in bin `pmod(hash, hash_bins)`; a pinned key is known by its 64-bit hash and has a bin of its own.
+It is Flux's mini-partition map (section 5.1) with the explicit hash of Gedik (section 4) in
+addition: an ordinary key is in bin `pmod(hash, hash_bins)`; a pinned key is known by its 64-bit hash
+and has a bin of its own.
 
-Not here: how the hash is made (`key_hash`), who decides a change (`policies`), how a change becomes the next
-table (`plans`). The ring of keys that the papers' figures use is `ring`; this one places bins.
+Not here: how the hash is computed (`key_hash`), who decides a change (`policies`), how a
+change becomes the next table (`control.plan`). The ring of keys in the papers' figures is
+`ring`; this table places bins.
 """
 
 from __future__ import annotations
@@ -50,10 +52,11 @@ class Move:
 class Table:
     """The routing in force from batch `from_batch` until the next version.
 
-    `assignment[b]` is the channel of hash bin `b`; after the `hash_bins` of those comes one entry for each
-    pin, in the order of `pins`, which is by bin id. So pinned ids may have holes, and every bin still has
-    exactly one channel (Law 1): a table that breaks this cannot be made. The pieces of a split key are on
-    different channels, so that a row's key and channel give its bin.
+    `assignment[b]` is the channel of hash bin `b`. After the `hash_bins` entries of these comes one
+    entry for each pin, in the order of `pins`, which are sorted by bin id. So the ids of pinned bins
+    may have gaps, and every bin still has exactly one channel (Law 1): the constructor refuses
+    anything else. The pieces of a split key are on different channels, so that a row's key and
+    channel determine its bin.
 
     >>> table = Table.uniform(8, 2)
     >>> table.bins_of(1)
@@ -97,23 +100,24 @@ class Table:
             places = [self.channel_of[pin.bin] for pin in pins]
             if len(set(places)) < len(places):
                 raise ConfigError(
-                    f"the pieces of key {pins[0].label or pins[0].hash} must be on different channels, and are on {places}"
+                    f"the pieces of key {pins[0].label or pins[0].hash} must be on different channels, "
+                    f"but are on {places}"
                 )
 
     @classmethod
     def uniform(cls, bins: int, channels: int) -> Table:
-        """Deal the bins round robin: counts differ by at most one, and neighbouring ids spread."""
+        """Deal the bins round robin: counts differ by at most one, and neighbouring ids are apart."""
         _check_size(bins, channels)
         assignment = tuple(bin % channels for bin in range(bins))
         return cls(version=0, from_batch=0, channels=channels, hash_bins=bins, assignment=assignment)
 
     @classmethod
     def ring(cls, bins: int, channels: int) -> Table:
-        """Place the bins so that the same bins on one channel more or less differ in few places.
+        """Place the bins so that adding or removing one channel changes the channel of few bins.
 
-        Law: from `n` to `n + 1` channels bins move only to channel `n`, and back only from it; counts differ
-        by at most one for every `n`. Channel `n` takes `bins // (n + 1)` bins, each from the fullest channel
-        before it (lowest number first). Cost: about `bins * ln(channels)` heap steps.
+        Law: from `n` to `n + 1` channels bins move only to channel `n`, and back only from it; counts
+        differ by at most one for every `n`. Channel `n` takes `bins // (n + 1)` bins, each from the
+        fullest channel before it (lowest number first). Cost: about `bins * ln(channels)` heap steps.
         """
         _check_size(bins, channels)
         held: list[list[Bin]] = [sorted(range(bins), key=lambda bin: bin * _MIX % 2**32)]
@@ -141,7 +145,7 @@ class Table:
 
     @cached_property
     def channel_of(self) -> Mapping[Bin, Channel]:
-        """The map bin -> channel; holes are absent."""
+        """The channel of each bin."""
         return dict(self.items())
 
     def bins_of(self, channel: Channel) -> tuple[Bin, ...]:
@@ -153,17 +157,17 @@ class Table:
         return key_hash % self.hash_bins
 
     def free_bins(self, number: int) -> tuple[Bin, ...]:
-        """The lowest `number` of ids that new pins may take."""
+        """The lowest `number` bin ids that new pins may use."""
         used = {pin.bin for pin in self.pins}
         return tuple(islice((bin for bin in count(self.hash_bins) if bin not in used), number))
 
     @cached_property
     def pinned(self) -> Mapping[int, tuple[Pin, ...]]:
         """The pins of each pinned key hash, ascending by bin: one, or the pieces of a split key."""
-        found: dict[int, list[Pin]] = {}
+        by_hash: dict[int, list[Pin]] = {}
         for pin in self.pins:
-            found.setdefault(pin.hash, []).append(pin)
-        return {key_hash: tuple(pins) for key_hash, pins in found.items()}
+            by_hash.setdefault(pin.hash, []).append(pin)
+        return {key_hash: tuple(pins) for key_hash, pins in by_hash.items()}
 
     @cached_property
     def splits(self) -> Mapping[int, tuple[Pin, ...]]:
@@ -173,9 +177,9 @@ class Table:
     def bin_of_hash(
         self, hashes: npt.NDArray[np.int64], channel: Channel | None = None
     ) -> npt.NDArray[np.int32]:
-        """The bin of each key hash; depends on the hash and the table alone (Law 4).
+        """The bin of each key hash; it depends only on the hash and the table (Law 4).
 
-        Of a split key it is the piece on `channel`, where its rows have arrived; else the first.
+        For a split key it is the piece on `channel`, where the rows arrived; by default the first piece.
         """
         bins = np.mod(hashes, np.int64(self.hash_bins)).astype(np.int32)
         if self.pins:
@@ -194,17 +198,17 @@ class Table:
     def channel_of_hash(
         self, hashes: npt.NDArray[np.int64], spread: npt.NDArray[np.int64] | None = None
     ) -> npt.NDArray[np.int32]:
-        """The channel of each key hash; `spread` is a hash of the whole row, which picks a split key's piece."""
-        channels = np.full(self.bins[-1] + 1, -1, dtype=np.int32)
-        channels[list(self.bins)] = self.assignment
-        found = channels[self.bin_of_hash(hashes)]
+        """The channel of each key hash; `spread` is a hash of the whole row and selects a split key's piece."""
+        channel_of_bin = np.full(self.bins[-1] + 1, -1, dtype=np.int32)
+        channel_of_bin[list(self.bins)] = self.assignment
+        channels = channel_of_bin[self.bin_of_hash(hashes)]
         if spread is None:
-            return found
+            return channels
         for key_hash, pins in self.splits.items():
             mine = hashes == key_hash
             pieces = np.array([self.channel_of[pin.bin] for pin in pins], dtype=np.int32)
-            found[mine] = pieces[np.mod(spread[mine], len(pieces))]
-        return found
+            channels[mine] = pieces[np.mod(spread[mine], len(pieces))]
+        return channels
 
     @cached_property
     def _pin_arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
@@ -239,11 +243,11 @@ class Table:
 def rescale(table: Table, channels: int, bin_load: Mapping[Bin, float] | None = None) -> tuple[Move, ...]:
     """The fewest moves after which each channel's count of hash bins is within one of the mean.
 
-    While a removed channel holds a bin, or a count is more than one off the mean, one bin goes from a removed
-    (else the fullest) channel to the emptiest. Each move mends one excess and one lack while both exist, so
-    there are exactly max(total excess, total lack) of them, and no plan has fewer. Pinned bins stay, but
-    those of removed channels go to the channel with the least `bin_load` (without loads: the fewest pins);
-    `lost_pieces` do not move: unpin them.
+    While a removed channel holds a bin, or a count differs from the mean by more than one, one bin goes
+    from a removed (or else the fullest) channel to the emptiest. Each move reduces one excess and one
+    shortage as long as both exist, so there are exactly max(total excess, total shortage) moves, and no
+    plan has fewer. Pinned bins stay, but those of removed channels go to the channel with the least
+    `bin_load` (without loads: the fewest pins). `lost_pieces` do not move: unpin them.
     """
     _check_size(table.hash_bins, channels)
     load = bin_load or {}
@@ -277,7 +281,7 @@ def rescale(table: Table, channels: int, bin_load: Mapping[Bin, float] | None = 
 
 
 def lost_pieces(table: Table, channels: int) -> tuple[Bin, ...]:
-    """The pieces of split keys that fewer channels leave without a place; each such key keeps one piece at least."""
+    """The pieces of split keys on removed channels; each key keeps at least one piece."""
     lost: list[Bin] = []
     for pins in table.splits.values():
         gone = [pin.bin for pin in pins if table.channel_of[pin.bin] >= channels]

@@ -27,7 +27,7 @@ BATCH = {
     "predicted_bytes": "Bytes that placement predicted for it",
     "results": "Results of the last batch",
     "cut": "Results beyond the limit that were cut off",
-    "astray": "Rows whose time is too far ahead to be believed",
+    "far_ahead": "Rows whose time is too far ahead to be believed",
     "wall_ms": "Time that the last batch took",
 }
 

@@ -1,4 +1,4 @@
-"""Event time: how far each source has come, and what that closes. A stray clock closes nothing: see `astray`."""
+"""Event time: how far each source has come, and what that closes. A clock that is years ahead closes nothing: see `far_ahead`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headgate.astray import believed, spans_of
+from headgate.far_ahead import newest_and_far_ahead, spans_of
 from headgate.sql.template import Mode, Template
 
 Times = NDArray[np.int64]
@@ -44,11 +44,11 @@ def after(latest: Times, rows: pa.Table) -> Times:
     np.maximum.at(found, source[near], time[near])
     for one in np.unique(source[~near]).tolist():
         spans = spans_of(time[source == one], int(latest[one]), AHEAD_US)
-        found[one] = believed(int(latest[one]), spans, AHEAD_US)[0]
+        found[one] = newest_and_far_ahead(int(latest[one]), spans, AHEAD_US)[0]
     return found
 
 
-def strays(latest: Times, rows: pa.Table) -> dict[int, int]:
+def far_ahead(latest: Times, rows: pa.Table) -> dict[int, int]:
     """By source: how many rows are beyond what is believed, given how far the sources have come with them."""
     source = rows.column("source").to_numpy()
     sources, counts = np.unique(source[times_of(rows) > latest[source]], return_counts=True)

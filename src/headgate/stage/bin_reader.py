@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headgate.operators.base import BoundOperator
-from headgate.routing.reshape import Source
+from headgate.routing.reshape import BinPart
 from headgate.state.index import FOREVER
 from headgate.state.section import Extract, apply, apply_removed, extract, join_extracts, take
 from headgate.state.table import BinTable
@@ -26,11 +26,11 @@ class BinReader:
     operator: BoundOperator
     index: StateIndex
     store: Store
-    reshaped: Mapping[int, tuple[Source, ...]]
+    reshaped: Mapping[int, tuple[BinPart, ...]]
 
     def read(self, b: int, table: BinTable) -> None:
         """Fill an empty table with the state of bin b. Pieces of a split key that come together are merged."""
-        sources = self.reshaped.get(b, (Source(b, frozenset(), True),))
+        sources = self.reshaped.get(b, (BinPart(b, frozenset(), True),))
         table.due = min((self.index.due.get(source.bin, FOREVER) for source in sources), default=FOREVER)
         pieces = Counter(source.hashes for source in sources if not source.without)
         for source in sources:
@@ -39,7 +39,7 @@ class BinReader:
         for hashes in (hashes for hashes, times in pieces.items() if times > 1):
             apply(table, self._merged([source for source in sources if source.hashes == hashes]))
 
-    def _merged(self, sources: list[Source]) -> Extract:
+    def _merged(self, sources: list[BinPart]) -> Extract:
         states = []
         for source in sources:
             table = BinTable.create(self.operator.layout)
@@ -47,7 +47,7 @@ class BinReader:
             states.append(extract(table, table.live, whole=True))
         return self.operator.merge(join_extracts(states))
 
-    def _copy(self, source: Source, table: BinTable) -> None:
+    def _copy(self, source: BinPart, table: BinTable) -> None:
         for kind, section in self._chain(source.bin):
             wanted = section if not source.hashes else take(section, _rows(section, source))
             apply_removed(table, wanted) if kind == state_file.GONE else apply(table, wanted)
@@ -58,11 +58,11 @@ class BinReader:
                 yield kind, section
 
 
-def _rows(section: Extract, source: Source) -> NDArray[np.int64]:
+def _rows(section: Extract, source: BinPart) -> NDArray[np.int64]:
     return np.flatnonzero(belongs(section.keys.hashes, source))
 
 
-def belongs(hashes: NDArray[np.int64], source: Source) -> NDArray[np.bool_]:
+def belongs(hashes: NDArray[np.int64], source: BinPart) -> NDArray[np.bool_]:
     """Which keys, by their hashes, a reshaped bin takes from one of its sources."""
     named: NDArray[np.bool_] = np.isin(hashes, np.fromiter(source.hashes, np.int64))
     return ~named if source.without else named

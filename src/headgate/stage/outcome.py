@@ -10,7 +10,7 @@ import numpy as np
 from headgate.control.report import BatchReport, BinReport, ChannelReport, HotKey
 from headgate.flow.backlog import Backlog
 from headgate.flow.flow_state import FlowState
-from headgate.routing.reshape import Source
+from headgate.routing.reshape import BinPart
 from headgate.routing.table import Table
 from headgate.stage.answer import Answer
 from headgate.stage.flow_control import Flow
@@ -51,7 +51,7 @@ def state_after(
 
 
 def backlog_after(
-    backlog: Backlog, reshaped: Mapping[int, tuple[Source, ...]], answers: Sequence[Answer]
+    backlog: Backlog, reshaped: Mapping[int, tuple[BinPart, ...]], answers: Sequence[Answer]
 ) -> Backlog:
     """What waits after a batch. The rows of reshaped bins were all read again: they are processed, or wait under their new bins."""
     sources = {source.bin for sources in reshaped.values() for source in sources}

@@ -235,7 +235,7 @@ class KeyedStage(Generic[Rows]):
         if build is not None:
             config = config.with_build_columns(self.engine.columns(build, config.build_keys(self.key)))
         operator = config.bind(spec, columns)
-        self._policy = _fit(self._policy, operator)
+        self._policy = self._policy.fitted(operator.resources, whole=operator.whole)
         routed = self.engine.routed(operator, columns)
         output = self.engine.emitted(operator.output)
         aside = self.engine.emitted(aside_schema(operator, routed))
@@ -323,7 +323,7 @@ class KeyedStage(Generic[Rows]):
         self._policy = get_policy(policy)
         if self.opened is not None:
             operator = self.opened.operator
-            self._policy = _fit(self._policy, operator)
+            self._policy = self._policy.fitted(operator.resources, whole=operator.whole)
             snapshot = self.opened.loop.snapshot()
             self.opened.loop = Loop.restore(snapshot, self._policy, self.guard, self.mode)
 
@@ -381,7 +381,3 @@ class KeyedStage(Generic[Rows]):
     def journal(self) -> Journal:
         """Reports and decisions so far, oldest first: a list that prints as a table."""
         return Journal(decode(line) for line in journal_lines(self.store)) if self.opened else Journal()
-
-
-def _fit(policy, operator):  # TEMPORARY
-    return policy.fitted(operator.resources, whole=operator.whole) if hasattr(policy, "fitted") else policy

@@ -10,9 +10,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table as Grid
 
-from headgate.astray import NEVER
 from headgate.control.loop import Decision
 from headgate.control.report import BatchReport
+from headgate.far_ahead import NEVER
 from headgate.operators.event_time import COMPLETE, Clock
 from headgate.routing.table import Table
 from headgate.stage.journal import in_words
@@ -33,7 +33,7 @@ class Status:
 
     @property
     def event_time(self) -> str:
-        """The watermark, and rows that were put aside or astray; empty where there is nothing to say."""
+        """The watermark, and rows that were put aside, or far ahead in time; empty where there is nothing to say."""
         if self.clock is None:
             return ""
         said = [f"{count:,} rows {reason}" for reason, count in sorted(self.clock.counts.items())]

@@ -22,7 +22,7 @@ from headgate.operators.arrival import Arrival, arrived_schema
 from headgate.operators.base import BoundOperator
 from headgate.operators.channel_run import ChannelRun
 from headgate.operators.event_time import Clock
-from headgate.routing.reshape import Source
+from headgate.routing.reshape import BinPart
 from headgate.routing.table import Table
 from headgate.stage import split_keys
 from headgate.stage.answer import Answer, KeyCount, TouchedBin
@@ -63,9 +63,9 @@ class Task:
     """What is committed."""
     snapshots: frozenset[int]
     """Bins to write whole."""
-    reshaped: Mapping[int, tuple[Source, ...]]
+    reshaped: Mapping[int, tuple[BinPart, ...]]
     """Bins whose state is made of that of others, since pins have changed."""
-    regrouped: Mapping[int, tuple[Source, ...]]
+    regrouped: Mapping[int, tuple[BinPart, ...]]
     """Bins whose waiting rows are those of others, for the same reason."""
     flow: Flow
     clock: Clock

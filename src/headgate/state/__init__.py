@@ -1,1 +1,1 @@
-"""Columnar keyed state, one table per bin: pure functions over arrays. Files belong to `headgate.spark`."""
+"""Columnar keyed state, one table per bin: pure functions over arrays. Files belong to `headgate.storage`."""

@@ -1,10 +1,10 @@
 """Which bins to snapshot in a batch.
 
-Every batch appends a delta per touched bin, so a bin's chain (last snapshot, then deltas) grows. Rewriting a
-bin costs its size; to keep a batch's cost in proportion to what it touches, snapshots are paid from a
-*credit* that grows by the bytes of deltas written. Oldest chain first: that is what lets old files go. In
-steady state each delta byte buys one snapshot byte, so the log stays within about twice the live state, and
-reading a bin back costs at most about twice its size.
+Every batch appends a delta per touched bin, so a bin's chain (last snapshot, then deltas) grows.
+Rewriting a bin costs its size. To keep a batch's cost in proportion to what it touches, snapshots are
+paid from a *credit* that grows by the bytes of deltas written. The oldest chain comes first, because
+that lets old files be deleted. In steady state each delta byte pays for one snapshot byte, so the log
+stays within about twice the live state, and reading a bin costs at most about twice its size.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 SHORTEST_CHAIN = 8
-"""Chains shorter than this many batches are left alone: a few small deltas are cheaper to read than a
-snapshot is to write."""
+"""Chains of fewer batches are not rewritten: a few small deltas are cheaper to read than a snapshot is to
+write."""
 
 
 def bins_to_snapshot(
@@ -27,8 +27,9 @@ def bins_to_snapshot(
 ) -> tuple[list[int], int]:
     """The bins to rewrite in `batch`, and the credit left.
 
-    `bases[b]` is the batch at which the chain of bin b starts. `limit` bounds what one batch spends, so that
-    credit saved up is not spent at once; one bin is always allowed, or a large one would never have its turn.
+    `bases[b]` is the batch at which the chain of bin b starts. `limit` bounds the bytes that one batch
+    writes, so that saved credit is not spent at once. One bin is always allowed; otherwise a bin larger
+    than the limit would never be rewritten.
 
     >>> bins_to_snapshot(20, {0: 0, 1: 5, 2: 18}, {0: 60, 1: 50, 2: 10}, credit=100)
     ([0], 40)

@@ -1,14 +1,14 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Compiled loops over the rows of a table: find, insert, remove, and the rows that are due. Rules:
 
-1. A loop that may run out of room returns the position at which it stopped, having changed nothing for that
-   position; `header[NEED]` says what is short. The caller grows the table and calls again from there.
-2. Rows beyond `header[ROWS]` are zero in every array. A row that a batch removed has the negative of its stamp
-   until the next batch begins; then it is zero, its stamp is `FREED_STAMP`, and it may be taken again.
-3. `index` finds a row by key and part, `heads` the first of the rows of a key, if the layout groups them.
+1. A loop that may run out of memory returns the position at which it stopped, having changed nothing for
+   that position; `header[NEED]` says what is short. The caller grows the table and calls again from there.
+2. Rows beyond `header[ROWS]` are zero in every array. A row that a batch removed has its stamp negated
+   until the next batch begins; then the row is zeroed, its stamp is `FREED_STAMP`, and it may be reused.
+3. `index` finds a row by key and part; `heads` finds the first row of a key, if the layout groups rows.
 
-`order[lo:hi]` are row numbers of the input, in the order in which they are to be processed. An input's part
-belongs to its position in `order`, since one input row may concern several parts.
+`order[lo:hi]` are row numbers of the input, in the order of processing. The part of an input row belongs
+to its position in `order`, because one input row may concern several parts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FOREVER = 1 << 62
 
 @inlined
 def spread(h, p, bits):
-    """Index position of a hash and a part. The low bits chose the bin, so the high bits of a product are used."""
+    """Index position of a hash and a part: the high bits of a product, because the low bits chose the bin."""
     return np.int64(((np.uint64(h) + np.uint64(p) * ODD) * GOLDEN) >> np.uint64(64 - bits))
 
 
@@ -54,8 +54,9 @@ def mark(header, stamp, touched, row):
 
 @inlined
 def touch(header, stamp, touched, row):
-    """Note that `row` changed in this batch, and count its changes: a stamp is (epoch, count) in one word, so
-    this costs one load.
+    """Note that `row` changed in this batch, and count its changes.
+
+    A stamp is (epoch, count) in one word, so this costs one load.
     """
     mark(header, stamp, touched, row)
     stamp[row] += 1
@@ -76,7 +77,7 @@ def part_of(part, row):
 
 @compiled
 def reindex(header, index, heads, hashes, part, stamp, prev):
-    """Fill an empty index, and the heads, from the stored rows; chains stay as they are."""
+    """Fill an empty index, and the heads, from the stored rows; the chains do not change."""
     index[:] = -1
     bits = index_bits(len(index))
     heads[:] = -1
@@ -127,13 +128,13 @@ def seek_bytes(index, bits, hashes, off, length, heap, part, h, data, a, n, p):
 
 @inlined
 def free_row(header):
-    """The row that the next key gets; the capacity, when there is no room."""
+    """The row that the next new key gets; equal to the capacity if the table is full."""
     return header[FREE] - 1 if header[FREE] > 0 else header[ROWS]
 
 
 @inlined
 def take_row(header, hashes, row):
-    """That row is taken. Free rows are a list through their hashes."""
+    """Mark that row as used. Free rows form a list that is linked through their hashes."""
     if header[FREE] > 0:
         header[FREE] = hashes[row]
         header[FREED] -= 1
@@ -143,7 +144,7 @@ def take_row(header, hashes, row):
 
 @inlined
 def link(heads, following, prev, at, first, row):
-    """Put a new row before the others of its key; links are row numbers plus one, so that zero is none."""
+    """Put a new row before the other rows of its key. A link is a row number plus one; zero is no link."""
     if first >= 0:
         following[row] = first + 1
         prev[first] = row + 1
@@ -260,7 +261,7 @@ def find_bytes(index, hashes, off, length, heap, part, order, in_hash, in_off, i
 
 @compiled
 def touch_found(header, stamp, touched, slots):
-    """Count the rows that were found as touched."""
+    """Count the rows that were found (not -1) as touched."""
     for row in slots:
         if row >= 0:
             touch(header, stamp, touched, row)
@@ -268,7 +269,7 @@ def touch_found(header, stamp, touched, slots):
 
 @inlined
 def strike(index, bits, hashes, part, row):
-    """Take a row out of an index; what was pushed aside by it moves back, so no mark is left behind."""
+    """Remove a row from an index; entries that it displaced move back, so no tombstone is needed."""
     mask = len(index) - 1
     hole = spread(hashes[row], part_of(part, row), bits)
     while index[hole] != row:
@@ -285,7 +286,7 @@ def strike(index, bits, hashes, part, row):
 
 @inlined
 def unlink(heads, bits, hashes, no_part, following, prev, row):
-    """Take a row out of the chain of its key."""
+    """Remove a row from the chain of its key."""
     after, before = following[row], prev[row]
     if after > 0:
         prev[after - 1] = before
@@ -304,7 +305,7 @@ def unlink(heads, bits, hashes, no_part, following, prev, row):
 
 @compiled
 def remove_all(header, index, hashes, stamp, touched, part, heads, following, prev, rows):
-    """Remove rows: no key finds them any more. Their keys and columns stay readable until the next batch."""
+    """Remove rows: lookups no longer find them. Their keys and columns stay readable until the next batch."""
     bits, no_part = index_bits(len(index)), part[:0]
     for row in rows:
         if stamp[row] < 0:
@@ -320,15 +321,15 @@ def remove_all(header, index, hashes, stamp, touched, part, heads, following, pr
 @compiled
 def due_rows(header, stamp, due, now):
     """(the rows that are due by `now`, the earliest time of the others)."""
-    found = np.empty(header[ROWS], np.int64)
+    rows = np.empty(header[ROWS], np.int64)
     count = 0
     earliest = FOREVER
     for row in range(header[ROWS]):
         if stamp[row] < 0:
             continue
         if due[row] <= now:
-            found[count] = row
+            rows[count] = row
             count += 1
         elif due[row] < earliest:
             earliest = due[row]
-    return found[:count].copy(), earliest
+    return rows[:count].copy(), earliest

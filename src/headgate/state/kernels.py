@@ -1,5 +1,8 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Compiled loops over the heap of a table (byte strings and rings), under the rules of `headgate.state.index`; and a counting sort."""
+"""Compiled loops over the heap of a table (byte strings and rings), and a counting sort.
+
+The rules of `headgate.state.index` apply.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ HEAP_USED, HEAP_SIZE, HEAP_GARBAGE, NEED = head.HEAP_USED, head.HEAP_SIZE, head.
 
 @inlined
 def put_bytes(header, heap, off, length, slot, data, a, n):
-    """Replace one byte string in the heap; False when there is no room.
+    """Replace one byte string in the heap; False if the heap is full.
 
-    All that the heap holds beyond the padded lengths in use is counted as garbage, the tail of a string that
-    shrank included.
+    Every byte of the heap that is outside the padded lengths in use counts as garbage, including the tail
+    of a string that became shorter.
     """
     b = off[slot]
     if n <= ((length[slot] + 7) & ~7):
@@ -80,15 +83,13 @@ def move_heap(old, new, off, size, unit, rows, used):
 
 @compiled
 def ring_cap(n, k):
-    """The next size of a ring's block. At most 2k: then its window is slid back to the front once every k
-    values.
-    """
+    """The next size of a ring's block; at most 2k, so that its window moves to the front once in k values."""
     return min(2 * k, max(4, 2 * n))
 
 
 @compiled
 def ring_push(header, heap64, off, length, cap, at, fresh, slot, value, k):
-    """Append one value to a ring of at most `k`; False when the heap has no room.
+    """Append one value to a ring of at most `k`; False if the heap is full.
 
     The window of a ring is contiguous and oldest first, at `off / 8 + at`, so statistics read it in place.
     """
@@ -123,7 +124,7 @@ def ring_push(header, heap64, off, length, cap, at, fresh, slot, value, k):
 
 @compiled
 def ring_push_all(header, heap64, off, length, cap, at, fresh, slots, lo, in_off, values, k):
-    """Append `values[in_off[i]:in_off[i + 1]]` to the ring of `slots[i]`; all or nothing for one slot."""
+    """Append `values[in_off[i]:in_off[i + 1]]` to the ring of `slots[i]`: for each slot all or none."""
     for i in range(lo, len(slots)):
         slot = slots[i]
         room = 0

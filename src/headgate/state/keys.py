@@ -1,10 +1,10 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Keys as compiled code sees them: one int64, or one byte string, with the 64-bit hash that chose the bin.
 
-A single integer, date, timestamp or boolean column stays an int64 with a null flag. Any other key (strings,
-decimals, several columns) is written as one byte string, column after column: a flag (0 null, 1 value), then
-8 or 16 bytes, or a length and the bytes. Equal keys have equal encodings and the reverse, so equality is
-exact and never rests on the hash.
+A single integer, date, timestamp or boolean column stays an int64 with a null flag. Any other key
+(strings, decimals, several columns) is written as one byte string, column after column: a flag (0 null, 1
+value), then 8 or 16 bytes, or a length and the bytes. Two keys are equal if and only if their encodings
+are, so equality is exact and never depends on the hash.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from headgate.state.lanes import NO_BYTES, NO_INTS, Lane, LaneColumn, carrier_of
 
 @dataclass(frozen=True)
 class KeyColumn:
-    """The keys of many rows. `offsets` is empty for fixed keys; `valid` is empty when no key is null; `parts` is empty where
-    a key has one row.
+    """The keys of many rows.
+
+    `offsets` is empty for fixed keys, `valid` is empty if no key is null, and `parts` is empty
+    if a key has one row.
     """
 
     hashes: NDArray[np.int64]
@@ -63,7 +65,7 @@ class KeySpec:
         return self.lanes == (Lane.I64,)
 
     def encode(self, columns: list[pa.Array], hashes: NDArray[np.int64]) -> KeyColumn:
-        """Arrow key columns to keys."""
+        """Convert Arrow key columns to keys."""
         if self.is_fixed:
             lane = to_lane(columns[0])
             return KeyColumn(hashes, lane.data, lane.valid, NO_INTS)
@@ -71,7 +73,7 @@ class KeySpec:
         return KeyColumn(hashes, data, NO_BYTES, offsets)
 
     def decode(self, keys: KeyColumn) -> list[pa.Array]:
-        """Keys back to Arrow columns of the declared types."""
+        """Convert keys back to Arrow columns of the declared types."""
         if self.is_fixed:
             return [from_lane(LaneColumn(Lane.I64, keys.data, keys.valid), self.types[0])]
         return unpack(keys.offsets[:-1], keys.data, self.types)
@@ -95,7 +97,7 @@ def pack(columns: list[pa.Array], rows: int) -> tuple[NDArray[np.int64], NDArray
 def unpack(
     starts: NDArray[np.int64], data: NDArray[np.uint8], types: Sequence[pa.DataType]
 ) -> list[pa.Array]:
-    """The columns of rows that `pack` wrote, each starting at its place."""
+    """The columns of rows that `pack` wrote; row i begins at `starts[i]`."""
     n, at = len(starts), starts.copy()
     out = []
     for kind in types:

@@ -1,6 +1,6 @@
-"""The four physical shapes in which a value travels through compiled code.
+"""The four physical representations of a value in compiled code.
 
-Every Arrow type that can be a key or a state value is carried in one *lane*:
+Every Arrow type that can be a key or a state value is represented in one *lane*:
 
 | lane | numpy | Arrow types |
 |---|---|---|
@@ -9,9 +9,9 @@ Every Arrow type that can be a key or a state value is carried in one *lane*:
 | `I128` | two int64 (low, high) | decimal128 |
 | `BYTES` | offsets into bytes | string, binary |
 
-Values that are only carried may have any type: what has no lane of its own travels as `BYTES` too, encoded (`nested.py`).
-A conversion there and back gives the same value, null included. This file knows nothing of keys, bins or
-operators.
+A value that is only stored and passed on may have any type: if the type has no lane of its own, the value
+is encoded as `BYTES` (`nested.py`). Converting to a lane and back gives the same value, nulls included.
+This file knows nothing about keys, bins or operators.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NO_INTS = np.zeros(0, np.int64)
 
 
 class Lane(StrEnum):
-    """How a value is laid out for compiled code."""
+    """How a value is represented in compiled code."""
 
     I64 = "i64"
     F64 = "f64"
@@ -47,7 +47,7 @@ PLAIN = "an integer, string, binary, date, timestamp, decimal, boolean, floating
 
 
 def lane_of(kind: pa.DataType, what: str = "value", use: str = "cannot be read here") -> Lane:
-    """The lane of an Arrow type whose values are looked at; the error says that `what` has this type, and so `use`.
+    """The lane of an Arrow type whose values are read; `what` and `use` complete the error message.
 
     >>> lane_of(pa.int32()), lane_of(pa.string())
     (<Lane.I64: 'i64'>, <Lane.BYTES: 'bytes'>)
@@ -62,7 +62,7 @@ def lane_of(kind: pa.DataType, what: str = "value", use: str = "cannot be read h
 
 
 def carrier_of(kind: pa.DataType, what: str = "value") -> Lane:
-    """The lane in which values of any type are kept.
+    """The lane in which values of any type are stored.
 
     >>> carrier_of(pa.int32()), carrier_of(pa.list_(pa.int32()))
     (<Lane.I64: 'i64'>, <Lane.BYTES: 'bytes'>)
@@ -93,8 +93,8 @@ def _lane(kind: pa.DataType) -> Lane | None:
 class LaneColumn:
     """One column as compiled code sees it.
 
-    `valid` is empty when no value is null. For `I128`, `data` holds (low, high) pairs; for `BYTES`, value `i`
-    is `data[offsets[i]:offsets[i + 1]]`.
+    `valid` is empty when no value is null. For `I128`, `data` holds (low, high) pairs; for `BYTES`,
+    value `i` is `data[offsets[i]:offsets[i + 1]]`.
     """
 
     lane: Lane
@@ -111,8 +111,8 @@ class LaneColumn:
 def open_view(array: NDArray[Any]) -> NDArray[Any]:
     """The same memory, seen as writable.
 
-    Compiled code is specialised by writability, so without this every kernel would be compiled twice. Nobody
-    writes to inputs.
+    Compiled code is specialised by writability, so without this every kernel would be compiled twice. No
+    kernel writes to its inputs.
     """
     if array.flags.writeable or array.nbytes == 0:
         return array if array.flags.writeable else array.copy()
@@ -120,7 +120,7 @@ def open_view(array: NDArray[Any]) -> NDArray[Any]:
 
 
 class _Writable:
-    """The memory of an array under numpy's array interface; whoever views it keeps it alive."""
+    """The memory of an array under numpy's array interface; a view of it keeps the array alive."""
 
     def __init__(self, owner: NDArray[Any]) -> None:
         self.owner = owner
@@ -136,7 +136,7 @@ def _single(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def to_lane(column: pa.Array | pa.ChunkedArray) -> LaneColumn:
-    """Arrow to lane, without a copy where the layouts agree."""
+    """Convert Arrow to a lane, without a copy where the layouts agree."""
     array = _single(column)
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
@@ -173,14 +173,14 @@ def to_lane(column: pa.Array | pa.ChunkedArray) -> LaneColumn:
 
 
 def bitmap(valid: NDArray[np.uint8]) -> pa.Buffer | None:
-    """Arrow's validity bitmap, or None when nothing is null."""
+    """Arrow's validity bitmap, or None if nothing is null."""
     if len(valid) == 0 or bool(valid.all()):
         return None
     return pa.py_buffer(np.packbits(valid.astype(bool), bitorder="little").tobytes())
 
 
 def from_lane(column: LaneColumn, kind: pa.DataType) -> pa.Array:
-    """Lane to Arrow, in exactly the type asked for."""
+    """Convert a lane to Arrow, in exactly the given type."""
     if isinstance(kind, Payload):
         return pa.ExtensionArray.from_storage(kind, from_lane(column, kind.storage_type))
     if _lane(kind) is None:

@@ -1,8 +1,7 @@
-"""What one bin's table is made of: the key, and named state columns.
+"""What one bin's table consists of: the key, and named state columns.
 
-A layout is a value: it says which arrays a table of a given capacity has and where each lies in one flat
-buffer, so that the same table can live in private memory or in a shared mapping. It does not hold any data
-itself.
+A layout is a value: it says which arrays a table of a given capacity has and where each is in one flat
+buffer, so that the same table can be in private memory or in a shared mapping. It holds no data itself.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 HEAD_SLOTS = 32
-"""int64 slots at the start of every table's buffer: counters first (see `head`), the rest for whoever owns
-the buffer."""
+"""int64 slots at the start of every table's buffer: first counters (see `head`), then slots for the owner
+of the buffer."""
 
 
 class head:  # a namespace of slot numbers, read by compiled code as constants
@@ -40,8 +39,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class StateColumn:
-    """One named column of state; zero (or empty) in a new row, so an operator must read zero as 'nothing
-    yet'.
+    """One named column of state.
+
+    It is zero (or empty) in a new row, so an operator must interpret zero as "nothing yet".
     """
 
     name: str
@@ -76,9 +76,9 @@ def _padded(nbytes: int) -> int:
 class StateLayout:
     """The arrays of one bin's table.
 
-    `fixed_key` keys are one int64 and a null flag; other keys are byte strings in the heap. With `parts` a key has
-    a row for each of several numbers (its windows, its rows that wait for a match), and with `grouped` the rows of a
-    key can be listed.
+    With `fixed_key` a key is one int64 and a null flag; otherwise keys are byte strings in the heap.
+    With `parts` a key may have several rows, each with a number (one for each open window, or for each
+    row that waits for a match). With `grouped` the rows of a key can be listed.
 
     >>> layout = StateLayout(True, (StateColumn("n", Kind.I64),))
     >>> sorted(layout.arrays(16))
@@ -92,12 +92,12 @@ class StateLayout:
 
     @property
     def keys_only(self) -> StateLayout:
-        """The same keys without any columns: what names the rows that are gone."""
+        """The same keys without any columns: enough to name removed rows."""
         return StateLayout(self.fixed_key, (), self.parts)
 
     @cached_property
     def row_bytes(self) -> int:
-        """Bytes that one key takes in the arrays, heap apart."""
+        """Bytes that one key takes in the arrays, without the heap."""
         return sum(dtype.itemsize for dtype, _ in self.arrays(1).values()) + 4
 
     @lru_cache(maxsize=64)  # noqa: B019 (layouts are few and live as long as the process)

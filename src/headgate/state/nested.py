@@ -1,13 +1,13 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""A value of any Arrow type as bytes, so that state can keep what compiled code has no lane for.
+"""A value of any Arrow type as bytes, so that state can hold types for which compiled code has no lane.
 
-Each row becomes a small column of its own: an array of ten numbers is ten (four bytes), then the ten numbers side by side.
-What lies within an array, a struct or a map is written level by level, with a byte before each level that says whether one
-of its values is null (then a byte for each follows). So rows are written and read by copies of whole runs, level by level, and
-never value by value.
+Each row becomes a small column of its own: an array of ten numbers is the count 10 (four bytes), then
+the ten numbers. The values inside an array, a struct or a map are written level by level. A byte before
+each level says whether one of its values is null; if so, a byte for each value follows. So rows are
+written and read by copying whole runs, level by level, and never value by value.
 
-Laws: `decode(encode(a)) == a`, bit for bit; equal values have equal bytes, whatever lies in memory under a null; and the bytes of a
-row do not depend on the rows around it.
+Laws: `decode(encode(a)) == a`, bit for bit; equal values have equal bytes, whatever the memory under a
+null contains; and the bytes of a row do not depend on the rows around it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ from headgate.compiled import compiled
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 Part = tuple[Bytes, Ints]
-"""Bytes of all rows, and where those of each begin."""
+"""The bytes of all rows, and where the bytes of each row begin."""
 _NO_BYTES = np.zeros(0, np.uint8)
 
 
 def can_encode(kind: pa.DataType) -> bool:
-    """Whether values of a type can be written.
+    """Whether values of a type can be encoded.
 
-    >>> can_encode(pa.list_(pa.struct([("x", pa.decimal128(9, 2))]))), can_encode(pa.dictionary(pa.int8(), pa.string()))
-    (True, False)
+    >>> can_encode(pa.list_(pa.struct([("x", pa.decimal128(9, 2))])))
+    True
+    >>> can_encode(pa.dictionary(pa.int8(), pa.string()))
+    False
     """
     t = pa.types
     if isinstance(kind, pa.BaseExtensionType):
@@ -46,7 +48,7 @@ def can_encode(kind: pa.DataType) -> bool:
 
 
 def encode(array: pa.Array) -> tuple[Ints, Bytes]:
-    """Rows as byte strings: (offsets, bytes). A null row has none; the caller knows which are null.
+    """Rows as byte strings: (offsets, bytes). A null row is empty; the caller knows which rows are null.
 
     >>> offsets, data = encode(pa.array([[1, 2], [], None], pa.list_(pa.int8())))
     >>> np.diff(offsets).tolist(), data.tolist()
@@ -65,18 +67,18 @@ def encode(array: pa.Array) -> tuple[Ints, Bytes]:
         offsets += starts - starts[0]
     data = np.empty(int(offsets[-1]), np.uint8)
     at = offsets[:-1].copy()
-    for some, starts in parts:
-        _put(data, at, some, starts)
+    for part, starts in parts:
+        _put(data, at, part, starts)
     return offsets, data
 
 
 def decode(starts: Ints, data: Bytes, valid: Bytes, kind: pa.DataType) -> pa.Array:
-    """The rows that `encode` wrote, each from its place on; `valid` is empty when none is null."""
+    """The rows that `encode` wrote; row i begins at `starts[i]`. `valid` is empty if no row is null."""
     counts = np.ones(len(starts), np.int64) if len(valid) == 0 else valid.astype(np.int64)
-    found = _read(kind, counts, starts.copy(), data, np.ones(int(counts.sum()), bool))
-    if len(found) == len(starts):
-        return found
-    return found.take(pa.array(np.cumsum(counts) - 1, mask=counts == 0))
+    values = _read(kind, counts, starts.copy(), data, np.ones(int(counts.sum()), bool))
+    if len(values) == len(starts):
+        return values
+    return values.take(pa.array(np.cumsum(counts) - 1, mask=counts == 0))
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -94,7 +96,7 @@ def _is_large(kind: pa.DataType) -> bool:
 
 
 def _width(kind: pa.DataType) -> int:
-    """Bytes of a value, or 0 where values differ in size."""
+    """Bytes of a value, or 0 if values differ in size."""
     t = pa.types
     if t.is_nested(kind) or t.is_dictionary(kind) or t.is_run_end_encoded(kind):
         return 0
@@ -124,12 +126,14 @@ def _offsets(array: pa.Array) -> Ints:
     return raw[array.offset : array.offset + len(array) + 1].astype(np.int64)
 
 
-# -- writing
-# --------------------------------------------------------------------------------------------------------
+# Writing.
 
 
 def _write_values(array: pa.Array, bounds: Ints, there: NDArray[np.bool_], parts: list[Part]) -> None:
-    """Values that may be null: `array[bounds[r]:bounds[r + 1]]` is row r's; where not `there`, what holds them is null."""
+    """Write values that may be null: `array[bounds[r]:bounds[r + 1]]` belongs to row r.
+
+    A value whose parent is null has False in `there`.
+    """
     valid = _valid(array) & there
     parts.append(_flags(valid, bounds))
     _write(array, bounds, valid, parts)
@@ -143,22 +147,22 @@ def _flags(valid: NDArray[np.bool_], bounds: Ints) -> Part:
     nulls = np.diff(_ends(~valid)[bounds])
     starts = _ends((counts > 0) + np.where(nulls > 0, counts, 0))
     data = np.zeros(int(starts[-1]), np.uint8)
-    some = np.flatnonzero(nulls)
-    data[starts[some]] = 1
-    shift = np.repeat(starts[some] + 1 - bounds[some], counts[some])
-    at = _ranges(bounds[some], counts[some])
+    with_nulls = np.flatnonzero(nulls)
+    data[starts[with_nulls]] = 1
+    shift = np.repeat(starts[with_nulls] + 1 - bounds[with_nulls], counts[with_nulls])
+    at = _ranges(bounds[with_nulls], counts[with_nulls])
     data[at + shift] = valid[at]
     return data, starts
 
 
 def _ranges(starts: Ints, sizes: Ints) -> Ints:
-    """The numbers from each start on, as many as its size."""
+    """The concatenated ranges `start, start + 1, ..., start + size - 1`."""
     ends = _ends(sizes)
     return np.repeat(starts - ends[:-1], sizes) + np.arange(int(ends[-1]))
 
 
 def _write(array: pa.Array, bounds: Ints, valid: NDArray[np.bool_], parts: list[Part]) -> None:
-    """What lies within values, once it is known which are null."""
+    """Write the contents of values, once it is known which are null."""
     kind = array.type
     t = pa.types
     if isinstance(kind, pa.BaseExtensionType):
@@ -192,7 +196,7 @@ def _write(array: pa.Array, bounds: Ints, valid: NDArray[np.bool_], parts: list[
 
 
 def _sizes(array: pa.Array, bounds: Ints, valid: NDArray[np.bool_], parts: list[Part]) -> tuple[Ints, Ints]:
-    """Write how long each value is; gives where each begins, and where it ends among those that are not null."""
+    """Write the length of each value; return where each begins, and where it ends among the non-null ones."""
     offsets = _offsets(array)
     sizes = np.where(valid, np.diff(offsets), 0)
     parts.append((sizes.astype(np.int32).view(np.uint8), 4 * bounds))
@@ -200,7 +204,7 @@ def _sizes(array: pa.Array, bounds: Ints, valid: NDArray[np.bool_], parts: list[
 
 
 def _cut(values: pa.Array, starts: Ints, ends: Ints) -> pa.Array:
-    """The elements of all lists, end to end."""
+    """The elements of all lists, concatenated."""
     total = int(ends[-1])
     if len(starts) and starts[-1] - starts[0] + ends[-1] - ends[-2] == total:
         return values.slice(int(starts[0]), total)
@@ -226,7 +230,7 @@ def _fixed(array: pa.Array, bounds: Ints, valid: NDArray[np.bool_]) -> Part:
 
 @compiled
 def _put(out, at, data, starts):
-    """Append each row's bytes at its place, and move the place on."""
+    """Append each row's bytes at its position, and advance the position."""
     for r in range(len(at)):
         p = at[r]
         for j in range(starts[r], starts[r + 1]):
@@ -235,12 +239,11 @@ def _put(out, at, data, starts):
         at[r] = p
 
 
-# -- reading
-# --------------------------------------------------------------------------------------------------------
+# Reading.
 
 
 def _read_values(kind: pa.DataType, counts: Ints, at: Ints, data: Bytes) -> pa.Array:
-    """As many values of each row as `counts` says, from `at` on, which is moved on."""
+    """Read `counts[r]` values of each row from position `at[r]`, and advance the position."""
     valid = np.ones(int(counts.sum()), np.uint8)
     _take_flags(data, at, counts, valid)
     return _read(kind, counts, at, data, valid.view(bool))
@@ -270,7 +273,7 @@ def _read(kind: pa.DataType, counts: Ints, at: Ints, data: Bytes, valid: NDArray
         if _is_list(kind):
             values = _read_values(kind.value_type, within, at, data)
         else:
-            pairs = [_read_values(some, within, at, data) for some in (kind.key_type, kind.item_type)]
+            pairs = [_read_values(entry, within, at, data) for entry in (kind.key_type, kind.item_type)]
             entries = pa.struct([kind.key_field, kind.item_field])
             values = pa.Array.from_buffers(entries, len(pairs[0]), [None], children=pairs)
         return pa.Array.from_buffers(kind, n, [mask, place], children=[values])
@@ -288,7 +291,7 @@ def _run(data: Bytes, at: Ints, sizes: Ints) -> Bytes:
 
 @compiled
 def _take(data, at, sizes, out):
-    """Each row's next bytes, end to end."""
+    """Each row's next bytes, concatenated."""
     p = 0
     for r in range(len(at)):
         a = at[r]
@@ -300,7 +303,7 @@ def _take(data, at, sizes, out):
 
 @compiled
 def _take_flags(data, at, counts, valid):
-    """Each row's nulls."""
+    """Each row's null flags."""
     p = 0
     for r in range(len(at)):
         n = counts[r]

@@ -1,4 +1,4 @@
-"""The type of a column that is carried and not looked into: an engine's own type, under the Arrow type in which it travels."""
+"""The type of a column that is passed on without being read: an engine's own type, stored as an Arrow type."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from headgate.errors import UnsupportedType
 
 
 class Payload(pa.ExtensionType):  # type: ignore[misc]
-    """Values of `storage` that stand for another type, called `name`; `origin` is that type as its engine writes it down.
+    """Values of the Arrow type `storage` that represent another type, called `name`.
 
-    An operator passes such a column on, and keeps it in state as it would keep a plain one of the same storage. No operator reads it.
-    With a `refusal` it cannot even be carried, and whoever asks for it is told why. The storage cannot be Arrow's null type.
+    `origin` is that type as its engine writes it. An operator passes such a column on, and keeps it in
+    state like a plain column of the same storage; no operator reads it. With a `refusal` the column
+    cannot even be passed on, and using it raises that message. The storage cannot be Arrow's null type.
 
     >>> kind = Payload(pa.list_(pa.string()), "array<string>")
     >>> str(kind), kind.storage_type
@@ -41,7 +42,7 @@ class Payload(pa.ExtensionType):  # type: ignore[misc]
             and self.__arrow_ext_serialize__() == other.__arrow_ext_serialize__()
         )
 
-    def __ne__(self, other: object) -> bool:  # pyarrow's own goes by storage and name alone
+    def __ne__(self, other: object) -> bool:  # pyarrow's own compares only storage and extension name
         return not self == other
 
     def __hash__(self) -> int:
@@ -52,7 +53,7 @@ pa.register_extension_type(Payload(pa.bool_(), ""))
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The Arrow type in which values travel."""
+    """The Arrow type in which values are stored."""
     return kind.storage_type if isinstance(kind, Payload) else kind
 
 
@@ -66,6 +67,6 @@ def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
 
 
 def check_carried(kind: pa.DataType) -> None:
-    """Refuse a column that cannot be carried."""
+    """Refuse a column that cannot be passed on."""
     if isinstance(kind, Payload) and kind.refusal:
         raise UnsupportedType(kind.refusal)

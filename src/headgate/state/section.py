@@ -1,10 +1,10 @@
 """A piece of one bin's state as bytes: what a batch changed (a delta), or all of it (a snapshot).
 
 Both have one form, rows of (hash, key, columns), and are applied in the same way: find or insert the key,
-replace its columns, append to its rings. Beside a delta go the keys of the rows that the batch removed; they are applied
-first, since a key may have come back. A snapshot is applied to an empty table. So `table(snapshot, delta,
-delta ...)` equals the table that wrote them (a law, tested), and the cost of a delta is what the batch
-touched.
+replace its columns, append to its rings. A delta comes with the keys of the rows that the batch removed;
+these are applied first, because a removed key may have returned in the same batch. A snapshot is applied
+to an empty table. So `table(snapshot, delta, delta ...)` equals the table that wrote them (a tested law),
+and the cost of a delta is what the batch touched.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ Column = NDArray[Any] | Varied
 
 @dataclass(frozen=True)
 class Extract:
-    """Some rows of a table, copied out. A column is one array, or (offsets, values) for byte strings and
-    rings.
-    """
+    """Rows copied out of a table. A column is one array, or (offsets, values) for byte strings and rings."""
 
     keys: KeyColumn
     columns: dict[str, Column]
@@ -43,7 +41,7 @@ class Extract:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its arrays: about what it takes in a file."""
+        """Bytes of its arrays: about its size in a file."""
         keys = self.keys
         flat = [keys.hashes, keys.data, keys.valid, keys.offsets, keys.parts]
         for values in self.columns.values():
@@ -53,7 +51,7 @@ class Extract:
 
 @dataclass(frozen=True)
 class Change:
-    """What a batch did to one bin: rows that it changed, and the keys of rows that it removed."""
+    """What a batch did to one bin: the rows that it changed, and the keys of the rows that it removed."""
 
     rows: Extract
     gone: Extract
@@ -65,7 +63,7 @@ class Change:
 
 
 def extract(table: BinTable, rows: Rows, *, whole: bool) -> Extract:
-    """Copy rows out of a table; of rings, the values new in this batch, or (`whole`) all of them."""
+    """Copy rows out of a table. For rings, copy the values new in this batch, or (`whole`) all of them."""
     a = table.arrays
     keys = extract_keys(table, rows)
     columns: dict[str, Column] = {}
@@ -84,7 +82,7 @@ def extract(table: BinTable, rows: Rows, *, whole: bool) -> Extract:
 
 
 def extract_keys(table: BinTable, rows: Rows) -> KeyColumn:
-    """Copy the keys of some rows out of a table."""
+    """Copy the keys of the given rows out of a table."""
     a = table.arrays
     hashes = a["hash"][rows]
     parts = a["part"][rows] if table.layout.parts else NO_INTS
@@ -100,7 +98,7 @@ def extract_removed(table: BinTable) -> Extract:
 
 
 def join_extracts(pieces: list[Extract]) -> Extract:
-    """Several pieces of one layout, end to end."""
+    """Concatenate several pieces of one layout."""
     if len(pieces) == 1:
         return pieces[0]
     hashes = np.concatenate([p.keys.hashes for p in pieces])
@@ -132,7 +130,7 @@ def _join(parts: list[Varied]) -> Varied:
 
 
 def take(piece: Extract, rows: NDArray[np.int64]) -> Extract:
-    """Some rows of a piece."""
+    """The given rows of a piece."""
     keys = piece.keys
     if len(keys.offsets):
         offsets, data = _take((keys.offsets, keys.data), rows)
@@ -168,7 +166,7 @@ def _gather(table: BinTable, name: str, rows: Rows) -> tuple[NDArray[np.int64], 
 
 
 def encode(piece: Extract, layout: StateLayout) -> list[NDArray[np.uint8]]:
-    """The buffers of a section, in file order; every one is a multiple of eight bytes."""
+    """The buffers of a section, in file order; the size of each is a multiple of eight bytes."""
     parts = [_bytes(piece.keys.hashes)]
     if layout.fixed_key:
         parts.append(_bytes(piece.keys.data))
@@ -252,7 +250,7 @@ def apply(table: BinTable, piece: Extract) -> None:
 
 
 def apply_removed(table: BinTable, gone: Extract) -> None:
-    """Remove the keys of `gone`; those that are not there are gone already."""
+    """Remove the keys of `gone`; keys that the table does not have are ignored."""
     slots = table.find(gone.keys, np.arange(len(gone)), gone.keys.parts)
     table.remove(slots[slots >= 0])
     table.begin()
@@ -261,8 +259,9 @@ def apply_removed(table: BinTable, gone: Extract) -> None:
 def _putter(
     table: BinTable, column: StateColumn, slots: Rows, offsets: NDArray[np.int64], data: NDArray[Any]
 ) -> Callable[[int], int]:
-    """The resumable kernel that stores byte strings or appends to rings. A growing table has new arrays, so
-    it looks them up each time.
+    """The resumable kernel that stores byte strings or appends to rings.
+
+    A table that grows has new arrays, so the kernel looks them up each time.
     """
     name = column.name
 

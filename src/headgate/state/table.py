@@ -1,10 +1,10 @@
 """One bin's table: keys with their state, in flat arrays that compiled code updates in place.
 
-A table lives in one buffer given by an *allocator* (private memory by default, a shared mapping in a Spark
-task), so that it can be handed from process to process without being copied. It remembers which rows a batch
-touched, and which of them it removed; that is what the delta is made of. Removed rows keep their place until the
-next batch begins, then it is used again. Cost of every call: the rows given, never the rows kept; growing
-is amortised by doubling.
+A table is stored in one buffer from an *allocator* (private memory by default, a shared mapping in a
+Spark task), so that processes can share it without a copy. It remembers which rows a batch touched and
+which it removed; the delta consists of these. A removed row keeps its place until the next batch
+begins; then the place can be reused. The cost of every call depends on the rows given, never on the
+rows stored; growing is amortised by doubling.
 
 Not here: files, versions, and who may write (see `headgate.storage.bin_cache`).
 """
@@ -81,18 +81,21 @@ class BinTable:
 
     @property
     def rows(self) -> int:
-        """Rows in this table: one for each key, or each part of one."""
+        """The number of rows: one for each key, or for each part of a key."""
         h = self.header
         return int(h[head.ROWS] - h[head.FREED] - h[head.REMOVED])
 
     @property
     def live(self) -> NDArray[np.int64]:
-        """All rows that are there."""
+        """The row numbers of all rows."""
         return np.flatnonzero(self.arrays["stamp"][: int(self.header[head.ROWS])] >= 0)
 
     @property
     def due(self) -> int:
-        """No row is due before this time; `FOREVER` when none is. An operator lowers it, `take_due` finds it anew."""
+        """No row is due before this time; `FOREVER` if no row is ever due.
+
+        An operator lowers it, and `take_due` computes it again.
+        """
         return int(self.header[head.DUE])
 
     @due.setter
@@ -101,13 +104,13 @@ class BinTable:
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of live state (keys, columns, heap), without spare room."""
+        """Bytes of live state (keys, columns, heap), without unused capacity."""
         live = int(self.header[head.HEAP_USED] - self.header[head.HEAP_GARBAGE])
         return self.rows * self.layout.row_bytes + live
 
     @property
     def touched(self) -> NDArray[np.int32]:
-        """Rows changed since `begin` and still there, in the order of their first change."""
+        """Rows changed and not removed since `begin`, in the order of their first change."""
         return self.changed[self.arrays["stamp"][self.changed] >= 0] if self._removed else self.changed
 
     @property
@@ -126,13 +129,14 @@ class BinTable:
 
     @property
     def touches(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The hash of every row that the batch changed or removed, and how many rows of the batch it has had: the exact
-        frequency of its key.
+        """The hash of every row that the batch changed or removed, and the number of input rows for it.
+
+        The number is the exact frequency of the key.
         """
         return self.arrays["hash"][self.changed], np.abs(self.arrays["stamp"][self.changed]) & 0xFFFFFFFF
 
     def begin(self) -> None:
-        """A new batch: nothing is touched yet, and what the last one removed makes room."""
+        """Begin a new batch: nothing is touched yet, and rows that the last batch removed become free."""
         rows = self.changed
         for column in self.layout.columns:
             if column.kind is Kind.RING:
@@ -170,8 +174,9 @@ class BinTable:
     def probe(
         self, keys: KeyColumn, order: NDArray[np.int64], parts: NDArray[np.int64] = NO_INTS
     ) -> NDArray[np.int64]:
-        """Find or insert the rows of `keys` in the given order; returns their slots and marks them
-        touched. `parts[i]` is the part of `order[i]`.
+        """Find or insert the rows of `keys` in the given order, mark them touched, and return their slots.
+
+        `parts[i]` is the part of `order[i]`.
         """
         slots = np.empty(len(order), np.int64)
         at, end = 0, len(order)
@@ -196,7 +201,10 @@ class BinTable:
         return self._sought("index", self._links()[0], keys, order, parts)
 
     def first(self, keys: KeyColumn, order: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The first row of each key, -1 where there is none; `arrays["next"]` leads to the others (plus one, 0 at the end)."""
+        """The first row of each key, -1 where there is none.
+
+        `arrays["next"]` has the number of the key's next row plus one, or 0 at the end.
+        """
         return self._sought("heads", NO_INTS, keys, order, NO_INTS)
 
     def _sought(
@@ -218,29 +226,32 @@ class BinTable:
         return slots
 
     def count(self, slots: NDArray[np.int64]) -> None:
-        """Count rows that `find` found (-1 is none) as touched."""
+        """Count the rows that `find` returned (except -1) as touched."""
         ix.touch_found(self.header, self.arrays["stamp"], self.arrays["touched"], slots)
 
     def mark(self, rows: NDArray[np.int64]) -> None:
-        """These rows changed in this batch, though no row came for them."""
+        """Note that these rows changed in this batch without an input row."""
         ix.mark_all(self.header, self.arrays["stamp"], self.arrays["touched"], rows)
 
     def remove(self, rows: NDArray[np.int64]) -> None:
-        """Remove rows: from now on their keys are not found. Slots that a caller holds stay what they are until the next
-        batch, but a row that comes for such a key must be probed again.
+        """Remove rows: from now on their keys are not found.
+
+        Slots that a caller holds stay valid until the next batch, but a later row of such a key
+        must be probed again.
         """
         a = self.arrays
         ix.remove_all(self.header, a["index"], a["hash"], a["stamp"], a["touched"], *self._links(), rows)
 
     def take_due(self, column: str, now: int) -> NDArray[np.int64]:
-        """The rows whose time in `column` has come, and set `due` to the earliest of the others. One pass over the column."""
+        """The rows that are due by `now` according to `column`; `due` becomes the earliest time of the others.
+
+        Cost: one pass over the column.
+        """
         rows, self.due = ix.due_rows(self.header, self.arrays["stamp"], self.arrays[column], now)
         return np.asarray(rows)
 
     def run(self, step: Callable[[int], int], end: int) -> None:
-        """Drive a resumable kernel `step(from) -> stopped at` to the end, growing the table whenever it
-        stops.
-        """
+        """Run a resumable kernel `step(start) -> stop` to the end, growing the table as needed."""
         at = step(0)
         while at < end:
             self.grow()
@@ -251,7 +262,7 @@ class BinTable:
         return tuple(self.arrays[f"{name}.{part}"] for part in ("off", "len", "cap", "at", "fresh"))
 
     def grow(self) -> None:
-        """Make room for what the last kernel was short of."""
+        """Allocate more of what the last kernel was short of."""
         rows, capacity = int(self.header[head.ROWS]), int(self.header[head.CAPACITY])
         heap_size = int(self.header[head.HEAP_SIZE])
         used, garbage = int(self.header[head.HEAP_USED]), int(self.header[head.HEAP_GARBAGE])

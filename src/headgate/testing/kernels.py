@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from headgate.errors import ConfigError
-from headgate.kernels.bound import BoundKernel
+from headgate.kernels.bound_kernel import BoundKernel
 from headgate.kernels.interpreted import State
 from headgate.operators.base import Operator
 from headgate.routing.table import Table

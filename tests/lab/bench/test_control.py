@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from headgate.control import Move, Plan
-from headgate.policies import FluxLoad, Lqr, Mpc, Static
+from headgate.policies import FluxLoad, Lqr, Mpc, Policy, Static
 from headgate_lab import bench
 from headgate_lab.bench import control
 from headgate_lab.bench.control_stage import BYTES_PER_MS, CHANNEL_BYTES, Setting, drive, oracle
@@ -15,13 +15,10 @@ from headgate_lab.bench.control_stage import BYTES_PER_MS, CHANNEL_BYTES, Settin
 SMALL = Setting("poisson", 3, 2, 3.0, 40, 16)
 
 
-class OneMove:
+class OneMove(Policy):
     """Moves one bin of channel 0 to channel 1, once."""
 
     name = "one-move"
-
-    def initial(self, bins, channels):
-        return Static().initial(bins, channels)
 
     def propose(self, view, table):
         if table.version:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headgate.kernels.face import emit
-from headgate.kernels.fields import map as small_map
+from headgate.kernels.emit import emit
+from headgate.kernels.fields import mapping
 from headgate.kernels.kernel import kernel
 from headgate.operators import agg
 from headgate.operators.aggregate import Aggregate
@@ -30,7 +30,7 @@ FOR_EVER = "10000 days"
 
 
 @kernel(
-    state={"most": int, "auctions": small_map(int, int, 64)},
+    state={"most": int, "auctions": mapping(int, int, 64)},
     output={"auction": int, "n": int},
     on="window_start",
 )
@@ -147,10 +147,10 @@ def rows_of(query: str, streams: Streams) -> DataFrame:
 
 def start(streams: Streams, job: Job) -> Any:
     """The streaming query over all of the input."""
-    from headgate.stage import sinks
-    from headgate.stage.settings import Expansion, Routing
     from headgate.spark.pipeline import Pipeline
     from headgate.spark.stage import Stage
+    from headgate.stage import sinks
+    from headgate.stage.settings import Expansion, Routing
 
     steps = STEPS[job.operator]
     stages = [

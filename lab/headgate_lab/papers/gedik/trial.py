@@ -96,7 +96,7 @@ def grow(
         new_keys, f = tracked(world, goal, n, seed=seed, frequencies=frequencies)
         begin = time.perf_counter()
         if (channels if measure_from is None else measure_from) <= n:
-            HashRing.of(n, seed=seed)  # built again only to be timed
+            HashRing.uniform(n, seed=seed)  # built again only to be timed
         ring_seconds = time.perf_counter() - begin
         old = _lookup(world, seed, n - 1, keys, where, new_keys)
         gone = keys[~np.isin(keys, new_keys)]

@@ -93,7 +93,7 @@ def _staggered() -> Claim:
 
 def _ring_growth() -> Claim:
     keys = np.arange(10**6)
-    before, after = HashRing.of(9).lookup_ints(keys), HashRing.of(10).lookup_ints(keys)
+    before, after = HashRing.uniform(9).lookup_ints(keys), HashRing.uniform(10).lookup_ints(keys)
     moved = before != after
     share, strays = float(moved.mean()), int((after[moved] != 9).sum())
     return Claim(
@@ -107,7 +107,7 @@ def _ring_growth() -> Claim:
 
 
 def _lookup() -> Claim:
-    ring, keys = HashRing.of(10), np.arange(10_000)
+    ring, keys = HashRing.uniform(10), np.arange(10_000)
     pins = {int(k): (int(c) + 1) % 10 for k, c in zip(keys[:500], ring.lookup_ints(keys[:500]), strict=True)}
     p = PartitioningFunction(ring, {hash_key(k): c for k, c in pins.items()})
     got = p.lookup_ints(keys)
@@ -127,7 +127,7 @@ def _lookup() -> Claim:
 def _readjustment() -> list[Claim]:
     world = World()
     f = world.frequency(np.arange(43))
-    old = HashRing.of(9).lookup_hashes(hash_ints(np.arange(43))).astype(np.int64)
+    old = HashRing.uniform(9).lookup_hashes(hash_ints(np.arange(43))).astype(np.int64)
     worst, falling, same, note = 0.0, True, True, ""
     for variant in ("literal", "clean"):
         problem = Problem(f, old, 10)

@@ -75,7 +75,7 @@ class World:
     def ring(self, seed: int, channels: int) -> HashRing:
         """Return the ring of a seed."""
         if (seed, channels) not in self._rings:
-            self._rings[seed, channels] = HashRing.of(channels, seed=seed)
+            self._rings[seed, channels] = HashRing.uniform(channels, seed=seed)
         return self._rings[seed, channels]
 
     def census(self, kind: str, seed: int, channels: int) -> Census:

@@ -1,6 +1,4 @@
-"""Builders of partitioning functions: scan, redist and readj as in the paper, and `place` for bins and
-pins together.
-"""
+"""Builders of partitioning functions: scan, redist and readj from the paper, and `place` for bins and pins."""
 
 from headgate.routing.builders.level import level
 from headgate.routing.builders.placement import Bins, Hot, Placement, place

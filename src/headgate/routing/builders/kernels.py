@@ -1,9 +1,10 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Compiled pieces that the three builders share: the utility, and rho after one change in O(resources).
+"""Compiled helpers that the three builders share: the utility, and rho after one change in O(resources).
 
-rho needs the largest and smallest level over all channels. When one channel changes, the extremes of the
-others are the known extremes, or the runners-up if that channel held them; when two change, the third ones.
-So the three largest and the three smallest levels of each resource are all the state there is to keep.
+rho needs the largest and smallest level over all channels. When one channel changes, the extremes of
+the others are the known extremes, or the second ones if that channel held the first; when two
+channels change, perhaps the third ones. So it is enough to keep the three largest and three smallest
+levels of each resource.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Levelling: the readjustment that a stage uses for bins and pins together. Ours, not the paper's.
+"""Levelling: the readjustment that a stage uses for bins and pins together. It is not in the paper.
 
-`readj` accepts a step only if max - min falls, so it stands still when two channels share the top and two
-the bottom, which is what adding two channels at once looks like. Levelling lowers a potential instead:
+`readj` accepts a step only if max - min falls. So it stops when two channels share the highest
+level and two the lowest, which is the case when two channels are added at once. Levelling lowers
+a potential instead:
 
     phi = sum over resources and channels of (level / (theta * mean))^2
 
-It takes the resource that is worst off, tries its fullest channels against its emptiest ones, and makes the
-move (or, if no move helps, the swap) that lowers phi most. Every step lowers phi, so it ends; it stops as
-soon as every resource's max - min is within ``enough`` times what is tolerated. A step costs O(items of the
-two channels), a swap the product of both.
+It takes the resource with the largest spread, tries its fullest channels against its emptiest ones, and
+makes the move (or, if no move helps, the swap) that lowers phi most. Every step lowers phi, so it ends;
+it stops as soon as max - min of every resource is within ``enough`` times the tolerance. A move costs
+O(items of the two channels), a swap the product of both.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from headgate.routing.builders.readj import add_up
 
 @compiled
 def _drop(levels, loads, inverse_speed, scale, i, j, d1, d2):
-    """Return by how much phi falls when d1 goes from i to j, and d2 (if any) back."""
+    """Return by how much phi falls when d1 goes from i to j, and d2 (if not -1) from j to i."""
     drop = 0.0
     for k in range(levels.shape[1]):
         delta = loads[d1, k] if d2 < 0 else loads[d1, k] - loads[d2, k]

@@ -1,16 +1,17 @@
 """Bins and pins balanced together: the builders as a stage uses them.
 
-The paper balances the pinned keys among themselves and trusts the ring with the rest (PART-E24: rho ignores
-the tail). A stage measures the load of every bin, so it can do better. Three degrees, by ``tail``:
+The paper balances the pinned keys among themselves and leaves the rest to the ring (PART-E24: rho ignores
+the tail). A stage measures the load of every bin, so it can do better. ``tail`` says how far it goes:
 
-* ``"ignore"``: the paper. Bins stay (those of a vanished channel are spread); pins are placed among themselves.
+* ``"ignore"``: as in the paper. Bins stay (those of a removed channel are spread over the others), and pins
+  are placed among themselves.
 * ``"see"``: pins are placed on top of the measured load of the bins, which stay.
-* ``"move"`` (default): as "see", then bins and pins together are readjusted until every resource is within
-  tolerance (`level`), with as few steps as that takes. A table within tolerance already is left alone: steady load means
-  silence.
+* ``"move"`` (default): like "see", and then bins and pins together are readjusted until every resource is
+  within tolerance (`level`), in as few steps as possible. A table that is already within tolerance is not
+  changed, so steady load causes no moves.
 
-Shares are of rows in the smoothed recent past. Not here: smoothing, when to act, and what a move costs in
-time.
+Shares are shares of the rows in the smoothed recent past. Not here: smoothing, when to act, and what
+a move costs in time.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ Tail = Literal["ignore", "see", "move"]
 
 @dataclass(frozen=True)
 class Hot:
-    """Tracked hot keys: hash, rows (or any weight), hash bin, and present channel if pinned (-1 if not)."""
+    """Tracked hot keys: hash, rows (or any weight), hash bin, and current channel if pinned (-1 if not)."""
 
     key: npt.NDArray[np.int64]
     rows: Floats
@@ -48,9 +49,7 @@ class Hot:
 
 @dataclass(frozen=True)
 class Bins:
-    """The bins: rows of each, not counting keys that are pinned now, present channel, and perhaps distinct
-    keys.
-    """
+    """The bins: rows (without keys that are pinned now), current channel, and distinct keys if known."""
 
     rows: Floats
     channel: Ints
@@ -61,9 +60,9 @@ class Bins:
 class Placement:
     """A proposed placement. ``pins`` maps key hash to channel; ``bin_channel`` has every bin's channel.
 
-    ``busiest_before`` and ``busiest_after`` are the busiest channel's rows over the mean (divided by
-    speed), and ``busiest_bound`` what no placement without splitting can beat; ``moved_state`` the share of
-    state that changes channel.
+    ``busiest_before`` and ``busiest_after`` are the busiest channel's rows divided by the mean
+    (relative to its speed), and ``busiest_bound`` is the lowest value that is possible without
+    splitting keys. ``moved_state`` is the share of state that changes channel.
     """
 
     pins: dict[int, int]
@@ -93,12 +92,12 @@ def place(
     fixed: Floats | None = None,
     max_steps: int = 2000,
 ) -> Placement:
-    """Decide pins and bins for ``channels`` channels. ``fixed`` is the rows that each has anyway.
+    """Decide pins and bins for ``channels`` channels. ``fixed`` has the rows that each has in any case.
 
-    Keys whose share is at least delta (Eq. 17) are pinned; a pinned key is let go when it falls below
-    ``unpin_below * delta``, so that keys near the threshold do not flap. Bins on channels that are going
-    away are spread first, largest to the least loaded. ``max_steps`` bounds the readjustment. One channel:
-    everything there, no pins.
+    Keys whose share is at least delta (Eq. 17) are pinned; a pinned key is unpinned when its share falls
+    below ``unpin_below * delta``, so that keys near the threshold do not change back and forth. Bins of
+    removed channels are placed first, the largest on the least loaded channel. ``max_steps`` bounds the
+    readjustment. With one channel everything is placed there, without pins.
 
     >>> hot = Hot(np.array([11]), np.array([40.0]), np.array([0]), np.array([-1]))
     >>> bins = Bins(np.array([45.0, 5.0, 20.0, 20.0]), np.array([0, 0, 1, 1]))
@@ -123,13 +122,13 @@ def place(
 
 @dataclass(frozen=True)
 class _View:
-    """The input in shares: hot keys to be pinned, those let go, and bins without the pinned keys."""
+    """The input as shares: hot keys to be pinned, keys to be unpinned, and bins without the pinned keys."""
 
     keys: npt.NDArray[np.int64]
     pin_share: Floats
     pin_bin: Ints
-    pin_old: Ints  # present channel, pinned or through the bin; -1 when it goes away
-    was: Ints  # the same before any channel goes away
+    pin_old: Ints  # current channel, by pin or by bin; -1 if it is removed
+    was: Ints  # the same, without regard to removed channels
     released: npt.NDArray[np.int64]
     released_state: Floats
     released_bin: Ints
@@ -156,15 +155,15 @@ def _view(
     bin_old = np.asarray(bins.channel, dtype=np.int64)
     if bin_rows.shape != bin_old.shape or not bin_rows.size:
         raise ValueError(
-            f"rows {bin_rows.shape} and channels {bin_old.shape} of the bins must match, and be there"
+            f"rows {bin_rows.shape} and channels {bin_old.shape} of the bins must have one entry for each bin"
         )
     keys, rows = np.asarray(hot.key, np.int64), np.asarray(hot.rows, np.float64)
     home, pinned_to = np.asarray(hot.bin, np.int64), np.asarray(hot.pinned_to, np.int64)
     pinned = pinned_to >= 0
-    anyway = np.zeros(channels) if fixed is None else np.asarray(fixed, dtype=np.float64)
-    if anyway.shape != (channels,):
-        raise ValueError(f"fixed must have a number for each of {channels} channels, got {anyway}")
-    total = float(bin_rows.sum() + rows[pinned].sum() + anyway.sum())
+    fixed_rows = np.zeros(channels) if fixed is None else np.asarray(fixed, dtype=np.float64)
+    if fixed_rows.shape != (channels,):
+        raise ValueError(f"fixed must have a number for each of {channels} channels, got {fixed_rows}")
+    total = float(bin_rows.sum() + rows[pinned].sum() + fixed_rows.sum())
     share = rows / total if total > 0 else np.zeros_like(rows)
     delta = 1.0
     if channels > 1:
@@ -195,8 +194,8 @@ def _view(
         bin_loads=_bin_loads(bin_share, bins.keys, goal),
         bin_old=bin_old,
         speeds=speed / speed.mean(),
-        fixed=anyway / total if total > 0 else anyway,
-        fixed_loads=goal.resources.loads(anyway / total) * (anyway > 0)
+        fixed=fixed_rows / total if total > 0 else fixed_rows,
+        fixed_loads=goal.resources.loads(fixed_rows / total) * (fixed_rows > 0)
         if total > 0
         else np.zeros((3, channels)),
         total=total,
@@ -204,13 +203,13 @@ def _view(
 
 
 def _bin_loads(share: Floats, keys: Floats | None, goal: Objective) -> Floats:
-    """Loads of bins: a bin of n keys counts as n equal ones (the least quadratic load there can be)."""
+    """Loads of bins: a bin of n keys counts as n equal ones (the smallest possible quadratic load)."""
     count = np.ones_like(share) if keys is None else np.maximum(np.asarray(keys, dtype=np.float64), 1.0)
     return goal.resources.loads(share / count) * count
 
 
 def _spread_orphans(view: _View, channels: int) -> Ints:
-    """Give every bin of a vanished channel to the least loaded one, largest bin first."""
+    """Give every bin of a removed channel to the least loaded channel, largest bin first."""
     channel = view.bin_old.copy()
     orphans = np.flatnonzero(channel >= channels)
     stay = channel < channels
@@ -236,14 +235,12 @@ def _together(
     build: Builder,
     max_steps: int,
 ) -> tuple[Ints, Ints]:
-    """Balance pins and bins: from where they are, or from a rebuild of the pins, whichever has the better
-    utility.
-    """
+    """Balance pins and bins, from where they are or from a rebuild of the pins: the better utility wins."""
     size = view.pin_share.shape[0]
-    some = np.flatnonzero(view.bin_share > 0)
-    volume = np.concatenate([view.pin_share, view.bin_share[some]])
-    loads = np.concatenate([goal.resources.loads(view.pin_share), view.bin_loads[:, some]], axis=1)
-    bin_old = np.where(view.bin_old[some] < channels, view.bin_old[some], -1)
+    loaded = np.flatnonzero(view.bin_share > 0)
+    volume = np.concatenate([view.pin_share, view.bin_share[loaded]])
+    loads = np.concatenate([goal.resources.loads(view.pin_share), view.bin_loads[:, loaded]], axis=1)
+    bin_old = np.where(view.bin_old[loaded] < channels, view.bin_old[loaded], -1)
 
     def problem(pins: Ints) -> Problem:
         return Problem(
@@ -252,7 +249,7 @@ def _together(
             channels,
             goal,
             loads=loads,
-            start=np.concatenate([pins, bin_channel[some]]),
+            start=np.concatenate([pins, bin_channel[loaded]]),
             base=view.fixed_loads,
             speeds=view.speeds,
         )
@@ -269,7 +266,7 @@ def _together(
         if goal.utility(other.rho, other.gamma) < goal.utility(best.rho, best.gamma):
             best = other
     moved = bin_channel.copy()
-    moved[some] = best.channel[size:]
+    moved[loaded] = best.channel[size:]
     return best.channel[:size], moved
 
 

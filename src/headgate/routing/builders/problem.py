@@ -1,7 +1,7 @@
-"""What every builder is given, and what it gives back (Gedik, section 4.2: the steps common to all three).
+"""The input and the result of every builder (Gedik, section 4.2: the steps common to all three).
 
-A `Problem` is a set of items to place on N channels. In the paper an item is a tracked key; with tail-aware
-balance an item may also be an ordinary bin. Channels are dense indices 0..N-1 here; `rebuild` and
+A `Problem` is a set of items to place on N channels. In the paper an item is a tracked key; here an
+item may also be an ordinary bin. Channels are indices 0..N-1 without gaps; `rebuild` and
 `placement` translate.
 
 Not here: which keys are worth tracking (`balance.tracking_threshold`), and the algorithms themselves.
@@ -29,11 +29,11 @@ from headgate.routing.balance import (
 
 @dataclass(frozen=True)
 class Objective:
-    """What a good placement is: resource functions, tolerated imbalance, and how migration weighs against it.
+    """What a good placement is: resource functions, tolerated imbalance, and the weight of migration.
 
     ``alpha`` is the tolerated max/min load ratio (one number, or one for each of state, computation,
-    communication); ``sigma`` the part of that tolerance left to keys without a pin. The defaults are the
-    paper's.
+    communication). ``sigma`` is the part of that tolerance reserved for keys without a pin. The
+    defaults are the paper's.
 
     >>> Objective(resources="LQL", alpha=1.1).resources.computation.value
     'Q'
@@ -59,7 +59,9 @@ class Objective:
                 raise ValueError(f"utility is one of {', '.join(Utility.__members__)}; got {utility!r}")
             utility = Utility[utility.upper()]
         if min(alphas(alpha)) <= 1:
-            raise ValueError(f"alpha must be above 1 to leave a builder any room, got {alpha}; try 1.1")
+            raise ValueError(
+                f"alpha must be above 1, because no placement is exactly even; got {alpha}, try 1.1"
+            )
         if not 0 < sigma <= 1:
             raise ValueError(f"sigma must lie in (0, 1], got {sigma}")
         object.__setattr__(self, "resources", known)
@@ -72,12 +74,12 @@ class Objective:
 class Problem:
     """Items to place on ``channels`` channels.
 
-    ``volume`` is an item's frequency, ``loads`` its load on each resource, shape (3, items); by default the
-    resource functions of the volume. ``old`` is the item's present channel, -1 when that channel is going
-    away; ``start`` is where `readj` begins (default: where items are, and channel 0 for those whose channel
-    goes away). ``moved_state`` and ``dropped_state`` account for keys that lose their pin: the part of
-    their state that moves, and all of it. ``base`` is load that stays where it is, shape (3, channels);
-    ``speeds`` divides the load of each channel. Both are off in the paper.
+    ``volume`` is an item's frequency; ``loads`` is its load on each resource, shape (3, items), by
+    default the resource functions of the volume. ``old`` is the item's current channel, -1 if that
+    channel is removed; ``start`` is where `readj` begins (default: the current channel, or 0 if that is
+    removed). ``moved_state`` and ``dropped_state`` are for keys that lose their pin: the part of their
+    state that moves, and all of their state. ``base`` is load that stays where it is, shape (3,
+    channels); ``speeds`` divides the load of each channel. The paper has neither.
     """
 
     volume: Floats
@@ -99,10 +101,10 @@ class Problem:
         if channels < 1:
             raise ValueError(f"channels must be at least 1, got {channels}")
         if items and not (volume.min() > 0 and np.isfinite(volume.max())):
-            raise ValueError("every item needs a positive, finite volume; leave out keys that were not seen")
+            raise ValueError("every item needs a positive, finite volume; omit keys without rows")
         if old.shape != (items,) or (items and old.max() >= channels):
             raise ValueError(
-                f"old needs one channel below {channels} for each of {items} items; -1 if it is gone"
+                f"old needs one channel below {channels} for each of {items} items; -1 if it is removed"
             )
         start = np.maximum(old, 0) if self.start is None else np.asarray(self.start, dtype=np.int64)
         if start.shape != (items,) or (items and not 0 <= start.min() <= start.max() < channels):
@@ -143,7 +145,7 @@ class Problem:
         return (channel_loads(self.loads, channel, self.channels) + self.base) / self.speeds
 
     def fair(self) -> Floats:
-        """Return the level of each resource when all channels are equally loaded for their speed."""
+        """Return the level of each resource if all channels were equally loaded for their speed."""
         assert self.loads is not None
         assert self.base is not None
         fair: Floats = (self.loads.sum(axis=1) + self.base.sum(axis=1)) / self.channels
@@ -176,7 +178,7 @@ class Problem:
         return migration_penalty(self.moved(channel), self.considered_state, self.channels)
 
     def pack(self) -> Packed:
-        """Return the arrays that the kernels want: equal resources merged, constants left out."""
+        """Return the arrays for the kernels: equal resources are merged, constant ones omitted."""
         assert self.loads is not None
         assert self.base is not None
         assert self.speeds is not None
@@ -196,7 +198,7 @@ class Problem:
                 rows.append(k)
                 counts.append(1)
         if len(rows) == 1:
-            counts = [1]  # the mean of equal factors is the factor
+            counts = [1]  # the geometric mean of equal factors is the factor
         considered = self.considered_state
         return Packed(
             loads=np.ascontiguousarray(self.loads[rows].T),
@@ -226,9 +228,9 @@ class Packed:
 
 @dataclass(frozen=True)
 class Assignment:
-    """Where a builder put each item, and what that costs.
+    """Where a builder put each item, and the cost of that.
 
-    ``moved_state`` counts the state that changes channel, keys that lose their pin included; ``rho_trace``
+    ``moved_state`` is the state that changes channel, including keys that lose their pin; ``rho_trace``
     is the balance penalty before and after every readjustment (`readj` only).
     """
 
@@ -240,7 +242,7 @@ class Assignment:
 
     @property
     def steps(self) -> int:
-        """How many readjustments were made."""
+        """The number of readjustments."""
         return max(0, len(self.rho_trace) - 1)
 
 

@@ -1,20 +1,19 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""The readj builder (Gedik, Algorithm 4): start from where the keys are, then move or swap while rho
-falls.
+"""The readj builder (Gedik, Algorithm 4): start from where the keys are, then move or swap while rho falls.
 
     H = {d -> p_t(d)}
     repeat: over all moves and swaps w with rho(A(H, w)) < rho(H), apply the one of largest gain
             (u - u') / |volume(d1) - volume(d2)|, until there is none
 
-Two variants (PART-E9). ``clean``, the default: u is the utility of the present placement. ``literal``: as
-printed, u starts at 0 and follows every improving candidate within a pass, so that the result depends on
-the order of enumeration (channels i, j, item d1, then the move, then the swaps). The reproduction says
-which one made a number.
+Two variants (PART-E9). ``clean``, the default: u is the utility of the current placement. ``literal``:
+as printed in the paper, u starts at 0 and takes the value of every improving candidate within a pass,
+so that the result depends on the order of enumeration (channels i, j, item d1, then the move, then the
+swaps). The reproduction says which variant produced a number.
 
-A pass costs O(items^2) in the worst case. Exact shortcuts make it far less: rho falls only if some
-resource's single top channel gives, or its single bottom channel takes, less than the gap to the other end.
-So most pairs of channels are skipped, and with loads that grow with volume (all of the paper's) only
-partners of nearly the same size are tried.
+A pass costs O(items^2) in the worst case. Exact shortcuts make it much cheaper: rho falls only if, for
+some resource, the only channel with the highest level gives, or the only channel with the lowest level
+takes, less than the gap between the two. So most pairs of channels are skipped. If loads grow with
+volume (as all in the paper do) only partners of nearly the same size are tried.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ Variant = Literal["clean", "literal"]
 
 @inlined
 def _beyond(values, at, k, i, j, none):
-    """Return the first of three extremes that sits on neither channel i nor j."""
+    """Return the first of three extremes that is on neither channel i nor j."""
     for place in range(3):
         if at[k, place] != i and at[k, place] != j:
             return values[k, place] if at[k, place] >= 0 else none
@@ -63,10 +62,11 @@ def _members(channel, channels, starts, members):
 
 @compiled
 def _look_around(levels, inverse_speed, top, top_at, low, low_at, i, j, high, bottom, out, back):
-    """Fill the extremes beyond channels i and j, and how much load may usefully go i -> j and j -> i.
+    """Fill the extremes without channels i and j, and how much load may usefully go i -> j and j -> i.
 
-    rho_k can only fall when its one top channel loses, or its one bottom channel gains, and the other end
-    does not pass the old extreme; a difference at or above the gap helps no resource.
+    rho_k can only fall if its only highest channel loses load, or its only lowest channel gains
+    load, and the other channel of the pair does not pass the old extreme. Moving as much as the
+    gap helps no resource.
     """
     some_out, some_back = False, False
     for k in range(levels.shape[1]):
@@ -91,7 +91,7 @@ def _look_around(levels, inverse_speed, top, top_at, low, low_at, i, j, high, bo
 
 @compiled
 def _best_of_pair(levels, inverse_speed, i, j, high, bottom, scale, counts, factors):
-    """Return a lower bound of rho after any exchange between channels i and j: as if made equal."""
+    """Return a lower bound of rho after any exchange between channels i and j: rho if they were equal."""
     product = 1.0
     for k in range(levels.shape[1]):
         capacity_i, capacity_j = 1.0 / inverse_speed[i], 1.0 / inverse_speed[j]
@@ -117,11 +117,11 @@ def _readj(
         scale[k] = channels / (thetas[k] * totals[k]) if totals[k] > 0 else 0.0
     starts = np.empty(channels + 1, np.int64)
     members = np.empty(items, np.int64)
-    returning = np.empty(items)  # state that a partner's own move costs, or saves when it goes home
-    ask = np.empty(items + 1)  # what a partner asks of d1 before the two can beat the best gain
-    least_ask = np.empty(items + 1)  # the least of it from here on
+    returning = np.empty(items)  # state that moving the partner costs, or saves if it returns
+    ask = np.empty(items + 1)  # how much d1 must offer before a swap with this partner can beat the best gain
+    least_ask = np.empty(items + 1)  # the smallest of these from here on
     moves = np.zeros(items, np.int64)
-    edge = np.zeros(channels, np.bool_)  # holds some resource's highest or lowest level
+    edge = np.zeros(channels, np.bool_)  # the channel has the highest or lowest level of some resource
     trace = np.empty(64)
     steps = 0
     utility = 0.0
@@ -164,8 +164,8 @@ def _readj(
                 begin, end = starts[j], starts[j + 1]
                 if not literal and not monotone and i > j:
                     end = begin  # `clean` looks at each swap once: from its larger item, or else from i < j
-                # A swap's utility is at least base + slope * (state moved), and it wins only if it beats
-                # best_gain * (difference of volumes): both are sums of a part of d1 and a part of d2.
+                # A swap's utility is at least base + slope * (state moved), and it wins only if its gain
+                # exceeds best_gain * (difference of volumes). Both are sums of a part of d1 and a part of d2.
                 base = _best_of_pair(levels, inverse_speed, i, j, high, bottom, scale, counts, factors)
                 slope = per_ideal if code == 1 else (base * per_ideal if code == 3 else 0.0)
                 # Below 0 this is sound only if d2 is always the smaller one.
@@ -188,11 +188,11 @@ def _readj(
                     moved_1 = moved + state[d1] * (
                         (1.0 if old[d1] == i else 0.0) - (1.0 if old[d1] == j else 0.0)
                     )
-                    slack = STRICT * (1.0 + abs(bar) * volume[d1])  # rounding must not hide a winner
+                    slack = STRICT * (1.0 + abs(bar) * volume[d1])  # rounding must not exclude a winner
                     offer = utility - base - slope * moved_1 - bar * volume[d1] + slack
                     if bounded and offer <= least_ask[begin]:
                         continue
-                    if monotone:  # partners within reach slide along as d1 gets smaller
+                    if monotone:  # the range of possible partners moves along as d1 gets smaller
                         while smaller < end and members[smaller] < d1:
                             smaller += 1
                         if not (literal and some_back):
@@ -218,9 +218,7 @@ def _readj(
                         d2, away, moved_new = -1, volume[d1], moved_1
                         if place_2 >= first:
                             ask_2 = ask[place_2]
-                            if (
-                                place_2 < smaller
-                            ):  # a larger partner: the difference counts the other way round
+                            if place_2 < smaller:  # with a larger partner the difference has the other sign
                                 ask_2 += 2.0 * bar * (volume[members[place_2]] - volume[d1])
                             if offer <= ask_2:
                                 continue
@@ -286,12 +284,12 @@ def readj(
     moves_per_item: int | None = None,
     max_steps: int | None = None,
 ) -> Assignment:
-    """Improve the present placement of ``problem`` until no move or swap lowers rho.
+    """Improve the current placement of ``problem`` until no move or swap lowers rho.
 
-    Every step lowers rho by more than 1e-12, so it ends. It stands still on plateaus: with two channels
-    tied at the top and two at the bottom no single step lowers rho. Grow by one channel at a time as the
-    paper does, or use another builder. ``enough`` ends it sooner: when each resource's rho is at or below
-    it (1 is the tolerated imbalance); ``moves_per_item`` is the paper's c; ``max_steps`` bounds the work.
+    Every step lowers rho by more than 1e-12, so it ends. It stops on plateaus: if two channels share
+    the highest level and two the lowest, no single step lowers rho. Add one channel at a time as the
+    paper does, or use another builder. It also stops when rho of each resource is at most ``enough`` (1
+    is the tolerated imbalance). ``moves_per_item`` is the paper's c; ``max_steps`` bounds the work.
 
     >>> readj(Problem(np.array([0.5, 0.3, 0.2]), np.array([0, 0, 0]), 2)).channel.tolist()
     [1, 0, 0]

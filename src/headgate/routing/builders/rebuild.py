@@ -1,10 +1,10 @@
-"""From one partitioning function to the next (Gedik, section 4.2): the entry of the library without Spark.
+"""From one partitioning function to the next (Gedik, section 4.2); usable without Spark.
 
-Given the function in force, the keys tracked now with their frequencies, and the channels wanted, build the
-next function: a new ring, and pins placed by one of the three builders. Works for growth, for removal (keys
-of a vanished channel count as moved wherever they go), and for the same channels (PART-E18).
+Given the current function, the tracked keys with their frequencies, and the wanted channels, it builds
+the next function: a new ring, and pins placed by one of the three builders. Channels may be added,
+removed (keys of a removed channel count as moved, wherever they go) or stay the same (PART-E18).
 
-Not here: when to rebuild (a policy's question) and bins (`placement`).
+Not here: when to rebuild (a policy decides) and bins (`placement`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def builder(algorithm: str) -> Builder:
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """The next function, and how its pins were placed (``hashes`` in the order of ``assignment.channel``)."""
+    """The next function, and how its pins were placed (``hashes`` has the order of ``assignment.channel``)."""
 
     function: PartitioningFunction
     assignment: Assignment
@@ -65,12 +65,12 @@ def rebuild(
 ) -> Rebuilt:
     """Build the next partitioning function from tracked key hashes and their frequencies.
 
-    Keys pinned now but no longer tracked go back to the ring; their state is counted with the frequency in
-    ``last_frequency``, or else as the least tracked one (PART-E15).
+    Keys that are pinned but no longer tracked return to the ring. Their state is counted with the
+    frequency in ``last_frequency``, or else with the smallest tracked frequency (PART-E15).
 
     >>> from headgate.routing.key_hash import hash_ints
     >>> from headgate.routing.ring import HashRing
-    >>> now = PartitioningFunction(HashRing.of(2))
+    >>> now = PartitioningFunction(HashRing.uniform(2))
     >>> hot, f = hash_ints([1, 2, 3, 4]), np.array([0.3, 0.2, 0.2, 0.1])
     >>> then = rebuild(now, hot, f, channels=range(3)).function
     >>> sorted(then.pins.values()), then.channels
@@ -113,7 +113,7 @@ def objective_of(objective: Objective | None) -> Objective:
 
 
 def _dense(channels: tuple[int, ...]) -> Ints:
-    """Return an array from channel id to index, -1 for ids that are not there."""
+    """Return an array from channel id to index, -1 for ids that do not exist."""
     index = np.full(2**15, -1, dtype=np.int64)
     index[list(channels)] = np.arange(len(channels))
     return index

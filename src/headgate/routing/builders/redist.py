@@ -1,11 +1,11 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""The redist builder (Gedik, Algorithm 3): at each step the best key for the best channel, per volume.
+"""The redist builder (Gedik, Algorithm 3): each step places the key and channel of best utility per volume.
 
-while items are left:  (d, l) = argmin U(rho(H + {d -> l}), gamma(H + {d -> l})) / volume(d);  H = H + {d ->
-l}
+    while items are left:
+        (d, l) = argmin U(rho(H + {d -> l}), gamma(H + {d -> l})) / volume(d);  H = H + {d -> l}
 
-Costs O(items^2 * channels). The migration of a step is charged to the item that was chosen, not to the last
-one tried as the listing has it (PART-E12). The paper's most robust builder, and ours by default.
+Costs O(items^2 * channels). The migration of a step is charged to the chosen item, not to the last item
+tried as in the printed listing (PART-E12). It is the paper's most robust builder, and the default here.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _redist(
                 if value < best_utility:
                     best, best_place, best_utility = channel, place, value
         item = left[best_place]
-        for place in range(best_place, count - 1):  # keeps the order, so that ties stay with the earlier item
+        for place in range(best_place, count - 1):  # keeps the order, so that ties go to the earlier item
             left[place] = left[place + 1]
         count -= 1
         for k in range(resources):
@@ -65,7 +65,7 @@ def _redist(
 
 
 def redist(problem: Problem) -> Assignment:
-    """Place every item of ``problem``, each time the one that is best per volume.
+    """Place every item of ``problem``, each time the item of best utility per volume.
 
     >>> redist(Problem(np.array([0.5, 0.3, 0.2]), np.array([0, 0, 0]), 2)).channel.tolist()
     [0, 1, 1]

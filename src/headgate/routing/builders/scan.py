@@ -1,10 +1,10 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""The scan builder (Gedik, Algorithm 2): hottest key first, each to the channel of best utility.
+"""The scan builder (Gedik, Algorithm 2): hottest key first, each on the channel of best utility.
 
     for d in items by decreasing volume:  channel = argmin_l U(rho(H + {d -> l}), gamma(H + {d -> l}))
 
 Costs O(items * channels); ties go to the lowest channel, and between equal items to the earlier one
-(PART-E27). Fastest of the three, and about as balanced as `redist`. It never revises a choice.
+(PART-E27). It is the fastest of the three, and about as balanced as `redist`. It never revises a choice.
 """
 
 from __future__ import annotations

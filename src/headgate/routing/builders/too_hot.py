@@ -1,10 +1,9 @@
-"""Keys too hot for any channel: how far from balance they force us, and over how many channels to split
-them.
+"""Keys that are too hot for any channel: the imbalance that they force, and over how many channels to split.
 
-Beyond the paper, which only observes that balance cannot be reached at high skew (its b stays above 1 at z
-= 1). A key that alone exceeds what a channel may hold at the tolerated imbalance cannot be placed well
-anywhere. Here that is a number (`imbalance_bound`), a decision (`too_hot`) and the channels of the pieces
-(`split`). Merging what the pieces computed belongs to operators that can.
+This goes beyond the paper, which only observes that balance cannot be reached at high skew (its b stays
+above 1 at z = 1). A key that alone exceeds what a channel may hold at the tolerated imbalance cannot be
+placed well anywhere. Here that is a number (`imbalance_bound`), a decision (`too_hot`) and the channels
+of the pieces (`split`). Operators that support it merge what the pieces computed.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ class HotKey:
 def imbalance_bound(loads: Floats, total: float, channels: int) -> float:
     """Return a lower bound of max/min load over *every* placement, from the loads of the largest items.
 
-    The j largest items sit on at most j channels, so some other channel holds at most (total - their sum) /
-    (N - j), while the busiest holds at least the largest item and at least the mean. Infinite when nothing
-    is left for it.
+    The j largest items are on at most j channels, so some other channel holds at most (total - their
+    sum) / (N - j), while the busiest holds at least the largest item and at least the mean. The bound
+    is infinite if nothing is left for that other channel.
 
     >>> round(imbalance_bound(np.array([0.5, 0.1]), 1.0, 4), 2)
     3.0
@@ -49,7 +48,7 @@ def imbalance_bound(loads: Floats, total: float, channels: int) -> float:
 
 
 def busiest_bound(shares: Floats, *, speeds: Floats) -> float:
-    """Return a lower bound of busiest/mean load: the hottest key on the fastest channel, or 1.
+    """Return a lower bound of the busiest/mean load: the hottest key on the fastest channel, at least 1.
 
     >>> busiest_bound(np.array([0.25]), speeds=np.ones(8))
     2.0
@@ -67,11 +66,11 @@ def too_hot(
     objective: Objective,
     speeds: Floats | None = None,
 ) -> tuple[HotKey, ...]:
-    """Return the keys whose load alone passes what a channel may hold, hottest first.
+    """Return the keys whose load alone exceeds what a channel may hold, hottest first.
 
-    A channel may hold (1 + theta) times its fair share. ``ways`` is the least number of equal pieces that
-    fit the fastest channels, never more than there are. Quadratic computation is judged by the rows too: a
-    piece of 1/w of the rows.
+    A channel may hold (1 + theta) times its fair share. ``ways`` is the smallest number of equal pieces
+    that fit the fastest channels, and at most the number of channels. Quadratic computation is judged
+    by rows too: a piece has 1/ways of the rows.
 
     >>> too_hot(np.array([7, 8]), np.array([0.4, 0.1]), channels=8, objective=Objective())
     (HotKey(key=7, share=0.4, ways=3),)
@@ -81,14 +80,14 @@ def too_hot(
     speed = _relative(speeds, channels)
     fair = np.sort(speed)[::-1]
     allowed = _allowed(objective, channels)
-    found = []
+    hot = []
     for at in np.argsort(-shares, kind="stable"):
         share = float(shares[at])
         if share <= allowed * fair[0]:
             break
         fits = [w for w in range(2, channels + 1) if share / w <= allowed * fair[w - 1]]
-        found.append(HotKey(int(keys[at]), share, fits[0] if fits else channels))
-    return tuple(found)
+        hot.append(HotKey(int(keys[at]), share, fits[0] if fits else channels))
+    return tuple(hot)
 
 
 def split(
@@ -101,24 +100,25 @@ def split(
     speeds: Floats | None = None,
     keep_above: float = 0.5,
 ) -> dict[int, tuple[int, ...]]:
-    """Return the channels over which each key that is too hot is to be spread, in equal pieces.
+    """Return, for each key that is too hot, the channels over which to spread it in equal pieces.
 
-    ``present`` has the channels of each key's pieces now. A split key stays split, in at least as many pieces as
-    it needs and at most one more than that, until its share falls below ``keep_above`` of what one channel may
-    hold; pieces stay where they are while those channels can hold them, else go to the emptiest.
+    ``present`` has the current channels of each key's pieces. A split key stays split until its
+    share falls below ``keep_above`` of what one channel may hold; it keeps as many pieces as it
+    needs, or one more. Pieces stay where they are as long as those channels can hold them, and
+    otherwise go to the emptiest.
 
     >>> split(np.array([7]), np.array([0.4]), [[5]], channels=8, objective=Objective())
     {7: (5, 0, 1)}
     """
     needed = {
-        one.key: one.ways
-        for one in too_hot(keys, shares, channels=channels, objective=objective, speeds=speeds)
+        hot.key: hot.ways
+        for hot in too_hot(keys, shares, channels=channels, objective=objective, speeds=speeds)
     }
     if channels == 1:
         return {}
     speed, allowed = _relative(speeds, channels), _allowed(objective, channels)
     filled = np.zeros(channels)
-    found: dict[int, tuple[int, ...]] = {}
+    splits: dict[int, tuple[int, ...]] = {}
     for at in np.argsort(-shares, kind="stable").tolist():
         key, share = int(keys[at]), float(shares[at])
         here = [channel for channel in present[at] if channel < channels]
@@ -132,8 +132,8 @@ def split(
             if len(chosen) < ways and channel not in chosen:
                 chosen.append(channel)
         filled[chosen] += share / ways
-        found[key] = tuple(chosen)
-    return found
+        splits[key] = tuple(chosen)
+    return splits
 
 
 def _relative(speeds: Floats | None, channels: int) -> Floats:

@@ -204,10 +204,10 @@ class Serving:
     def _facts(self, answers: list[dict[str, Any]], hosted: Hosted) -> dict[str, Any]:
         """What was measured: rows in, rows and bytes that the shuffle carried, beside what placement predicts."""
         counts: dict[int, int] = {}
-        astray: dict[int, int] = {}
+        far_ahead: dict[int, int] = {}
         for answer in answers:  # every server has all rows of its sources
             counts |= dict(zip(*answer["counts"], strict=True))
-            astray |= dict(zip(*answer["astray"], strict=True))
+            far_ahead |= dict(zip(*answer["far_ahead"], strict=True))
         predicted = sum(count * len(hosted.wanted[source]) for source, count in counts.items())
         sent_rows, sent_bytes = (sum(a.get(name, 0) for a in answers) for name in ("sent_rows", "sent_bytes"))
         facts: dict[str, Any] = {
@@ -217,7 +217,7 @@ class Serving:
             "sent_bytes": sent_bytes,
             "predicted_rows": predicted,
             "predicted_bytes": round(predicted * self._row_bytes) if self._row_bytes else None,
-            "astray": sum(astray.values()),
+            "far_ahead": sum(far_ahead.values()),
             "results": sum(one[2] for a in answers for one in a["spent"]),
             "cut": sum(n for a in answers for n in a["cut"][1]),
             "cpu_ms": _ms(sum(a["cpu_ms"] for a in answers) / 1e3),

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from headgate.errors import HeadgateError
 from headgate.service.batch.manifest import KEPT, Stored
 from headgate.service.batch.piece_file import CONSTANTS, RESULTS, STATE, placed, read_table, table_bytes
-from headgate.sql.clock import Clock, after, strays
+from headgate.sql.clock import Clock, after, far_ahead
 from headgate.sql.engine import Engine, Function
 from headgate.sql.kept import Join, crowded, keep, taken_over
 from headgate.sql.limits import Limits
@@ -127,13 +127,13 @@ class _Attempt:
         for share in shares:
             self._template(share, rows, clock)
         latest = after(task.latest, rows)
-        moved_on, lost = np.flatnonzero(latest > task.latest), strays(latest, rows)
+        moved_on, lost = np.flatnonzero(latest > task.latest), far_ahead(latest, rows)
         sources, counts = np.unique(rows.column("source").to_numpy(), return_counts=True)
         return {
             "server": self.server,
             "executor": "/".join(map(str, executor_identity())),
             "rows": rows.num_rows,
-            "astray": [list(lost), list(lost.values())],
+            "far_ahead": [list(lost), list(lost.values())],
             "latest": [moved_on.tolist(), latest[moved_on].tolist()],
             "counts": [sources.tolist(), counts.tolist()],
             STATE: self._write(STATE),

@@ -34,12 +34,12 @@ from headgate.errors import ConfigError, HeadgateError, SinkFailed, WaveFailed
 from headgate.flow.gate import AUTO, Batch, Batcher, Gate
 from headgate.flow.stamps import Stamp
 from headgate.flow.waves import Range, Waiting
+from headgate.spark.engine import SparkEngine
 from headgate.spark.engine_error import gist
 from headgate.spark.gates.lazy import Drawing, Lazily, Start
 from headgate.spark.gates.staged import FanOut, Staged
 from headgate.spark.gates.wave_run import Cancelled, Flowed, WaveRun
 from headgate.spark.session import check_classic
-from headgate.spark.engine import SparkEngine
 from headgate.stage import sinks
 from headgate.stage.sinks import Output
 from headgate.storage.manifest import Written

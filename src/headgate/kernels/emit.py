@@ -1,4 +1,4 @@
-"""Names that a kernel's function uses and that mean something only there."""
+"""`emit`, which means something only inside the function of a kernel."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from headgate.errors import ConfigError
 
 def emit(*values: Any, **named: Any) -> None:
     """In a kernel: emit one row, with a value for each output column, in order or by name. None is a null."""
-    raise ConfigError("emit() is for the function of a kernel; it means nothing outside")
+    raise ConfigError("emit() can only be used inside the function of a kernel")

@@ -1,4 +1,4 @@
-"""A kernel that knows its types."""
+"""A kernel bound to a stream: its types are known and its function is compiled."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from headgate.errors import KernelFailed
 from headgate.kernels.body import Site
 from headgate.kernels.compiled_loop import CompiledLoop, Work
 from headgate.kernels.fields import ARROW, INSTANT
+from headgate.kernels.function_source import FunctionSource
 from headgate.kernels.interpreted import InterpretedLoop
 from headgate.kernels.module import Program, Shape, program
 from headgate.kernels.outputs import Outputs
-from headgate.kernels.source import Source
 from headgate.operators.base import BoundOperator, Chunk
 from headgate.operators.event_time import COMPLETE, EventTime
 from headgate.state.index import FOREVER, due_rows
@@ -34,7 +34,7 @@ WAKE, EXPIRY = "_wake", "_expiry"
 
 @dataclass(frozen=True)
 class Options:
-    """What a kernel was made with, beside the shape of its functions."""
+    """The options of a kernel that its `Shape` does not have."""
 
     name: str
     keep: tuple[str, ...]
@@ -43,7 +43,7 @@ class Options:
 
 
 class BoundKernel(BoundOperator):
-    """A kernel that knows its types."""
+    """A kernel bound to the key and schema of a stream."""
 
     ordered = True
     resources = "CLL"  # state is bounded by its fields; a row is one call
@@ -55,12 +55,12 @@ class BoundKernel(BoundOperator):
         key: KeySpec,
         schema: pa.Schema,
         event_time: EventTime | None,
-        source: Source,
-        timer: Source | None,
+        source: FunctionSource,
+        timer: FunctionSource | None,
     ) -> None:
         self.options, self.shape, self.key, self.event_time = options, shape, key, event_time
         self.whole = (
-            f"kernel {options.name} cannot split a key, since it sees the rows of a key one after the other"
+            f"kernel {options.name} cannot split a key, because its function needs all rows of a key in order"
         )
         columns = [kind.column(name) for name, kind in shape.state.items()]
         columns += [StateColumn(WAKE, Kind.I64)] * shape.timed
@@ -97,23 +97,23 @@ class BoundKernel(BoundOperator):
                     for line in str(error).splitlines()
                     if line and not line.startswith(("Failed", "During"))
                 ]
-                said = lines[0] if lines else type(error).__name__
+                message = lines[0] if lines else type(error).__name__
                 source.refuse(
-                    source.tree, f"numba cannot compile it ({said})", "simplify it, or pass compiled=False"
+                    source.tree, f"numba cannot compile it ({message})", "simplify it, or pass compiled=False"
                 )
 
     def _warm_up(self, schema: pa.Schema) -> None:
-        """Compile now, and leave it in the cache, rather than in every worker's first batch."""
+        """Compile now, into the cache on disk, so that no worker compiles in its first batch."""
         if isinstance(self._loop, CompiledLoop) and self._loop.is_compiled:
             return
-        none = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
-        keys = self.key.encode([none.column(n) for n in self.key.names], NO_INTS)
-        chunk = Chunk(none, keys, self.lanes(none))
+        no_rows = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+        keys = self.key.encode([no_rows.column(n) for n in self.key.names], NO_INTS)
+        chunk = Chunk(no_rows, keys, self.lanes(no_rows))
         self.begin(chunk)
         table = BinTable.create(self.layout)
         self.update(table, NO_INTS, NO_INTS, chunk)
         if self.shape.timed:
-            self._meet(table, NO_INTS, chunk.parts[0])
+            self._fire(table, NO_INTS, chunk.parts[0])
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_loop"}
@@ -137,13 +137,13 @@ class BoundKernel(BoundOperator):
         self, table: BinTable, slots: NDArray[np.int64], order: NDArray[np.int64], chunk: Chunk
     ) -> None:
         outputs = chunk.parts[0]
-        outputs.soonest = FOREVER  # of this bin alone
+        outputs.soonest = FOREVER  # for this bin only
 
         def failed(row: int, site: Site) -> None:
             self._fail(chunk.rows.select(self.key.names), row, site)
 
         work = Work(table, slots, order, outputs, None if self.options.skip else failed)
-        bad = self._loop.rows(work, chunk.lanes, lambda some: table.probe(chunk.keys, some))
+        bad = self._loop.rows(work, chunk.lanes, lambda rows: table.probe(chunk.keys, rows))
         self._put_aside(chunk, *bad)
         table.due = min(table.due, outputs.soonest)
 
@@ -156,7 +156,7 @@ class BoundKernel(BoundOperator):
         where = f"{self._file}:{site.line}" + (f" (`{site.text}`)" if site.text else "")
         raise KernelFailed(
             f"kernel {self.options.name} failed on a row of key {named}: {site.what}, at {where}; "
-            "mend the kernel or the row, or pass on_error='skip' to put such rows aside"
+            "fix the kernel or the data, or pass on_error='skip' to put such rows aside"
         )
 
     def row_output(self, chunk: Chunk) -> pa.RecordBatch | None:
@@ -170,7 +170,7 @@ class BoundKernel(BoundOperator):
     def close(self, table: BinTable, now: int) -> pa.RecordBatch | None:
         outputs = Outputs(self.shape.output, 0)
         if self.shape.timed:
-            self._meet_until(table, now, outputs)
+            self._fire_until(table, now, outputs)
         if self.shape.ttl is not None:
             table.remove(_due(table, EXPIRY, now)[0])
         bounds = [_due(table, name, now)[1] for name in (WAKE, EXPIRY) if name in table.arrays]
@@ -182,13 +182,14 @@ class BoundKernel(BoundOperator):
         kept = [pa.nulls(count, self.output.field(n).type) for n in self.options.keep]
         return pa.RecordBatch.from_arrays([*keys, *kept, *outputs.columns()], schema=self.output)
 
-    def _meet_until(self, table: BinTable, now: int, outputs: Outputs) -> None:
-        """Meet the timers that are due, and those that they set, up to `now`. A key that expires before its timer has none.
+    def _fire_until(self, table: BinTable, now: int, outputs: Outputs) -> None:
+        """Fire the timers that are due by `now`, and those that they set.
 
-        When the input is complete each timer is met once: one that sets itself again would never end.
+        A key that expires before its timer loses the timer. When the input is complete each timer fires
+        only once, because a timer that sets itself again would never end.
         """
         rows, _ = _due(table, WAKE, now)
-        unset = table.arrays[WAKE][rows] == 0  # no row of these keys has succeeded yet
+        unset = table.arrays[WAKE][rows] == 0  # no row of these keys has been processed without failure yet
         table.arrays[WAKE][rows[unset]] = FOREVER
         while True:
             wake = table.arrays[WAKE]
@@ -198,15 +199,15 @@ class BoundKernel(BoundOperator):
             if not len(rows):
                 return
             table.mark(rows)
-            self._meet(table, rows, outputs)
+            self._fire(table, rows, outputs)
             if now == COMPLETE:
                 return
 
-    def _meet(self, table: BinTable, rows: NDArray[np.int64], outputs: Outputs) -> None:
+    def _fire(self, table: BinTable, rows: NDArray[np.int64], outputs: Outputs) -> None:
         def failed(slot: int, site: Site) -> None:
             columns = self.key.decode(extract_keys(table, np.array([slot])))
             keys = pa.RecordBatch.from_arrays(columns, names=list(self.key.names))
-            self._fail(keys, 0, replace(site, what=f"on its timer, {site.what}"))
+            self._fail(keys, 0, replace(site, what=f"in its timer, {site.what}"))
 
         self._loop.timers(Work(table, rows, rows, outputs, failed))
 

@@ -1,7 +1,7 @@
-"""The text of a kernel's function, what its names stand for, and refusals that say where.
+"""The text of a kernel's function, the values of its names, and refusals that name file and line.
 
-A name is a parameter, a local, or a constant: what it holds when the kernel is made is what it stands for, and is part of the
-kernel's identity.
+A name is a parameter, a local variable, or a constant. A constant has the value that it had when the
+kernel was made, and that value is part of the kernel's identity.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ MISSING = object()
 
 
 @dataclass(frozen=True)
-class Source:
-    """A function as a tree, with the line numbers of its file."""
+class FunctionSource:
+    """A function as a syntax tree, with the line numbers of its file."""
 
     name: str
     file: str
     tree: ast.FunctionDef
     names: dict[str, Any] = field(repr=False)
-    """What the function uses of its globals and closure."""
+    """The globals and closure variables that the function uses."""
 
     @property
     def parameters(self) -> tuple[str, str]:
-        """What the function calls the state, and the row or the time."""
+        """The names of the function's parameters: the state, and the row or the time."""
         first, second = self.tree.args.args
         return first.arg, second.arg
 
     def value_of(self, node: ast.expr) -> Any:
-        """What a name, or an attribute of a module, stands for outside the function; `MISSING` if nothing."""
+        """The value outside the function of a name, or of a module's attribute; `MISSING` if it has none."""
         if isinstance(node, ast.Name):
             return self.names.get(node.id, getattr(builtins, node.id, MISSING))
         if isinstance(node, ast.Attribute):
@@ -48,7 +48,7 @@ class Source:
         return MISSING
 
     def refuse(self, node: ast.AST, what: str, remedy: str) -> NoReturn:
-        """This cannot be compiled."""
+        """Raise: this cannot be compiled."""
         line = getattr(node, "lineno", self.tree.lineno)
         text = self.line(line)
         shown = f" (`{text}`)" if text else ""
@@ -59,7 +59,10 @@ class Source:
         return linecache.getline(self.file, number).strip()
 
     def normal(self) -> str:
-        """The text without comments, spacing and docstring, and the constants that it uses: what it does, and no more."""
+        """The text without comments, spacing and docstring, and the constants that it uses.
+
+        Two functions that do the same by the same text have equal normal forms.
+        """
         tree = ast.parse(ast.unparse(self.tree)).body[0]
         assert isinstance(tree, ast.FunctionDef)
         tree.decorator_list = []
@@ -75,7 +78,7 @@ def is_constant(value: Any) -> bool:
     return isinstance(value, bool | int | float | str | dt.datetime | dt.timedelta)
 
 
-def read_source(function: Callable[..., Any], second: str) -> Source:
+def read_source(function: Callable[..., Any], second: str) -> FunctionSource:
     """The source of a function of (state, `second`)."""
     shape = f"write def {getattr(function, '__name__', 'kernel')}(state, {second}): ..."
     if not inspect.isfunction(function) or function.__name__ == "<lambda>":
@@ -84,7 +87,7 @@ def read_source(function: Callable[..., Any], second: str) -> Source:
         lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError) as error:
         raise ConfigError(
-            f"the source of {function.__name__} cannot be read ({error}); write it in a file or a notebook's cell"
+            f"the source of {function.__name__} cannot be read ({error}); define it in a file or a notebook cell"
         ) from error
     module = ast.parse(textwrap.dedent("".join(lines)))
     ast.increment_lineno(module, first - 1)
@@ -94,7 +97,7 @@ def read_source(function: Callable[..., Any], second: str) -> Source:
         raise ConfigError(f"{file}:{first}: {function.__name__} is not a plain function; {shape}")
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     known = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
-    source = Source(function.__name__, file, tree, {n: known[n] for n in sorted(used) if n in known})
+    source = FunctionSource(function.__name__, file, tree, {n: known[n] for n in sorted(used) if n in known})
     args = tree.args
     plain = not (args.vararg or args.kwarg or args.kwonlyargs or args.posonlyargs or args.defaults)
     if not plain or len(args.args) != 2:
@@ -102,7 +105,7 @@ def read_source(function: Callable[..., Any], second: str) -> Source:
     return source
 
 
-def columns_read(source: Source) -> list[tuple[ast.AST, str]]:
+def columns_read(source: FunctionSource) -> list[tuple[ast.AST, str]]:
     """The columns of the row that a function reads, and where."""
     members = [n for n in ast.walk(source.tree) if isinstance(n, ast.Attribute | ast.Subscript)]
     of_row = [n for n in members if isinstance(n.value, ast.Name) and n.value.id == source.parameters[1]]
