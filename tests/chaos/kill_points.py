@@ -22,7 +22,7 @@ def die() -> None:
 
 def main(folder: Path, step: str, batch: int, memory: int | None = None) -> None:
     class Doomed(hg.Stage):
-        def __call__(self, df, batch_id):  # type: ignore[no-untyped-def]
+        def __call__(self, df, batch_id):
             self.now = batch_id
             super().__call__(df, batch_id)
 
@@ -33,7 +33,7 @@ def main(folder: Path, step: str, batch: int, memory: int | None = None) -> None
     class DoomedSink(sinks.Parquet):
         """Dies when some of a batch's files are gathered, all of them, or when they are shown without the batch's record."""
 
-        def publish(self, staged, files, number, schema, spark, *, again=False) -> None:  # type: ignore[no-untyped-def]
+        def publish(self, staged, files, number, schema, spark, *, again=False) -> None:
             if number == batch and not again:
                 moves = {"one file moved": 1, "all files moved": len(files)}.get(step, -1)
                 self._folder._move = self._counted(self._folder._move, moves)  # type: ignore[method-assign]
@@ -43,10 +43,10 @@ def main(folder: Path, step: str, batch: int, memory: int | None = None) -> None
                     self._folder._move_folder = self._counted(self._folder._move_folder, 1)  # type: ignore[method-assign]
             super().publish(staged, files, number, schema, spark, again=again)
 
-        def _counted(self, move, most):  # type: ignore[no-untyped-def]
+        def _counted(self, move, most):
             calls = 0
 
-            def counted(*names) -> None:  # type: ignore[no-untyped-def]
+            def counted(*names) -> None:
                 nonlocal calls
                 move(*names)
                 calls += 1

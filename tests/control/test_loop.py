@@ -65,6 +65,7 @@ def test_silence_is_no_plan_and_no_refusal() -> None:
     assert (decision.plan, decision.refusal, decision.table) == (None, None, EVEN)
 
 
+NONSENSE: Any = "nonsense"
 GOOD = Plan(policy="scripted", from_version=0, moves=(Move(0, 0, 1),), gain=0.5)
 
 
@@ -75,7 +76,7 @@ GOOD = Plan(policy="scripted", from_version=0, moves=(Move(0, 0, 1),), gain=0.5)
         (replace(GOOD, from_version=7), Reason.stale_table, "version 7"),
         (replace(GOOD, moves=(Move(0, 1, 0),)), Reason.invalid_plan, "bin 0 is on channel 0"),
         (replace(GOOD, moves=(Move(0, 0, 9),)), Reason.invalid_plan, "channel 9"),
-        (replace(GOOD, moves="nonsense"), Reason.invalid_plan, "AttributeError"),
+        (replace(GOOD, moves=NONSENSE), Reason.invalid_plan, "AttributeError"),
         ("a string", Reason.invalid_plan, "str"),
         (replace(GOOD, moves=()), Reason.nothing_to_do, ""),
         (replace(GOOD, gain=0.0), Reason.gain_below_cost, "0.0500"),

@@ -16,6 +16,7 @@ import pytest
 
 import headgate as hg
 from headgate import compiled, errors
+from headgate.kernels.compiled_loop import CompiledLoop
 from headgate.operators.arrival import CLOSED
 from headgate.operators.channel_run import ChannelRun
 from headgate.state.keys import KeySpec
@@ -93,7 +94,7 @@ def a_list_from_outside(state, row):
 
 
 def an_unknown_name(state, row):
-    return sqroot(row.x)  # noqa: F821
+    return sqroot(row.x)  # type: ignore[name-defined]  # noqa: F821
 
 
 def a_function_of_ones_own(state, row):
@@ -104,7 +105,7 @@ def a_sum_of_texts(state, row) -> None:
     state.s = row.s + "a"
 
 
-def a_local_that_is_none(state, row) -> float | None:
+def a_local_that_is_none(state, row):
     y = row.x
     if y is None:
         return 0.0
@@ -481,6 +482,8 @@ def test_a_bound_kernel_travels() -> None:
     bound = kernel.bind(KEY, SCHEMA)
     again = pickle.loads(pickle.dumps(bound))
     assert again.fingerprint() == bound.fingerprint()
+    assert isinstance(again._loop, CompiledLoop)
+    assert isinstance(bound._loop, CompiledLoop)
     assert again._loop._module is bound._loop._module, "the same code is loaded once"
 
 

@@ -7,6 +7,7 @@ to the same store and the same sights need only one continuation: that makes it 
 
 import json
 from collections.abc import Callable
+from functools import partial
 
 import greenlet
 import pytest
@@ -174,9 +175,7 @@ class World:
         self, start: dict[str, bytes], batches: tuple[int, int], schedule: tuple[int, ...], *, ahead: bool
     ) -> None:
         self.files = dict(start)
-        self.tasks = [
-            Task(i + 1, lambda task, n=n: drive(self.files, task, n)) for i, n in enumerate(batches)
-        ]
+        self.tasks = [Task(i + 1, partial(drive, self.files, batches=n)) for i, n in enumerate(batches)]
         self.tasks[0].go()  # up to its first operation
         while ahead and not any(step.startswith("write") for step in self.tasks[0].steps):
             self.tasks[0].go()

@@ -59,5 +59,7 @@ def test_so_they_are_with_bounds_and_with_times_that_the_model_misses(problem, b
 @example(A_MILLIONFOLD)
 def test_without_a_weight_all_channels_end_together(problem) -> None:
     unit, shares = problem
-    times = least_imbalance(unit, shares, weight=0.0)[0] * unit
+    plan = least_imbalance(unit, shares, weight=0.0)
+    assert plan is not None
+    times = plan[0] * unit
     assert times.max() == pytest.approx(1 / (1 / unit).sum(), rel=1e-6)

@@ -40,9 +40,10 @@ class Loop:
     def __init__(self, sizes, **settings) -> None:
         self.control = FlowControl(**settings)
         self.sizes = dict(enumerate(sizes))
-        self.view, self.last, self.number = LoadView(), None, 0
-        self.files = {}
-        self.waited = []
+        self.view, self.number = LoadView(), 0
+        self.last: Manifest | None = None
+        self.files: dict[Waiting, pa.RecordBatch] = {}
+        self.waited: list[tuple[int, int]] = []
         """(bin, batches) of every row processed."""
 
     def batch(self, table, rows, *, wall_ms=100.0, late=True):
@@ -52,7 +53,7 @@ class Loop:
         backlog = backlog_after(flow, {}, answers)
         report = batch_report(self.number, table, answers, self.last, wall_ms, flow, backlog)
         self.view = fold(self.view, report, table)
-        self.last = Manifest(
+        last = Manifest(
             batch=self.number,
             run="r",
             channels=table.channels,
@@ -61,7 +62,7 @@ class Loop:
             flow=flow.to_json(answers, wall_ms),
             table=table.to_json(),
         )
-        self.last = Manifest.from_json(json.loads(json.dumps(self.last.to_json())))
+        self.last = Manifest.from_json(json.loads(json.dumps(last.to_json())))
         self.number += 1
         return flow
 

@@ -121,7 +121,7 @@ def test_an_unknown_name_lists_the_names_and_the_closest() -> None:
     ):
         policies.get("flux_laod")
     with pytest.raises(ConfigError, match="is no policy"):
-        policies.get(3)
+        policies.get(3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -215,6 +215,7 @@ def test_once_it_acts_it_goes_on_until_the_pair_is_settled() -> None:
     slow = {"ms_per_row": [1.0, 1.15]}
     assert FluxLoad(imbalance=1.2).propose(seen(rows, table, **slow), table) is None
     plan = FluxLoad(imbalance=1.1).propose(seen(rows, table, **slow), table)
+    assert plan is not None
     after = seen(rows, table, **slow).under(apply(plan, table, 1)).channel_load
     assert max(after) / min(after) < 1.04
 

@@ -1,6 +1,7 @@
 """scan, redist and readj against the paper's listings written out slowly, and the edges of their input."""
 
 import itertools
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -55,7 +56,9 @@ def partial(problem: Problem, placed: dict[int, int]) -> tuple[float, float]:
     some = list(placed)
     sub = Problem(problem.volume[some], problem.old[some], problem.channels, problem.objective)
     where = np.array([placed[d] for d in some], dtype=np.int64)
-    moved = problem.moved_state + sum(problem.loads[0][d] for d in some if placed[d] != problem.old[d])
+    loads = problem.loads
+    assert loads is not None
+    moved = problem.moved_state + sum(loads[0][d] for d in some if placed[d] != problem.old[d])
     return sub.rho(where), moved * problem.channels / problem.considered_state
 
 
@@ -86,6 +89,7 @@ def slow_redist(problem: Problem) -> list[int]:
 
 def slow_readj(problem: Problem, variant: str) -> tuple[list[int], int]:
     """Algorithm 4 in the listing's loop order, with everything computed from scratch."""
+    assert problem.start is not None
     where = problem.start.copy()
     utility, steps = 0.0, 0
     while True:
@@ -133,7 +137,9 @@ def test_scan_and_redist_equal_the_slow_listings(resources: str, utility: str, s
 @pytest.mark.parametrize("utility", UTILITIES)
 @pytest.mark.parametrize("resources", ["LCL", "LQL"])
 @pytest.mark.parametrize("seed", range(4))
-def test_readj_equals_the_slow_listing(resources: str, utility: str, variant: str, seed: int) -> None:
+def test_readj_equals_the_slow_listing(
+    resources: str, utility: str, variant: Literal["clean", "literal"], seed: int
+) -> None:
     if (resources, utility) == ("LCL", "A"):
         pytest.skip("one resource and no migration: all gains are the same number, so rounding picks")
     p = problem(seed, resources=resources, utility=utility, items=8)
@@ -171,7 +177,7 @@ def test_readj_stops_at_enough_and_at_max_steps() -> None:
     assert readj(p, enough=1.0).steps < readj(p).steps
     assert readj(p, max_steps=3).steps == 3
     with pytest.raises(ValueError, match="clean"):
-        readj(p, variant="tidy")
+        readj(p, variant="tidy")  # type: ignore[arg-type]
 
 
 def test_level_leaves_the_plateau_where_readj_stands_still() -> None:
@@ -198,6 +204,7 @@ def test_readj_with_loads_that_follow_no_common_order() -> None:
     got = readj(p)
     assert (np.diff(got.rho_trace) < 0).all()
     assert got.moved_state == pytest.approx(p.moved(got.channel), abs=1e-9)
+    assert p.start is not None
     assert got.rho < 0.5 * p.rho(p.start)
 
 
@@ -274,10 +281,12 @@ def test_bounds_and_splits_of_keys_too_hot() -> None:
     assert too_hot(np.arange(1), np.array([1.0]), channels=1, objective=goal) == ()
 
 
-def stage(skew: float, *, bins: int = 512, channels: int = 8, hot: int = 400, keys: int = 100_000):
+def stage(
+    skew: float, *, bins: int = 512, channels: int = 8, hot: int = 400, keys: int = 100_000
+) -> tuple[Hot, Bins]:
     f = zipf(keys, skew) * 1e6
     home = hash_ints(np.arange(keys)) % bins
-    rows = np.bincount(home, weights=f, minlength=bins)
+    rows = np.bincount(home, weights=f, minlength=bins).astype(float)
     count = np.bincount(home, minlength=bins).astype(float)
     top = np.arange(hot)
     return (
@@ -397,9 +406,9 @@ def test_a_key_near_the_threshold_does_not_flap() -> None:
         (lambda: Problem(np.array([0.1]), np.array([0]), 0), "channels"),
         (lambda: Problem(np.array([0.1]), np.array([0]), 2, loads=np.ones((2, 1))), "do not fit"),
         (lambda: Problem(np.array([0.1]), np.array([0]), 2, speeds=np.array([1.0, 0.0])), "speeds"),
-        (lambda: place(*stage(1.0), 8, tail="wag"), "tail is"),
+        (lambda: place(*stage(1.0), 8, tail="wag"), "tail is"),  # type: ignore[arg-type]
         (lambda: place(*stage(1.0), 8, speeds=np.ones(3)), "speeds"),
-        (lambda: place(stage(1.0)[0], Bins(np.empty(0), np.empty(0)), 8), "bins must match"),
+        (lambda: place(stage(1.0)[0], Bins(np.empty(0), np.empty(0, np.int64)), 8), "bins must match"),
     ],
 )
 def test_bad_input_is_named(act, words) -> None:

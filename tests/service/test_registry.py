@@ -12,7 +12,7 @@ from tests.sql.world import DELAY, named, rows_of
 from headgate.errors import ConfigError, HeadgateError, NewerFormat
 from headgate.service.registry import open_registry
 
-POSTGRES = os.environ.get("HEADGATE_TEST_POSTGRES")
+POSTGRES = os.environ.get("HEADGATE_TEST_POSTGRES", "")
 """URL of an empty database that this may write to."""
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.simulator.exact_model import ExactPlane
 
 from headgate.control import Move, Plan, journal
+from headgate.control.view import LoadView
 from headgate.errors import ConfigError, StorageFull
 from headgate.policies import FluxHybrid, FluxLoad, FluxMemory, Rebuild, Static
 from headgate.routing.table import Table
@@ -44,8 +45,8 @@ class Restless:
     def propose(self, view, table):
         rng = np.random.default_rng([self.seed, view.reports])
         bins = rng.choice(len(table.bins), size=int(rng.integers(0, 4)), replace=False)
-        moves = [Move(int(b), table.channel_of[int(b)], int(rng.integers(table.channels))) for b in bins]
-        moves = tuple(move for move in moves if move.source != move.target)
+        drawn = [Move(int(b), table.channel_of[int(b)], int(rng.integers(table.channels))) for b in bins]
+        moves = tuple(move for move in drawn if move.source != move.target)
         return Plan(policy=self.name, from_version=table.version, moves=moves, gain=1.0) if moves else None
 
 
@@ -111,14 +112,14 @@ def test_fx_34_and_fx_35_hold_in_any_run(data) -> None:
     nodes = data.draw(st.integers(2, 4))
     cluster = Cluster(**{**SMALL.__dict__, "nodes": nodes, **(LEAN if lean else {})})
     times = st.floats(0.0, 0.9)
-    node = st.integers(0, nodes - 1).map(lambda n: (n,))
+    some_node = st.integers(0, nodes - 1).map(lambda n: (n,))
     kinds = [
-        st.builds(Event, times, node, speed=st.floats(0.2, 1.0)),
+        st.builds(Event, times, some_node, speed=st.floats(0.2, 1.0)),
         st.builds(Event, times, channels=st.integers(1, nodes)),
         st.builds(Event, times, shares=st.integers(0, 9).map(lambda s: eighty_twenty(cluster.bins, np.random.default_rng(s), groups=64))),
     ]  # fmt: skip
     if lean:
-        kinds.append(st.builds(Event, times, node, memory_mb=st.sampled_from([0.04, 0.1, 0.2])))
+        kinds.append(st.builds(Event, times, some_node, memory_mb=st.sampled_from([0.04, 0.1, 0.2])))
     events = data.draw(st.lists(st.one_of(kinds), max_size=4))
     seed = data.draw(st.integers(0, 99))
     simulation = Simulation(
@@ -198,7 +199,7 @@ def test_a_journal_of_a_run_replays_to_the_same_decisions() -> None:
     result = simulation.run()
     assert result.moves > 0
     assert len(lines) == len(result.rounds) or len(lines) == len(result.rounds) + 1
-    view = runs.LoadView(alpha=1.0)
+    view = LoadView(alpha=1.0)
     decisions = journal.replay(lines, FluxLoad(), runs.EAGER, "act", view=view)
     assert [one.changed for one in decisions] == [journal.decode(line).decision.changed for line in lines]
 

@@ -201,13 +201,13 @@ def test_a_timer_that_sets_itself_again_is_met_once_at_the_end(
     spark: Any, source: Path, stage_of: Any
 ) -> None:
     @hg.kernel(state={"n": int}, output={"n": int, "ring": bool}, on="at", delay="5 minutes")
-    def ringing(state, row):  # type: ignore[no-untyped-def]
+    def ringing(state, row):
         state.n += 1
         state.wake_at(row.at + dt.timedelta(hours=9))
         return state.n, False
 
     @ringing.on_timer
-    def ring(state, now):  # type: ignore[no-untyped-def]
+    def ring(state, now):
         state.wake_at(now + dt.timedelta(hours=9))
         return state.n, True
 

@@ -3,6 +3,7 @@
 import atexit
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -103,7 +104,7 @@ class Server:
 
     def answers(self):
         """Results by computation, as a multiset of tuples without the window."""
-        found = {}
+        found: dict[Any, Any] = {}
         for table in self.results:
             outputs = [c for c in table.column_names if c.startswith("o")]
             for row in table.to_pylist():

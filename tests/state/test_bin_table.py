@@ -1,6 +1,7 @@
 """The table of one bin, against a dict; with growth, collisions, null keys and a heap whose strings come and go."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,7 +67,8 @@ class Oracle:
     """Keys in the order of their arrival, and those that a batch touched in the order in which it touched them."""
 
     def __init__(self) -> None:
-        self.rows, self.touched = {}, {}
+        self.rows: dict[Any, int] = {}
+        self.touched: dict[int, None] = {}
 
     def batch(self, keys):
         self.touched = {}
@@ -195,7 +197,7 @@ def test_the_first_string_may_be_larger_than_the_heap(size) -> None:
     )
 )
 def test_strings_that_shrink_and_grow_are_those_last_put(batches) -> None:
-    table, wanted = BinTable.create(BYTES_BY_TEXT), {}
+    table, wanted = BinTable.create(BYTES_BY_TEXT), dict[int, bytes]()
     for batch in batches:
         latest = dict(batch)
         put(table, text_keys([b"key %d" % key for key in latest]), list(latest.values()))
@@ -229,7 +231,7 @@ def test_state_bytes_counts_what_lives() -> None:
 )
 def test_rings_keep_the_last_values_oldest_first(pushes, length) -> None:
     layout = StateLayout(True, (StateColumn("r", Kind.RING, length),))
-    table, wanted = BinTable.create(layout), {}
+    table, wanted = BinTable.create(layout), dict[int, list[float]]()
     value = 0.0
     for key, count in pushes:
         values = np.arange(value, value + count)

@@ -77,12 +77,18 @@ def test_a_new_checkpoint_is_made_and_found_again(store) -> None:
     assert opened(store.child("other")).stage != first.stage
 
 
+def last_of(store):
+    last = Checkpoint(store, IDENTITY).last
+    assert last is not None
+    return last
+
+
 def test_opening_a_checkpoint_changes_nothing(store, tmp_path) -> None:
     Checkpoint(store, IDENTITY)
     assert not (tmp_path / "checkpoint").exists()
     run_batch(opened(store), 0)
     before = sorted(path for path in tmp_path.rglob("*"))
-    assert Checkpoint(store, IDENTITY).last.batch == 0
+    assert last_of(store).batch == 0
     assert sorted(path for path in tmp_path.rglob("*")) == before
 
 
@@ -169,6 +175,7 @@ def test_a_stage_may_be_corrected_until_its_first_commit(store) -> None:
     changed = Checkpoint(store, IDENTITY | {"bins": 8})
     changed.identify()
     changed.take()
+    assert changed.identity is not None
     assert (changed.stage, changed.identity["bins"]) == (first.stage, 8)
     with pytest.raises(Superseded):
         run_batch(first, 0)
@@ -183,7 +190,7 @@ def test_a_stage_that_was_corrected_too_late_is_refused(store) -> None:
     run_batch(first, 0)
     with pytest.raises(CheckpointMismatch):
         changed.take()
-    assert Checkpoint(store, IDENTITY).last.batch == 0
+    assert last_of(store).batch == 0
 
 
 # -- what is committed ----------------------------------------------------------------------------------------------
@@ -225,7 +232,7 @@ def test_only_the_newest_driver_commits(store) -> None:
         run_batch(first, 1)
     assert first.last.batch == 0
     run_batch(second, 1)
-    assert Checkpoint(store, IDENTITY).last.run == second.run
+    assert last_of(store).run == second.run
 
 
 def test_a_driver_that_slept_while_its_successor_committed_much_neither_commits_nor_removes(store) -> None:
