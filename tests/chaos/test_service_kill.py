@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.chaos.test_cluster import master  # noqa: F401  (a fixture)
-from tests.sql.test_shared import FAMILIES, JOIN, batches_of, oracle
-from tests.sql.world import KIND, NAMES, asked, named, plain, rows_of
+from tests.sql.test_shared import FAMILIES, JOIN
+from tests.sql.world import KIND, NAMES, asked, batches_of, named, oracle, plain, rows_of
 
 import headgate as hg
 

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate import policies
 from headgate.control import LoadView, Loop, apply, fold
 from headgate.errors import ConfigError
-from headgate.policies import FluxLoad, Guard, Static
+from headgate.policies import FluxLoad, Guard
 from headgate.routing.table import Move, Table
 from headgate.testing import builders
 from headgate.testing.strategies import reports, tables
@@ -101,27 +100,6 @@ def test_one_round_moves_each_channel_once(data) -> None:
     plan = FluxLoad(rounds=1).propose(view, table)
     ends = [end for move in (plan.moves if plan else ()) for end in (move.source, move.target)]
     assert len(ends) == len(set(ends)) <= table.channels
-
-
-def test_names() -> None:
-    assert policies.get("static") == Static()
-    assert policies.get("flux-load") == FluxLoad()
-    assert policies.get(FluxLoad(1.5)) == FluxLoad(1.5)
-    for name in policies.names():
-        policy = policies.get(name)
-        assert policy.name == name
-        assert policy.initial(8, 2) == Table.uniform(8, 2)
-    assert Static().propose(LoadView(), Table.uniform(2, 2)) is None
-
-
-def test_an_unknown_name_lists_the_names_and_the_closest() -> None:
-    with pytest.raises(
-        ConfigError,
-        match=r"flux-hybrid, flux-load, flux-memory, lqr, mpc, rebuild, static; did you mean 'flux-load'\?",
-    ):
-        policies.get("flux_laod")
-    with pytest.raises(ConfigError, match="is no policy"):
-        policies.get(3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

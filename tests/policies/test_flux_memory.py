@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from headgate.control import LoadView, Loop, apply, fold
 from headgate.errors import ConfigError
-from headgate.policies import FluxHybrid, FluxLoad, FluxMemory, Guard
+from headgate.policies import FluxHybrid, FluxMemory, Guard
 from headgate.routing.table import Move, Table
 from headgate.testing import builders
 from headgate.testing.strategies import tables
@@ -90,25 +90,6 @@ def test_gain_is_the_share_of_the_lack_that_is_made_good() -> None:
 def test_settings_that_cannot_be(settings) -> None:
     with pytest.raises(ConfigError, match="flux-memory"):
         FluxMemory(**settings)
-
-
-def test_the_hybrid_sees_to_memory_while_a_bin_is_on_disk_and_to_load_otherwise() -> None:
-    rows = [1, 50, 1, 50, 1, 50]
-    spilled = seen(PAIR, rows=rows, memory=[200, 1000], on_disk={0})
-    plan = FluxHybrid.paper().propose(spilled, PAIR)
-    assert plan is not None
-    assert (plan.policy, plan.moves[0].source) == ("flux-hybrid", 0)
-    resident = seen(PAIR, rows=rows, memory=[400, 1000], wall_ms=151.0)
-    plan = FluxHybrid.paper().propose(resident, PAIR)
-    assert plan is not None
-    assert (plan.policy, plan.moves[0].source) == ("flux-hybrid", 1)
-
-
-@pytest.mark.parametrize(("limit", "moves"), [(399, 0), (400, 1)], ids=["no room", "just room"])
-def test_for_load_a_bin_moves_only_where_it_fits(limit, moves) -> None:
-    view = seen(PAIR, rows=[1, 50, 1, 50, 1, 50], memory=[limit, 1000])
-    plan = FluxHybrid(FluxLoad(rounds=1)).propose(view, PAIR)
-    assert len(plan.moves if plan else ()) == moves
 
 
 @st.composite

@@ -4,7 +4,7 @@ import pytest
 from tests.policies.proposals import planned, refused
 
 from headgate import policies
-from headgate.control import HotKey, LoadView, Loop, Move, Pin, Plan, apply, fold, journal
+from headgate.control import HotKey, LoadView, Loop, Pin, apply, fold, journal
 from headgate.errors import ConfigError
 from headgate.policies import Guard, Rebuild
 from headgate.routing.table import Table
@@ -310,57 +310,6 @@ def test_resize_to_what_is_there_mends_the_balance_or_does_nothing() -> None:
 def test_resize_to_what_cannot_be(channels) -> None:
     with pytest.raises(ConfigError, match=f"{channels} channels for 4 bins"):
         Rebuild().resize(LoadView(), Table.uniform(4, 2), channels)
-
-
-class Odd(Rebuild):
-    """A rebuild whose `resize` gives what it is told to, or raises it."""
-
-    answer: object = None
-
-    def resize(self, view, table, channels):
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
-
-
-def stepped(policy, channels=3, mode="act"):
-    loop = Loop(policy, Guard(), mode, Table.uniform(6, 2))
-    loop.request_channels(channels)
-    return loop.step(builders.report(0, loop.table, [60, 10, 10, 10, 10, 20]))
-
-
-def test_the_loop_takes_the_plan_of_a_policy_that_can_resize() -> None:
-    decision = stepped(Rebuild())
-    assert decision.plan.policy == "rescale"
-    assert decision.plan.reason.startswith("asked for 3 channels, had 2; busiest over mean 1.33")
-    assert decision.table.channels == 3
-    assert decision.table.bins_of(decision.table.channel_of[0]) == (0,)  # by count it would have company
-
-
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        (RuntimeError("no"), "RuntimeError: no"),
-        (None, "returned a NoneType, not a Plan"),
-        (Plan(policy="odd", from_version=7, channels=3), "StaleTable"),
-        (Plan(policy="odd", from_version=0, channels=3, moves=(Move(0, 1, 2),)), "bin 0 is on channel 0"),
-        (Plan(policy="odd", from_version=0, channels=4), "it planned 4 channels"),
-    ],
-    ids=["it raises", "it gives no plan", "a stale plan", "a plan that does not apply", "other channels"],
-)
-def test_a_resize_that_fails_is_left_out_and_said_so(answer, said) -> None:
-    policy = Odd()
-    object.__setattr__(policy, "answer", answer)
-    decision = stepped(policy)
-    assert decision.refusal is None
-    assert decision.table.channels == 3
-    assert decision.plan.reason.startswith("asked for 3 channels, had 2; resize of rebuild was left out: ")
-    assert said in decision.plan.reason
-
-
-@pytest.mark.parametrize("mode", ["observe", "advise"])
-def test_where_the_policy_may_not_act_a_resize_is_the_plain_one(mode) -> None:
-    assert stepped(Rebuild(), mode=mode).plan == stepped(policies.Static(), mode=mode).plan
 
 
 def test_a_journal_with_pins_and_resizes_replays() -> None:

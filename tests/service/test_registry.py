@@ -6,8 +6,7 @@ import sqlite3
 import numpy as np
 import pytest
 from tests.service.local import Local
-from tests.sql.test_shared import oracle
-from tests.sql.world import DELAY, named, rows_of
+from tests.sql.world import DELAY, named, oracle, rows_of
 
 from headgate.errors import ConfigError, HeadgateError, NewerFormat
 from headgate.service.registry import open_registry

@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.service.local import Local
-from tests.sql.test_shared import FAMILIES, JOIN, batches_of, oracle
-from tests.sql.world import NAMES, asked, named, plain, rows_of
+from tests.sql.test_shared import FAMILIES, JOIN
+from tests.sql.world import NAMES, asked, batches_of, named, oracle, plain, rows_of
 
 from headgate.errors import (
     AccessDenied,

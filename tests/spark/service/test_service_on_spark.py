@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.sql.test_shared import JOIN, batches_of, oracle
-from tests.sql.world import KIND, NAMES, asked, named, plain, rows_of
+from tests.sql.test_shared import JOIN
+from tests.sql.world import KIND, NAMES, asked, batches_of, named, oracle, plain, rows_of
 
 import headgate as hg
 from headgate.service.background import listening

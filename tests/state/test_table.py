@@ -8,15 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.state import kernels as k
 from headgate.state.keys import KeyColumn
 from headgate.state.layout import Kind, StateColumn, StateLayout, head
 from headgate.state.section import Extract, apply, extract
 from headgate.state.table import BinTable
 
 FIXED = StateLayout(True, (StateColumn("n", Kind.I64),))
+
+
 TEXT = StateLayout(False, (StateColumn("n", Kind.I64),))
+
+
 BYTES_BY_NUMBER = StateLayout(True, (StateColumn("s", Kind.BYTES),))
+
+
 BYTES_BY_TEXT = StateLayout(False, (StateColumn("s", Kind.BYTES),))
 
 
@@ -243,10 +248,3 @@ def test_rings_keep_the_last_values_oldest_first(pushes, length) -> None:
         assert rings(table, table.touched, whole=False) == [values[-length:].tolist()]
         assert table.header[head.HEAP_USED] - table.header[head.HEAP_GARBAGE] == live_heap(table)
         assert table.header[head.HEAP_USED] <= table.header[head.HEAP_SIZE]
-
-
-@given(st.lists(st.integers(0, 6), max_size=50))
-def test_sort_by_bin_is_stable(bins) -> None:
-    order, starts = k.sort_by_bin(np.array(bins, np.int32), 7)
-    assert order.tolist() == sorted(range(len(bins)), key=lambda i: bins[i])
-    assert np.diff(starts).tolist() == [bins.count(b) for b in range(7)]
