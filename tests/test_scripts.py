@@ -230,6 +230,15 @@ class TestTest:
         ran = [line for line in self.run_test(tmp_path, "--fast", "--full")[1] if "pytest" in line]
         assert ran == ["ran -m pytest --color=no --durations=5 --full -p tests.no_pyspark -m not spark"]
 
+    def test_coverage_is_measured_when_asked_for_and_printed_at_the_end(self, tmp_path: Path) -> None:
+        code, lines = self.run_test(tmp_path, "--fast", "--coverage")
+        ran = [line for line in lines if "coverage" in line and line.startswith("ran")]
+        assert code == 0
+        assert ran == [
+            "ran -m coverage run -m pytest --color=no --durations=5 -p tests.no_pyspark -m not spark",
+            "ran script/coverage",
+        ]
+
     def test_arguments_go_to_one_plain_pytest(self, tmp_path: Path) -> None:
         code, lines = self.run_test(tmp_path, "tests/routing", "--full", "-k", "a or b")
         assert (code, lines[0]) == (0, "ran -m pytest --full tests/routing -k a or b")
