@@ -117,8 +117,8 @@ def reproduce(
     talk.result(claims_table(paper, claims), claims_json(paper, claims))
 
 
-@app.command()
-def simulate(
+@app.command("simulate")
+def run_simulate(
     scenario: Annotated[str | None, typer.Argument(help="Which; without it, they are listed.")] = None,
     policy: Annotated[
         list[str] | None,
@@ -153,8 +153,8 @@ def simulate(
     talk.result(simulator.as_table(scenario, options, results), simulator.as_json(scenario, options, results))
 
 
-@app.command()
-def replay(
+@app.command("replay")
+def run_replay(
     recorded: Annotated[
         str, typer.Argument(metavar="JOURNAL", help="A stage's checkpoint, or a file of its journal.")
     ],
@@ -179,8 +179,8 @@ def replay(
         talk.say(torn, style="yellow")
 
 
-@app.command()
-def place(
+@app.command("place")
+def run_place(
     file: Annotated[
         Path,
         typer.Argument(
@@ -270,8 +270,8 @@ def rmat(
     Talk(as_json=as_json).result(f"{made['edges']:,} edges over {made['vertices']:,} vertices in {out}", made)
 
 
-@app.command()
-def journal(
+@app.command("journal")
+def run_journal(
     checkpoint: Annotated[str, typer.Argument(help="The stage's checkpoint: a folder or any fsspec URL.")],
     last: Annotated[int | None, typer.Option(help="Only the last so many batches.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON for each batch.")] = False,
@@ -308,8 +308,8 @@ def explain(
     Talk(as_json=as_json).result(text, {**journals.row(entry), "explanation": text.splitlines()})
 
 
-@app.command()
-def serve(
+@app.command("serve")
+def run_serve(
     folder: Annotated[Path, typer.Option(help="Where the service keeps everything.")] = Path(
         "headgate-service"
     ),
