@@ -20,7 +20,7 @@ def stream(name):
         for at, column in enumerate(table.column_names):
             if column in ("time", "expires"):
                 us = table[column].combine_chunks().view(pa.int64()).to_numpy() - events.START_US
-                table = table.set_column(at, column, events._times(events.START_US + 500 * us))
+                table = table.set_column(at, column, events.instants(events.START_US + 500 * us))
         found[number] = table
     return pa.concat_tables([*found, *(tables[name] for tables in events.closing())])
 
