@@ -104,6 +104,8 @@ class Checkout:
         shutil.copytree(ROOT / "script", root / "script")
         (root / "requirements.lock").write_text("numpy==2.0\n")
         (root / "pyproject.toml").write_text("[project]\n")
+        (root / "lab").mkdir()
+        (root / "lab" / "pyproject.toml").write_text("[project]\n")
         write_java(tools / "jdk", "17")
         write_executable(
             tools / "bin" / "uv",
@@ -236,7 +238,7 @@ class TestTest:
         assert code == 0
         assert ran == [
             "ran -m coverage run -m pytest --color=no --durations=5 -p tests.no_pyspark -m not spark",
-            "ran script/coverage",
+            "ran tests/coverage_table.py",
         ]
 
     def test_arguments_go_to_one_plain_pytest(self, tmp_path: Path) -> None:
