@@ -103,7 +103,7 @@ def first_example():
 def one_gate():
     from headgate.flow.sources import Rows
 
-    started = deque()
+    started: deque[tuple[int, ...]] = deque()
     return {
         "Rows": Rows,
         "rows": range(5000),

@@ -104,6 +104,8 @@ class Checkout:
         shutil.copytree(ROOT / "script", root / "script")
         (root / "requirements.lock").write_text("numpy==2.0\n")
         (root / "pyproject.toml").write_text("[project]\n")
+        (root / "lab").mkdir()
+        (root / "lab" / "pyproject.toml").write_text("[project]\n")
         write_java(tools / "jdk", "17")
         write_executable(
             tools / "bin" / "uv",
@@ -229,6 +231,15 @@ class TestTest:
     def test_fast_leaves_spark_out_and_full_is_passed_on(self, tmp_path: Path) -> None:
         ran = [line for line in self.run_test(tmp_path, "--fast", "--full")[1] if "pytest" in line]
         assert ran == ["ran -m pytest --color=no --durations=5 --full -p tests.no_pyspark -m not spark"]
+
+    def test_coverage_is_measured_when_asked_for_and_printed_at_the_end(self, tmp_path: Path) -> None:
+        code, lines = self.run_test(tmp_path, "--fast", "--coverage")
+        ran = [line for line in lines if "coverage" in line and line.startswith("ran")]
+        assert code == 0
+        assert ran == [
+            "ran -m coverage run -m pytest --color=no --durations=5 -p tests.no_pyspark -m not spark",
+            "ran tests/coverage_table.py",
+        ]
 
     def test_arguments_go_to_one_plain_pytest(self, tmp_path: Path) -> None:
         code, lines = self.run_test(tmp_path, "tests/routing", "--full", "-k", "a or b")

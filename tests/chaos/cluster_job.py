@@ -61,7 +61,13 @@ def main(master: str, folder: Path) -> None:
         time.sleep(0.2)
 
     sink = hg.sinks.Memory()
-    stage = hg.Stage(key="k", operator=hg.Aggregate(n=agg.count(), total=agg.sum("v")), routing=hg.Routing(channels=CHANNELS, bins=32), checkpoint=str(folder / "ckpt"), sink=sink)  # fmt: skip
+    stage = hg.Stage(
+        key="k",
+        operator=hg.Aggregate(n=agg.count(), total=agg.sum("v")),
+        routing=hg.Routing(channels=CHANNELS, bins=32),
+        checkpoint=str(folder / "ckpt"),
+        sink=sink,
+    )
     hg.testing.pace(stage, 800)
     expected: Counter[int] = Counter()
     totals: Counter[int] = Counter()

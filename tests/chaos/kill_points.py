@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import headgate as hg
 from headgate import agg
@@ -21,32 +21,23 @@ def die() -> None:
 
 
 def main(folder: Path, step: str, batch: int, memory: int | None = None) -> None:
-    class Doomed(hg.Stage):
-        def __call__(self, df, batch_id):  # type: ignore[no-untyped-def]
-            self.now = batch_id
-            super().__call__(df, batch_id)
-
-        def _reached(self, reached: str) -> None:
-            if reached == step and self.now == batch:
-                die()
-
     class DoomedSink(sinks.Parquet):
         """Dies when some of a batch's files are gathered, all of them, or when they are shown without the batch's record."""
 
-        def publish(self, staged, files, number, schema, spark, *, again=False) -> None:  # type: ignore[no-untyped-def]
-            if number == batch and not again:
-                moves = {"one file moved": 1, "all files moved": len(files)}.get(step, -1)
+        def publish(self, output: sinks.Output) -> None:
+            if output.batch == batch and not output.again:
+                moves = {"one file moved": 1, "all files moved": len(output.files)}.get(step, -1)
                 self._folder._move = self._counted(self._folder._move, moves)  # type: ignore[method-assign]
                 if step == "all files moved":
                     self._folder._move_folder = lambda *paths: die()  # type: ignore[method-assign]
                 elif step == "batch shown":
                     self._folder._move_folder = self._counted(self._folder._move_folder, 1)  # type: ignore[method-assign]
-            super().publish(staged, files, number, schema, spark, again=again)
+            super().publish(output)
 
-        def _counted(self, move, most):  # type: ignore[no-untyped-def]
+        def _counted(self, move, most):
             calls = 0
 
-            def counted(*names) -> None:  # type: ignore[no-untyped-def]
+            def counted(*names) -> None:
                 nonlocal calls
                 move(*names)
                 calls += 1
@@ -62,23 +53,34 @@ def main(folder: Path, step: str, batch: int, memory: int | None = None) -> None
         .config("spark.driver.bindAddress", "127.0.0.1")
         .getOrCreate()
     )
-    stage = Doomed(
+    stage = hg.Stage(
         key="k",
         operator=hg.Aggregate(n=agg.count(), total=agg.sum("v"), last=agg.last("v")),
-        policy="flux-load",
-        guard=Guard(min_gain=0, cool_down_batches=0),
-        channels=3,
-        bins=16,
-        memory=memory,
-        t_gap=0,
+        routing=hg.Routing(
+            policy="flux-load", guard=Guard(min_gain=0, cool_down_batches=0), channels=3, bins=16
+        ),
+        limits=hg.Limits(memory=memory, turn_ms=0),
         checkpoint=str(folder / "ckpt"),
         sink=DoomedSink(str(folder / "out")),
     )
+
+    def reached(name: str) -> None:
+        if name == step and now == batch:
+            die()
+
+    stage.on_step = reached
+    now = -1
+
+    def process(df: DataFrame, batch_id: int) -> None:
+        nonlocal now
+        now = batch_id
+        stage(df, batch_id)
+
     source = (
         spark.readStream.schema("k long, v long").option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
     )
     query = (
-        source.writeStream.foreachBatch(stage)
+        source.writeStream.foreachBatch(process)
         .option("checkpointLocation", str(folder / "ckpt" / "spark"))
         .trigger(availableNow=True)
         .start()

@@ -7,12 +7,13 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.chaos.test_cluster import master  # noqa: F401  (a fixture)
-from tests.sql.test_shared import FAMILIES, JOIN, batches_of, oracle
-from tests.sql.world import KIND, NAMES, asked, named, plain, rows_of
+from tests.sql.test_shared import FAMILIES, JOIN
+from tests.sql.world import KIND, NAMES, asked, batches_of, named, oracle, plain, rows_of
 
 import headgate as hg
 
@@ -134,7 +135,8 @@ def test_killing_an_executor_and_the_driver_changes_no_answer(master, tmp_path) 
 
 
 def answers(client, number):
-    found, cursor = Counter(), None
+    found: Counter[tuple[Any, ...]] = Counter()
+    cursor = None
     while True:
         rows, cursor = client.results(number, cursor, 10_000)
         found.update(tuple(plain(v) for v in row["values"].values()) for row in rows)

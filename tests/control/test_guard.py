@@ -1,5 +1,7 @@
 """The guard: each bound in a pair of cases, just inside and just outside."""
 
+from dataclasses import replace
+
 import pytest
 
 from headgate.control import LoadView, Move, Pin, Plan, Reason
@@ -11,7 +13,7 @@ MOVES = (Move(0, 0, 1), Move(1, 0, 1), Move(2, 0, 1))
 
 
 def plan(**changes):
-    return Plan(policy="test", from_version=0, **({"moves": MOVES, "gain": 0.2} | changes))
+    return replace(Plan(policy="test", from_version=0, moves=MOVES, gain=0.2), **changes)
 
 
 def judge(guard, proposed=None, *, batch=10, last_change=None):

@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
+from headgate import policies
 from headgate.control import LoadView, Loop, Mode, Move, Plan, Reason, fold
 from headgate.errors import BatchOrder, ConfigError
-from headgate.policies import FluxLoad, Guard, Policy, Static
+from headgate.policies import FluxLoad, Guard, Policy, Rebuild, Static
 from headgate.routing.table import Table
 from headgate.testing import builders
 
 EVEN = Table.uniform(4, 2)
+
+
 SKEWED = [9, 1, 5, 1]
 
 
@@ -62,6 +65,9 @@ def test_silence_is_no_plan_and_no_refusal() -> None:
     assert (decision.plan, decision.refusal, decision.table) == (None, None, EVEN)
 
 
+NONSENSE: Any = "nonsense"
+
+
 GOOD = Plan(policy="scripted", from_version=0, moves=(Move(0, 0, 1),), gain=0.5)
 
 
@@ -72,7 +78,7 @@ GOOD = Plan(policy="scripted", from_version=0, moves=(Move(0, 0, 1),), gain=0.5)
         (replace(GOOD, from_version=7), Reason.stale_table, "version 7"),
         (replace(GOOD, moves=(Move(0, 1, 0),)), Reason.invalid_plan, "bin 0 is on channel 0"),
         (replace(GOOD, moves=(Move(0, 0, 9),)), Reason.invalid_plan, "channel 9"),
-        (replace(GOOD, moves="nonsense"), Reason.invalid_plan, "AttributeError"),
+        (replace(GOOD, moves=NONSENSE), Reason.invalid_plan, "AttributeError"),
         ("a string", Reason.invalid_plan, "str"),
         (replace(GOOD, moves=()), Reason.nothing_to_do, ""),
         (replace(GOOD, gain=0.0), Reason.gain_below_cost, "0.0500"),
@@ -143,12 +149,6 @@ def test_a_restored_loop_decides_as_the_one_that_went_on() -> None:
         assert other.snapshot() == it.snapshot()
 
 
-def test_an_unknown_mode_names_the_closest() -> None:
-    with pytest.raises(ConfigError, match=r"observe, advise, act; did you mean 'observe'\?"):
-        Mode.parse("obsrve")
-    assert Mode.parse("act") is Mode.act
-
-
 def test_a_view_made_by_the_driver_is_decided_on_as_a_folded_report_is() -> None:
     table = Table.uniform(8, 2)
     report = builders.report(0, table, [40, 1, 40, 1, 40, 1, 40, 1])
@@ -159,6 +159,57 @@ def test_a_view_made_by_the_driver_is_decided_on_as_a_folded_report_is() -> None
     assert by_view.snapshot() == by_report.snapshot()
     with pytest.raises(BatchOrder):
         by_view.decide(view, 0)
+
+
+class Odd(Rebuild):
+    """A rebuild whose `resize` gives what it is told to, or raises it."""
+
+    answer: object = None
+
+    def resize(self, view, table, channels):
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def stepped(policy, channels=3, mode="act"):
+    loop = Loop(policy, Guard(), mode, Table.uniform(6, 2))
+    loop.request_channels(channels)
+    return loop.step(builders.report(0, loop.table, [60, 10, 10, 10, 10, 20]))
+
+
+def test_the_loop_takes_the_plan_of_a_policy_that_can_resize() -> None:
+    decision = stepped(Rebuild())
+    assert decision.plan.policy == "rescale"
+    assert decision.plan.reason.startswith("asked for 3 channels, had 2; busiest over mean 1.33")
+    assert decision.table.channels == 3
+    assert decision.table.bins_of(decision.table.channel_of[0]) == (0,)  # by count it would have company
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (RuntimeError("no"), "RuntimeError: no"),
+        ("no", "returned a str, not a Plan"),
+        (Plan(policy="odd", from_version=7, channels=3), "StaleTable"),
+        (Plan(policy="odd", from_version=0, channels=3, moves=(Move(0, 1, 2),)), "bin 0 is on channel 0"),
+        (Plan(policy="odd", from_version=0, channels=4), "it planned 4 channels"),
+    ],
+    ids=["it raises", "it returns no plan", "a stale plan", "a plan that does not apply", "other channels"],
+)
+def test_a_resize_that_fails_is_replaced_and_named(answer, said) -> None:
+    policy = Odd()
+    object.__setattr__(policy, "answer", answer)
+    decision = stepped(policy)
+    assert decision.refusal is None
+    assert decision.table.channels == 3
+    assert decision.plan.reason.startswith("asked for 3 channels, had 2; resize of rebuild was not used: ")
+    assert said in decision.plan.reason
+
+
+@pytest.mark.parametrize("mode", ["observe", "advise"])
+def test_where_the_policy_may_not_act_a_resize_is_the_plain_one(mode) -> None:
+    assert stepped(Rebuild(), mode=mode).plan == stepped(policies.Static(), mode=mode).plan
 
 
 def test_a_policy_has_defaults_for_every_hook_but_name_and_propose() -> None:

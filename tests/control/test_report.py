@@ -1,6 +1,7 @@
 """The batch report: JSON there and back, compact, and the two imbalances."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,8 +22,10 @@ def test_json_round_trip(report) -> None:
 
 
 def test_numpy_numbers_become_json() -> None:
-    one = ChannelReport(np.int32(0), np.int64(3), busy_ms=np.float64(1.5))
-    report = BatchReport(np.int64(1), 0, np.int64(3), 2, (one,), (BinReport(np.int32(4), np.int64(3)),))
+    numbers: Any = (np.int32(0), np.int64(1), np.int64(3), np.int32(4))
+    zero, one, three, four = numbers
+    channel = ChannelReport(zero, three, busy_ms=np.float64(1.5))
+    report = BatchReport(one, 0, three, 2, (channel,), (BinReport(four, three),))
     assert BatchReport.from_json(json.loads(json.dumps(report.to_json()))) == report
 
 

@@ -1,13 +1,16 @@
 """The load view: smoothing, slow channels, and what is decided but not yet seen."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.control import HotKey, LoadView, fold
+from headgate import policies
+from headgate.control import ChannelReport, HotKey, LoadView, Loop, fold
 from headgate.errors import ConfigError
+from headgate.policies import Guard, Mpc
 from headgate.routing.table import Pin, Table
 from headgate.testing import builders
 from headgate.testing.strategies import reports, tables
@@ -190,3 +193,32 @@ def test_a_view_written_before_there_was_memory_can_be_read() -> None:
     for name in ("utilization", "period_ms", "memory"):
         del data[name]
     assert LoadView.from_json(data).memory_limit == {}
+
+
+SIXTY = Table.uniform(60, 3)
+
+
+def test_the_cost_of_a_move_is_measured() -> None:
+    report = builders.report(0, SIXTY, [10] * 60, bytes_per_bin=1000)
+    moved = replace(report.channels[0], rebuilt_bins=4, read_ms=20.0)
+    view = fold(LoadView(), replace(report, channels=(moved, *report.channels[1:])), SIXTY)
+    assert view.move_ms_per_byte == pytest.approx(20 / 4000)
+    assert fold(view, report, SIXTY).move_ms_per_byte == view.move_ms_per_byte
+
+
+def test_the_view_remembers_as_much_as_its_policy_asks() -> None:
+    for policy, kept in ((Mpc(), 2), (Mpc(forecast=True), 128), (policies.get("static"), 0)):
+        loop = Loop(policy, Guard(), "act", SIXTY)
+        for batch in range(4):
+            loop.step(builders.report(batch, SIXTY, [10] * 60))
+        assert len(loop.view.history) == min(kept, 4)
+        assert LoadView.from_json(loop.view.to_json()) == loop.view
+    old = {name: value for name, value in loop.view.to_json().items() if name != "change"}
+    assert LoadView.from_json(old).history == ()
+
+
+def test_a_channel_report_without_rows_is_not_silence() -> None:
+    table = builders.table([0, 0, 1, 1], channels=3)
+    report = builders.report(0, table, [5, 5, 5, 5])
+    assert report.channels[2] == ChannelReport(2, 0, idle_ms=10.0, executor="executor-2")
+    assert fold(LoadView(), report, table).silent == frozenset()

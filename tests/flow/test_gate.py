@@ -3,7 +3,7 @@
 import pytest
 
 from headgate.errors import ConfigError
-from headgate.flow import Batcher, Counted, Frontier, Gate, Portion, Progress, Rows, enter, leave
+from headgate.flow import Batcher, Counted, Gate, Portion, Rows, leave
 
 
 def open_gate(gate, rows, stamp=()):
@@ -223,12 +223,3 @@ def test_an_inner_gate_cannot_be_offered_a_stamp_that_is_complete_outside() -> N
     outer.done(batch.stamp)
     with pytest.raises(ConfigError, match="is complete and can get no more work"):
         Batcher(Gate(), outer=outer).offer(batch.stamp, Rows("x"))
-
-
-def test_scopes_and_frontiers() -> None:
-    assert leave(enter((1, 2), 3)) == (1, 2)
-    with pytest.raises(ConfigError, match="in no scope"):
-        leave(())
-    assert () not in Frontier()
-    assert () in Frontier.of([()])
-    assert Progress().frontier == Frontier()

@@ -73,7 +73,7 @@ def test_repair_says_what_each_move_buys() -> None:
     [
         (lambda: Host({"a": -1.0}, servers=2), "cannot be negative"),
         (lambda: Host({"a": math.nan}, servers=2), "finite number"),
-        (lambda: Host({"a": "fast"}, servers=2), "finite number"),
+        (lambda: Host({"a": "fast"}, servers=2), "finite number"),  # type: ignore[dict-item]
         (lambda: Host({"a": 1.0}, servers=0), "at least one"),
         (lambda: Host({"a": 1.0}, servers=[1.0, 0.0]), "above 0"),
         (lambda: Host({"a": 1.0}, servers=2, rule="least-costs"), "did you mean 'least-cost'"),

@@ -62,6 +62,7 @@ def test_law_1_and_7_whatever_a_policy_does_the_stream_goes_on_with_a_whole_tabl
         decision = loop.step(data.draw(reports(before, batch)))
         assert_one_channel_each(decision.table)
         if decision.plan is not None and decision.plan.from_version != before.version:
+            assert decision.refusal is not None
             assert decision.refusal.name is Reason.stale_table
         if decision.refusal is not None:
             assert decision.table is before

@@ -7,15 +7,19 @@ to the same store and the same sights need only one continuation: that makes it 
 
 import json
 from collections.abc import Callable
+from functools import partial
 
 import greenlet
 import pytest
 
 from headgate.errors import Superseded
+from headgate.routing.table import Table
 from headgate.storage.checkpoint import Checkpoint
 from headgate.storage.commit_log import CommitLog, Driver
-from headgate.storage.manifest import Manifest, StateFile, live_files
+from headgate.storage.manifest import Delivery, Manifest
+from headgate.storage.state_index import StateFile, StateIndex, live_files
 
+ONE = Table.uniform(2, 1)
 IDENTITY = {"key": [["k", "int64"]], "bins": 4, "operator": "test"}
 
 
@@ -127,15 +131,23 @@ class Task:
 def manifest_after(checkpoint: Checkpoint, touched: int) -> Manifest:
     before = checkpoint.last
     batch = before.batch + 1 if before else 0
-    bases = dict(before.bases) if before else {}
+    bases = dict(before.state.bases) if before else {}
     bases[touched] = batch  # a snapshot: files before it are needed no more
     name = f"{batch:012d}-00000-{checkpoint.run}-0.hgs"
     checkpoint.store.write(f"state/{name}", [b"state"])
     files = live_files(
-        (*(before.files if before else ()), StateFile(name, batch, frozenset([touched]))), bases
+        (*(before.state.files if before else ()), StateFile(name, batch, frozenset([touched]))), bases
     )
     line = json.dumps({"report": {"batch": batch}})
-    return Manifest(batch=batch, run=checkpoint.run, channels=1, files=files, bases=bases, journal=line)
+    return Manifest(
+        batch=batch,
+        run=checkpoint.run,
+        channels=1,
+        delivery=Delivery(number=batch),
+        table=ONE,
+        state=StateIndex(files=files, bases=bases),
+        journal=line,
+    )
 
 
 def drive(files: dict[str, bytes], task: Task, batches: int) -> None:
@@ -174,9 +186,7 @@ class World:
         self, start: dict[str, bytes], batches: tuple[int, int], schedule: tuple[int, ...], *, ahead: bool
     ) -> None:
         self.files = dict(start)
-        self.tasks = [
-            Task(i + 1, lambda task, n=n: drive(self.files, task, n)) for i, n in enumerate(batches)
-        ]
+        self.tasks = [Task(i + 1, partial(drive, self.files, batches=n)) for i, n in enumerate(batches)]
         self.tasks[0].go()  # up to its first operation
         while ahead and not any(step.startswith("write") for step in self.tasks[0].steps):
             self.tasks[0].go()
@@ -201,7 +211,7 @@ def check(world: World) -> None:
     last = log.last()
     assert last is not None
     manifest = Manifest.from_json(last.body or {})
-    missing = [f.name for f in manifest.files if f"state/{f.name}" not in world.files]
+    missing = [f.name for f in manifest.state.files if f"state/{f.name}" not in world.files]
     assert not missing, f"the live query lost {missing}: {[task.steps for task in world.tasks]}"
     made = sorted(batch for task in world.tasks for batch in task.committed)
     assert len(set(made)) == len(made), f"batch committed by both: {made}"

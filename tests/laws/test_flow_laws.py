@@ -16,6 +16,9 @@ from hypothesis import strategies as st
 from headgate.flow import Batcher, Counted, Frontier, Gate, Progress, Rows, cut, leave
 from headgate.flow.stamps import precedes
 
+Stamp = tuple[int, ...]
+Row = tuple[int, ...]
+
 gates = st.builds(Gate, st.integers(1, 3), st.integers(1, 4), st.booleans())
 stamps = st.tuples(st.integers(0, 3), st.integers(0, 3))
 fan_outs = st.lists(st.integers(0, 5), min_size=1, max_size=5)
@@ -29,15 +32,15 @@ class Graph:
 
     def __init__(self, levels, fan_outs, rounds, order) -> None:
         self.fan_outs, self.rounds, self.order = fan_outs, rounds, order
-        self.gates = []
+        self.gates: list[Batcher] = []
         for gate in levels:
             self.gates.append(Batcher(gate, outer=self.gates[-1] if self.gates else None))
-        self.queues = [[] for _ in levels]
-        self.flying = [{} for _ in levels]
-        self.handed = [Counter() for _ in levels]
-        self.made = [Counter() for _ in levels]
-        self.released = [[] for _ in levels]
-        self.out = []
+        self.queues: list[list[tuple[Stamp, Row, int]]] = [[] for _ in levels]
+        self.flying: list[dict[Stamp, int]] = [{} for _ in levels]
+        self.handed: list[Counter[Stamp]] = [Counter() for _ in levels]
+        self.made: list[Counter[Stamp]] = [Counter() for _ in levels]
+        self.released: list[list[Stamp]] = [[] for _ in levels]
+        self.out: list[Row] = []
 
     def fan_out(self, row):
         return self.fan_outs[sum(row) % len(self.fan_outs)]
@@ -94,7 +97,8 @@ class Graph:
         for gate, flying, made, handed in zip(self.gates, self.flying, self.made, self.handed, strict=True):
             for stamp in [stamp for stamp in flying if gate.complete(stamp)]:
                 del flying[stamp]
-            batches, rows = Counter(), Counter()
+            batches: Counter[Stamp] = Counter()
+            rows: Counter[Stamp] = Counter()
             for stamp, count in flying.items():
                 held = () if gate.gate.shared else leave(stamp)
                 batches[held] += 1
@@ -133,7 +137,7 @@ def test_nested_gates_keep_their_bounds_and_the_answer(levels, fan_outs, rounds,
     assert sorted(graph.run(rows)) == sorted(graph.reference(rows))
     for gate, released in zip(graph.gates, graph.released, strict=True):
         assert not gate.progress.outstanding
-        numbers = {}
+        numbers: dict[Stamp, list[int]] = {}
         for stamp in released:
             numbers.setdefault(leave(stamp), []).append(stamp[-1])
         assert all(got == list(range(len(got))) for got in numbers.values())
@@ -146,7 +150,8 @@ def test_a_batch_enters_exactly_when_the_one_n_before_it_and_all_before_that_are
     batcher = Batcher(Gate(width, 1))
     batcher.offer((), Rows(range(count)))
     batcher.close(())
-    done, released = set(), []
+    done: set[int] = set()
+    released: list[int] = []
     while not batcher.finished(()):
         released += [batch.stamp[0] for batch in batcher.admit()]
         prefix = next(n for n in range(count + 1) if n not in done)
@@ -167,10 +172,10 @@ def test_a_frontier_is_an_antichain_that_says_what_the_stamps_say(held, asked) -
 
 @given(st.lists(st.tuples(stamps, st.booleans()), max_size=20))
 def test_progress_counts_and_what_is_passed_stays_passed(changes) -> None:
-    progress, counts = Progress(), Counter()
+    progress, counts = Progress(), Counter[Stamp]()
     progress.update((0, 0), +1)
     counts[(0, 0)] += 1
-    passed = set()
+    passed: set[Stamp] = set()
     for stamp, more in changes:
         if more and not progress.passed(stamp):
             progress.update(stamp, +1)
@@ -179,7 +184,7 @@ def test_progress_counts_and_what_is_passed_stays_passed(changes) -> None:
             progress.update(stamp, -1)
             counts[stamp] -= 1
         assert progress.outstanding == {held for held, count in counts.items() if count}
-        now = {(a, b) for a in range(4) for b in range(4) if progress.passed((a, b))}
+        now: set[Stamp] = {(a, b) for a in range(4) for b in range(4) if progress.passed((a, b))}
         assert all((one in progress.frontier) != (one in now) for one in ((0, 0), (1, 2), (3, 3)))
         assert passed <= now
         passed = now

@@ -1,5 +1,7 @@
 """Laws of partitioning functions and builders, under Hypothesis."""
 
+from typing import Literal
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -71,7 +73,9 @@ def test_counted_penalties_equal_recomputed_ones(problem: Problem, algorithm: st
 
 @FEWER
 @given(problem=problems(), variant=st.sampled_from(["clean", "literal"]))
-def test_readj_strictly_lowers_rho_and_ends_where_nothing_more_helps(problem: Problem, variant: str) -> None:
+def test_readj_strictly_lowers_rho_and_ends_where_nothing_more_helps(
+    problem: Problem, variant: Literal["clean", "literal"]
+) -> None:
     got = readj(problem, variant=variant)
     assert all(later < earlier for earlier, later in zip(got.rho_trace, got.rho_trace[1:], strict=False))
     if problem.channels == 1:

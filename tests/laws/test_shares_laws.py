@@ -5,8 +5,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.oracle.exact_shares import exact_shares
+from tests.policies.solved import least_imbalance
 
-from headgate.policies.horizon import Horizon, least_imbalance
+from headgate.policies.horizon import Horizon
 
 HORIZONS = [Horizon(1, 1), Horizon(1, 3), Horizon(2, 3), Horizon(3, 4)]
 decades = st.floats(0.0, 6.0)

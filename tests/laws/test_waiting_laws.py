@@ -11,6 +11,7 @@ time is what the example says, and a row is the number of the batch in which it 
 """
 
 import json
+from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
@@ -24,10 +25,12 @@ from headgate.flow.rotation import TURN
 from headgate.operators.admission import Admission
 from headgate.operators.event_time import Clock
 from headgate.routing.table import Table
+from headgate.stage.answer import Answer, TouchedBin
 from headgate.stage.flow_control import FlowControl
-from headgate.stage.measured import batch_report
-from headgate.stage.outcome import backlog_after
-from headgate.storage.manifest import Manifest
+from headgate.stage.outcome import backlog_after, batch_report, flow_after
+from headgate.stage.settings import Limits
+from headgate.storage.manifest import Delivery, Manifest
+from headgate.storage.state_index import StateIndex
 
 BINS = 6
 SLICE = 8
@@ -38,30 +41,33 @@ class Loop:
     """A stage without its operator."""
 
     def __init__(self, sizes, **settings) -> None:
-        self.control = FlowControl(**settings)
+        self.control = FlowControl(Limits(**settings))
         self.sizes = dict(enumerate(sizes))
-        self.view, self.last, self.number = LoadView(), None, 0
-        self.files = {}
-        self.waited = []
+        self.view, self.number = LoadView(), 0
+        self.last: Manifest | None = None
+        self.files: dict[Waiting, pa.RecordBatch] = {}
+        self.waited: list[tuple[int, int]] = []
         """(bin, batches) of every row processed."""
 
     def batch(self, table, rows, *, wall_ms=100.0, late=True):
         """Process a batch of `rows` by bin; `late` is what a channel finds whenever it looks at the clock."""
         flow = self.control.prepare(table, self.view, self.last)
         answers = [self._channel(c, table, flow, rows, late) for c in range(table.channels)]
-        backlog = backlog_after(flow, {}, answers)
-        report = batch_report(self.number, table, answers, self.last, wall_ms, flow, backlog)
+        backlog = backlog_after(flow.backlog, {}, answers)
+        state = StateIndex(sizes=self.sizes, keys=dict.fromkeys(self.sizes, 1))
+        report = batch_report(self.number, table, answers, state, flow, backlog, wall_ms)
         self.view = fold(self.view, report, table)
-        self.last = Manifest(
+        last = Manifest(
             batch=self.number,
             run="r",
             channels=table.channels,
-            state_bytes=self.sizes,
+            delivery=Delivery(number=self.number),
+            state=state,
             backlog=backlog,
-            flow=flow.to_json(answers, wall_ms),
-            table=table.to_json(),
+            flow=flow_after(flow, answers, wall_ms),
+            table=table,
         )
-        self.last = Manifest.from_json(json.loads(json.dumps(self.last.to_json())))
+        self.last = Manifest.from_json(json.loads(json.dumps(last.to_json())))
         self.number += 1
         return flow
 
@@ -93,27 +99,21 @@ class Loop:
             waiting.append(Waiting(f"{self.number}-{channel}", b, whole.num_rows, whole.nbytes))
             self.files[waiting[-1]] = whole
         count = sum(done.values())
-        return {
-            "channel": channel,
-            "rows": count,
-            "out_rows": count,
-            "busy_ms": float(count),
-            "idle_ms": 0.0,
-            "written": 0,
-            "rebuilt_bins": 0,
-            "read_ms": 0.0,
-            "executor": "here",
-            "arrived": [list(arrived), list(arrived.values())],
-            "touched": {
-                "bin": list(done),
-                "rows": list(done.values()),
-                "state_bytes": [self.sizes[b] for b in done],
-                "keys": [1] * len(done),
-            },
-            "taken": Backlog(taken).to_json(),
-            "waiting": Backlog(tuple(waiting)).to_json(),
-            "hot": [[], [], []],
-        }
+        return Answer(
+            channel=channel,
+            executor="here",
+            came=len(bins),
+            rows=count,
+            out_rows=count,
+            busy_ms=float(count),
+            idle_ms=0.0,
+            read_ms=0.0,
+            rebuilt_bins=0,
+            arrived=arrived,
+            touched=tuple(TouchedBin(b, rows, self.sizes[b], 1, 0) for b, rows in done.items()),
+            taken=Backlog(taken),
+            waiting=Backlog(tuple(waiting)),
+        )
 
     @property
     def waiting(self):
@@ -142,9 +142,9 @@ settings = st.fixed_dictionaries(
     {},
     optional={
         "memory": st.integers(1, 60),
-        "t_gap_ms": st.sampled_from([0.0, 50.0, 1000.0, 1e9]),
+        "turn_ms": st.sampled_from([0.0, 50.0, 1000.0, 1e9]),
         "buffer": st.integers(1, 2000),
-        "move_bytes": st.integers(1, 60),
+        "arrivals": st.integers(1, 60),
     },
 )
 batches = st.tuples(rows, walls, st.booleans())
@@ -161,12 +161,12 @@ def memory_changes(loop, change) -> None:
 
 
 # A lone key on disk beside near-empty batches, memory and buffer: its rows once waited for ever.
-@example([10] * BINS, {"memory": 10, "buffer": 1000, "t_gap_ms": 1e9}, [({3: 1}, 0.01, True)], [0])
+@example([10] * BINS, {"memory": 10, "buffer": 1000, "turn_ms": 1e9}, [({3: 1}, 0.01, True)], [0])
 # Empty batches: a channel that is given no time is late before it begins.
 @example([10] * BINS, {"buffer": 1000}, [({}, 100.0, True)], [0])
 # Small bins that fit in beside the one that is out longest went out again for it, unseen.
 @example(
-    [30, 10, 10] * 2, {"memory": 40, "t_gap_ms": 0.0}, [(dict.fromkeys(range(BINS), 1), 100.0, True)], [0]
+    [30, 10, 10] * 2, {"memory": 40, "turn_ms": 0.0}, [(dict.fromkeys(range(BINS), 1), 100.0, True)], [0]
 )
 @given(
     sizes,
@@ -192,14 +192,14 @@ def test_under_one_table_a_row_waits_for_the_turns_of_the_bins_of_its_channel_an
 # A cold bin is on its way while hotter ones come in every batch.
 @example(
     [10] * BINS,
-    {"move_bytes": 1},
+    {"arrivals": 1},
     [(dict.fromkeys(range(1, BINS), 9), 100.0, True)],
     [[0, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]],
 )
 # All bins come to another channel in every batch, and there is memory for one.
 @example(
     [10] * BINS,
-    {"memory": 10, "t_gap_ms": 1e9},
+    {"memory": 10, "turn_ms": 1e9},
     [(dict.fromkeys(range(BINS), 1), 100.0, True)],
     [[1] * BINS, [0] * BINS],
 )
@@ -242,12 +242,13 @@ def test_a_near_empty_batch_is_done_at_once(sizes, buffer, came, late) -> None:
 
 
 def test_a_bin_on_disk_comes_in_for_work_that_is_due() -> None:
-    loop = Loop([10] * BINS, memory=10, t_gap_ms=0.0)
+    loop = Loop([10] * BINS, memory=10, turn_ms=0.0)
     for _ in range(3):
         flow = loop.batch(EVEN, {})
     away = sorted(flow.on_disk)[0]
     now = Clock((0,), watermark=100)
-    seen = Manifest(**{**vars(loop.last), "due": {away: 90}, "clock": now.to_json()})
+    assert loop.last is not None
+    seen = replace(loop.last, state=replace(loop.last.state, due={away: 90}), clock=now)
     assert away not in loop.control.prepare(EVEN, loop.view, seen).on_disk
-    later = Manifest(**{**vars(loop.last), "due": {away: 101}, "clock": now.to_json()})
+    later = replace(loop.last, state=replace(loop.last.state, due={away: 101}), clock=now)
     assert away in loop.control.prepare(EVEN, loop.view, later).on_disk

@@ -17,7 +17,7 @@ class Run:
     """An admission over numbered rows, with what it processed by bin."""
 
     def __init__(self, **settings) -> None:
-        self.done = {}
+        self.done: dict[int, list[int]] = {}
         self.admission = Admission(self._process, **settings)
 
     def add(self, ids, bins) -> None:

@@ -21,7 +21,8 @@ class Bench:
 
     def __init__(self, operator) -> None:
         self.operator = operator.bind(KEY, SCHEMA)
-        self.tables, self.opened = {}, []
+        self.tables: dict[int, BinTable] = {}
+        self.opened: list[int] = []
         self.begin()
 
     def begin(self) -> None:

@@ -22,7 +22,7 @@ SCHEMA = pa.schema([
     ("none", pa.null()), ("at", pa.time64("ns")), ("vector", Payload(pa.list_(pa.float64()), "vector", "{}")),
 ])  # fmt: skip
 NAMES = ["tags", "pos", "none", "at", "vector"]
-HARD = {"crash": [1], "move": [1, 2], "batches": 3}
+HARD: dict[str, Any] = {"crash": [1], "move": [1, 2], "batches": 3}
 
 
 def rows() -> pa.Table:

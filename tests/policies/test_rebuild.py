@@ -1,9 +1,10 @@
 """The rebuild policy: when it acts, what it pins and lets go, how it follows the load, and resizing."""
 
 import pytest
+from tests.policies.proposals import planned, refused
 
 from headgate import policies
-from headgate.control import HotKey, LoadView, Loop, Move, Pin, Plan, apply, fold, journal
+from headgate.control import HotKey, LoadView, Loop, Pin, apply, fold, journal
 from headgate.errors import ConfigError
 from headgate.policies import Guard, Rebuild
 from headgate.routing.table import Table
@@ -65,14 +66,14 @@ def test_a_key_is_pinned_from_delta_on(rows, acts) -> None:
     # delta = sigma * theta / N = 0.1 * 0.047619 / 2 = 0.002381: of 21000 rows that is 50
     table = Table.uniform(8, 2)
     view = seen([9000, 3000, 3000, 0, 3000, 0, 3000, 0], table, hot_keys=hot(table, k8=rows))
-    plan = Rebuild().propose(view, table)
+    plan = planned(Rebuild(), view, table)
     assert bool(plan.pins) is acts
 
 
 def test_a_hot_key_is_pinned_and_leaves_its_bin() -> None:
     table = Table.uniform(4, 2)
     view = seen([60, 20, 40, 0], table, hot_keys=hot(table, k0=50))
-    plan = Rebuild().propose(view, table)
+    plan = planned(Rebuild(), view, table)
     after = apply(plan, table, 1)
     assert plan.pins == (Pin(0, 4, "k0"),)
     assert work_by_channel(view, after) == pytest.approx((60, 60), abs=3)
@@ -84,7 +85,7 @@ def test_a_hot_key_is_pinned_and_leaves_its_bin() -> None:
 def test_a_new_pin_moves_from_the_channel_of_its_home_bin() -> None:
     table = builders.table([0, 0, 1, 1])
     view = seen([100, 80, 10, 10], table, hot_keys=hot(table, k0=90, k4=5))
-    plan = Rebuild().propose(view, table)
+    plan = planned(Rebuild(), view, table)
     moved = {move.bin: move for move in plan.moves}
     pins = {pin.bin for pin in plan.pins}
     assert pins & moved.keys() or {0, 1} & moved.keys()
@@ -95,7 +96,7 @@ def test_a_new_pin_moves_from_the_channel_of_its_home_bin() -> None:
 def test_a_key_weighs_no_more_than_its_bin() -> None:
     table = Table.uniform(4, 2)
     view = seen([30, 10, 30, 10], table, hot_keys=hot(table, k0=500))
-    after = apply(Rebuild().propose(view, table), table, 1)
+    after = apply(planned(Rebuild(), view, table), table, 1)
     assert sum(work_by_channel(view, after)) == 80
     assert max(work_by_channel(view, after)) == 40
 
@@ -103,7 +104,7 @@ def test_a_key_weighs_no_more_than_its_bin() -> None:
 def test_a_pinned_key_that_went_cold_is_let_go_with_the_next_change() -> None:
     table = builders.table([0, 1, 0, 1, 1], pins=[Pin(6, 4, "cold")])
     rows = {0: 500, 1: 100, 2: 400, 3: 100, 4: 0}
-    plan = Rebuild().propose(seen(rows, table), table)
+    plan = planned(Rebuild(), seen(rows, table), table)
     assert plan.unpins == (4,)
     assert apply(plan, table, 1).pins == ()
 
@@ -117,7 +118,7 @@ def test_pins_near_the_threshold_do_not_flap(rows, kept) -> None:
     # delta is 50 rows of 21000 (see above), and unpin_below 0.5
     table = builders.table([bin % 2 for bin in range(8)] + [0], pins=[Pin(8, 8, "k8")])
     bins = [9000, 3000, 3000, 0, 3000, 0, 3000 - rows, 0, rows]
-    plan = Rebuild().propose(seen(bins, table), table)
+    plan = planned(Rebuild(), seen(bins, table), table)
     assert (plan.unpins == ()) is kept
 
 
@@ -152,11 +153,11 @@ def test_what_is_left_alone(rows, channels, found) -> None:
 def test_one_key_only_is_refused_by_name_or_split() -> None:
     table = Table.uniform(4, 2)
     view = seen([100, 0, 0, 0], table, hot_keys=hot(table, k0=100))
-    refusal = Rebuild().fitted("CLL", whole="history must stay whole").propose(view, table)
+    refusal = refused(Rebuild().fitted("CLL", whole="history must stay whole"), view, table)
     assert refusal.name == "key_too_hot"
     assert "k0 (100%, needs 2 channels)" in refusal.detail
     assert "history must stay whole" in refusal.detail
-    plan = Rebuild(split=True).propose(view, table)
+    plan = planned(Rebuild(split=True), view, table)
     after = apply(plan, table, 1)
     assert work_by_channel(view, after) == (50, 50)
     assert plan.gain == 0.5
@@ -167,10 +168,10 @@ def test_a_split_key_is_joined_again_when_it_cools_and_not_before() -> None:
     table = builders.table([bin % 4 for bin in range(16)] + [0, 1], pins=[Pin(5, 16, "k5"), Pin(5, 17, "k5")])
     policy = Rebuild(split=True)
     warm = dict.fromkeys(range(16), 50) | {16: 110, 17: 110, 2: 250}
-    plan = policy.propose(seen(warm, table, hot_keys=hot(table, k5=220)), table)
+    plan = planned(policy, seen(warm, table, hot_keys=hot(table, k5=220)), table)
     assert set(apply(plan, table, 1).splits) == {5}
     cold = dict.fromkeys(range(16), 50) | {16: 40, 17: 40, 2: 250}
-    plan = policy.propose(seen(cold, table, hot_keys=hot(table, k5=80)), table)
+    plan = planned(policy, seen(cold, table, hot_keys=hot(table, k5=80)), table)
     assert apply(plan, table, 1).splits == {}
     assert len(apply(plan, table, 1).pinned[5]) == 1
 
@@ -197,21 +198,21 @@ def test_an_empty_view_proposes_nothing() -> None:
 def test_more_channels_than_keys_spreads_the_keys() -> None:
     table = builders.table([0, 0, 0, 0], channels=4)
     view = seen([60, 0, 60, 0], table)
-    after = apply(Rebuild().propose(view, table), table, 1)
+    after = apply(planned(Rebuild(), view, table), table, 1)
     assert sorted(work_by_channel(view, after)) == [0, 0, 60, 60]
 
 
 def test_a_key_too_hot_for_any_channel_is_named_with_the_channels_it_needs() -> None:
     table = builders.table([0, 0, 1, 1, 2, 2, 3, 3])
     view = seen([500, 100, 60, 60, 60, 60, 80, 80], table, hot_keys=hot(table, k8=480))
-    plan = Rebuild().propose(view, table)
+    plan = planned(Rebuild(), view, table)
     assert "computation: the channels differ by" in plan.reason
     assert "at best 1.92; too hot for one channel: k8 (48%, needs 2 channels)" in plan.reason
 
 
 def test_what_the_plan_costs_is_the_bytes_of_what_moves() -> None:
     table = builders.table([0, 0, 1, 1])
-    plan = Rebuild().propose(seen([50, 50, 0, 0], table), table)
+    plan = planned(Rebuild(), seen([50, 50, 0, 0], table), table)
     assert len(plan.moves) == 1
     assert plan.cost == 100
 
@@ -219,7 +220,7 @@ def test_what_the_plan_costs_is_the_bytes_of_what_moves() -> None:
 def test_a_hot_key_that_moves_costs_its_part_of_its_bin() -> None:
     table = builders.table([0, 0, 1, 1])
     view = seen([100, 0, 0, 0], table, hot_keys=hot(table, k0=50))
-    plan = Rebuild().propose(view, table)
+    plan = planned(Rebuild(), view, table)
     moved = {move.bin for move in plan.moves}
     assert len(moved) == 1
     assert plan.cost == (50 if moved == {4} else 100)
@@ -229,7 +230,7 @@ def test_a_hot_key_that_moves_costs_its_part_of_its_bin() -> None:
 def test_bins_stay_where_the_tail_is_not_to_be_moved(tail) -> None:
     table = builders.table([0, 0, 1, 1])
     view = seen([100, 100, 10, 10], table, hot_keys=hot(table, k0=45, k4=45))
-    plan = Rebuild(tail=tail).propose(view, table)
+    plan = planned(Rebuild(tail=tail), view, table)
     assert plan.moves
     assert {move.bin for move in plan.moves} <= {pin.bin for pin in plan.pins}
 
@@ -240,7 +241,7 @@ def test_bins_stay_where_the_tail_is_not_to_be_moved(tail) -> None:
 def test_channels_of_unequal_speed(speeds, slow) -> None:
     table = builders.table([0] * 6 + [1] * 34)
     view = seen([15] * 40, table, ms_per_row=[1.0, 3.0])
-    after = apply(Rebuild(speeds=speeds).propose(view, table), table, 1)
+    after = apply(planned(Rebuild(speeds=speeds), view, table), table, 1)
     rows = 15 * len(after.bins_of(1))
     assert rows == pytest.approx(slow, abs=15)
 
@@ -309,57 +310,6 @@ def test_resize_to_what_is_there_mends_the_balance_or_does_nothing() -> None:
 def test_resize_to_what_cannot_be(channels) -> None:
     with pytest.raises(ConfigError, match=f"{channels} channels for 4 bins"):
         Rebuild().resize(LoadView(), Table.uniform(4, 2), channels)
-
-
-class Odd(Rebuild):
-    """A rebuild whose `resize` gives what it is told to, or raises it."""
-
-    answer: object = None
-
-    def resize(self, view, table, channels):
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
-
-
-def stepped(policy, channels=3, mode="act"):
-    loop = Loop(policy, Guard(), mode, Table.uniform(6, 2))
-    loop.request_channels(channels)
-    return loop.step(builders.report(0, loop.table, [60, 10, 10, 10, 10, 20]))
-
-
-def test_the_loop_takes_the_plan_of_a_policy_that_can_resize() -> None:
-    decision = stepped(Rebuild())
-    assert decision.plan.policy == "rescale"
-    assert decision.plan.reason.startswith("asked for 3 channels, had 2; busiest over mean 1.33")
-    assert decision.table.channels == 3
-    assert decision.table.bins_of(decision.table.channel_of[0]) == (0,)  # by count it would have company
-
-
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        (RuntimeError("no"), "RuntimeError: no"),
-        ("no", "returned a str, not a Plan"),
-        (Plan(policy="odd", from_version=7, channels=3), "StaleTable"),
-        (Plan(policy="odd", from_version=0, channels=3, moves=(Move(0, 1, 2),)), "bin 0 is on channel 0"),
-        (Plan(policy="odd", from_version=0, channels=4), "it planned 4 channels"),
-    ],
-    ids=["it raises", "it returns no plan", "a stale plan", "a plan that does not apply", "other channels"],
-)
-def test_a_resize_that_fails_is_replaced_and_named(answer, said) -> None:
-    policy = Odd()
-    object.__setattr__(policy, "answer", answer)
-    decision = stepped(policy)
-    assert decision.refusal is None
-    assert decision.table.channels == 3
-    assert decision.plan.reason.startswith("asked for 3 channels, had 2; resize of rebuild was not used: ")
-    assert said in decision.plan.reason
-
-
-@pytest.mark.parametrize("mode", ["observe", "advise"])
-def test_where_the_policy_may_not_act_a_resize_is_the_plain_one(mode) -> None:
-    assert stepped(Rebuild(), mode=mode).plan == stepped(policies.Static(), mode=mode).plan
 
 
 def test_a_journal_with_pins_and_resizes_replays() -> None:

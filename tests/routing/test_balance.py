@@ -1,5 +1,7 @@
 """Metrics and thresholds of the paper (PX-1..4), and the defined answers at the edges."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -33,7 +35,7 @@ def test_theta_in_both_forms(channels: int, wanted: float) -> None:
 
 
 def test_thresholds_at_the_defaults() -> None:
-    at = {"alpha": 1.2, "sigma": 0.1, "domain": 10**6}
+    at: dict[str, Any] = {"alpha": 1.2, "sigma": 0.1, "domain": 10**6}
     assert tracking_threshold(LCL, 10, **at) == pytest.approx(1.7647e-3, abs=1e-6)
     assert tracking_threshold(LQL, 10, **at) == pytest.approx(4.2008e-5, abs=1e-7)
     assert tracking_threshold(LCL, 1, **at) == 1.0
@@ -43,7 +45,7 @@ def test_thresholds_at_the_defaults() -> None:
 def test_filter_of_quadratic_resources_gives_the_linear_threshold_at_the_defaults() -> None:
     f = 1 / np.arange(1, 10**6 + 1)
     f /= f.sum()
-    at = {"alpha": 1.2, "sigma": 0.1, "domain": 10**6}
+    at: dict[str, Any] = {"alpha": 1.2, "sigma": 0.1, "domain": 10**6}
     tracked = f[f >= tracking_threshold(LQL, 10, **at)]
     assert pinning_threshold(tracked, LQL, 10, **at) == tracking_threshold(LCL, 10, **at)
     quadratic = Resources.parse("CQC")

@@ -1,5 +1,7 @@
 """Pins first, the ring otherwise (PX-8), for keys of every type."""
 
+from collections.abc import Hashable
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ RING = HashRing.uniform(5)
 
 def test_pin_wins_and_all_others_follow_the_ring() -> None:
     keys = np.arange(1000)
-    pins = {int(k): int((RING.lookup_ints([k])[0] + 1) % 5) for k in range(0, 1000, 10)}
+    pins: dict[Hashable, int] = {int(k): int((RING.lookup_ints([k])[0] + 1) % 5) for k in range(0, 1000, 10)}
     p = PartitioningFunction.pinning(RING, pins)
     got = p.lookup_ints(keys)
     for key in keys.tolist():

@@ -3,6 +3,7 @@
 import doctest
 import json
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ def counts(table):
     ],
 )
 def test_a_table_that_breaks_law_1_cannot_be_made(change, message) -> None:
-    good = {"version": 0, "from_batch": 0, "channels": 2, "hash_bins": 4}
+    good: dict[str, Any] = {"version": 0, "from_batch": 0, "channels": 2, "hash_bins": 4}
     good |= {"assignment": (0, 1, 0, 1, 1), "pins": (Pin(7, 9),)}
     Table(**good)
     with pytest.raises(ConfigError, match=message):

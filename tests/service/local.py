@@ -2,11 +2,13 @@
 
 from collections import Counter
 from itertools import count
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from tests.sql.world import KIND, NAMES, plain
 
+from headgate.service.queries import Query
 from headgate.service.service import Service, Settings
 from headgate.sql.kind import slot_type
 
@@ -59,7 +61,9 @@ class Local:
 
     def add(self, *texts):
         """Register; returns numbers."""
-        return [one.id for one in self.service.register(self.ann, [(text, "") for text in texts])]
+        queries = self.service.register(self.ann, [(text, "") for text in texts])
+        assert all(isinstance(query, Query) for query in queries), queries
+        return [query.id for query in queries if isinstance(query, Query)]
 
     def feed(self, rows) -> None:
         self.service.serving(rows, self.batch)
@@ -67,7 +71,7 @@ class Local:
 
     def answers(self, number, limit=7):
         """All results of a query as a multiset, read page by page."""
-        found, cursor = Counter(), None
+        found, cursor = Counter[tuple[Any, ...]](), None
         while True:
             rows, following = self.service.read(self.ann, number, cursor, limit)
             found.update(tuple(plain(v) for v in row["values"].values()) for row in rows)

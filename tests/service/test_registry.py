@@ -6,13 +6,12 @@ import sqlite3
 import numpy as np
 import pytest
 from tests.service.local import Local
-from tests.sql.test_shared import oracle
-from tests.sql.world import DELAY, named, rows_of
+from tests.sql.world import DELAY, named, oracle, rows_of
 
 from headgate.errors import ConfigError, HeadgateError, NewerFormat
 from headgate.service.registry import open_registry
 
-POSTGRES = os.environ.get("HEADGATE_TEST_POSTGRES")
+POSTGRES = os.environ.get("HEADGATE_TEST_POSTGRES", "")
 """URL of an empty database that this may write to."""
 
 

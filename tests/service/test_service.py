@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.service.local import Local
-from tests.sql.test_shared import FAMILIES, JOIN, batches_of, oracle
-from tests.sql.world import NAMES, asked, named, plain, rows_of
+from tests.sql.test_shared import FAMILIES, JOIN
+from tests.sql.world import NAMES, asked, batches_of, named, oracle, plain, rows_of
 
 from headgate.errors import (
     AccessDenied,
@@ -16,6 +16,7 @@ from headgate.errors import (
     QueryRefused,
     Superseded,
 )
+from headgate.service.batch.manifest import Stored
 from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
 
@@ -29,6 +30,13 @@ def random_queries(rng, count):
                              d=rng.integers(3), w=window[0] if window else "")  # fmt: skip
         found.append((filled, window, source))
     return found
+
+
+def latest(local):
+    """The latest event time of each source, as committed."""
+    last = local.service.serving.last
+    assert last is not None
+    return last.latest
 
 
 def moments(counter):
@@ -67,7 +75,7 @@ def test_answers_do_not_depend_on_servers_or_restarts(tmp_path, seed) -> None:
             assert {i: c.server for i, c in local.service.computations.all.items()} == before
         local.feed(batch)
         local.service.serving(batch, local.batch - 1)  # delivered again: nothing happens
-    marks = {s: t - 5_000_000 for s, t in local.service.serving.last.latest.items()}
+    marks = {s: t - 5_000_000 for s, t in latest(local).items()}
     for number, (text, window, source) in zip(numbers, queries, strict=True):
         assert local.answers(number) == moments(oracle(text, window, rows, source, marks[source])), text
     tables = {name: named(rows, source) for source, name in enumerate(NAMES)}
@@ -98,7 +106,7 @@ def test_a_crash_before_the_commit_leaves_nothing(local, monkeypatch) -> None:
     local.restart()
     local.feed(second)
     window = ("TUMBLE(time, INTERVAL '10 seconds')", 10, 10)
-    mark = local.service.serving.last.latest[0] - 5_000_000
+    mark = latest(local)[0] - 5_000_000
     text = "SELECT count(*) FROM alpha GROUP BY TUMBLE(time, INTERVAL '10 seconds')"
     assert local.answers(number) == oracle(text, window, rows, 0, mark)
 
@@ -291,12 +299,12 @@ def test_pushed_events_are_files_before_they_are_acknowledged(local) -> None:
     ]
 
 
-def test_results_that_are_let_go_while_they_are_read_are_gone_by_name(tmp_path) -> None:
+def test_results_that_are_let_go_while_they_are_read_are_gone_by_name(tmp_path, monkeypatch) -> None:
     local = Local(tmp_path, kept_batches=2)
     (number,) = local.add("SELECT x FROM alpha")
     rows = rows_of(np.random.default_rng(5), 50)
     local.feed(rows)
-    results, read = local.service.results, []
+    results, read = local.service.results, list[Stored]()
 
     def slow(stored, real=results._table):
         if not read:
@@ -305,7 +313,7 @@ def test_results_that_are_let_go_while_they_are_read_are_gone_by_name(tmp_path) 
                 local.feed(rows)
         return real(stored)
 
-    results._table = slow
+    monkeypatch.setattr(results, "_table", slow)
     with pytest.raises(CursorGone, match="the oldest are of batch 2"):
         local.service.read(local.ann, number)
     assert local.service.read(local.ann, number)[0][0]["batch"] == 2
@@ -324,7 +332,7 @@ def test_a_row_from_far_ahead_is_counted_once_and_closes_nothing(tmp_path) -> No
     local.feed(pa.concat_tables([rows.slice(100, 50), stray]))
     assert local.service.facts[-1]["far_ahead"] == 1
     local.feed(rows.slice(150, 50))
-    mark = local.service.serving.last.latest[0] - 5_000_000
+    mark = latest(local)[0] - 5_000_000
     window = ("TUMBLE(time, INTERVAL '10 seconds')", 10, 10)
     asked_for = "SELECT count(*), sum(x) FROM alpha GROUP BY TUMBLE(time, INTERVAL '10 seconds')"
     assert local.answers(all_rows) == oracle(asked_for, window, rows, 0, mark)

@@ -6,6 +6,7 @@ order: the traces must be equal, tuple by tuple. Only transport flux.
 
 from collections import deque
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -25,10 +26,12 @@ class Ack:
 class Producer:
     def __init__(self, number, consumers) -> None:
         self.number = number
-        self.buffer = {}  # bin -> tuples waiting, oldest first
-        self.turns = [deque() for _ in range(consumers)]  # bins with tuples for each consumer
-        self.connections = [deque() for _ in range(consumers)]
-        self.made = {}
+        self.buffer: dict[int, deque[Tuple]] = {}  # bin -> tuples waiting, oldest first
+        self.turns: list[deque[int]] = [
+            deque() for _ in range(consumers)
+        ]  # bins with tuples for each consumer
+        self.connections: list[deque[Tuple | Ack]] = [deque() for _ in range(consumers)]
+        self.made: dict[int, int] = {}
 
     def buffered(self):
         return sum(len(waiting) for waiting in self.buffer.values())
@@ -43,14 +46,18 @@ class ExactPlane:
         self.tick = 0
         n = cluster.nodes
         self.producers = [Producer(number, n) for number in range(n)]
-        self.trace = []  # (producer, consumer, bin, serial) as tuples enter a consumer
-        self.done = []  # (consumer, producer, bin, serial) as they are processed
-        self.spool = {}  # bin -> [(tuple, came)]
-        self.run = [deque() for _ in range(n)]
-        self.held = [deque() for _ in range(n)]
+        self.trace: list[
+            tuple[int, int, int, int]
+        ] = []  # (producer, consumer, bin, serial) as tuples enter a consumer
+        self.done: list[
+            tuple[int, int, int, int]
+        ] = []  # (consumer, producer, bin, serial) as they are processed
+        self.spool: dict[int, list[tuple[Tuple, float]]] = {}  # bin -> [(tuple, came)]
+        self.run: list[deque[tuple[Tuple, float]]] = [deque() for _ in range(n)]
+        self.held: list[deque[tuple[Tuple, float]]] = [deque() for _ in range(n)]
         self.poll = [0] * n
-        self.acked = {}
-        self.complete = set()
+        self.acked: dict[Any, Any] = {}
+        self.complete: set[Any] = set()
         self.keys, self.times = (np.random.default_rng([seed, stream]) for stream in (0, 1))
         zeros = np.zeros
         self.arrays = SimpleNamespace(
@@ -261,7 +268,7 @@ class ExactPlane:
         waiting = [(one.producer, one.bin, one.serial) for one in self.in_queues()]
         if len(done) + len(waiting) != len(made) or {*done, *waiting} != made:
             return False
-        last = {}
+        last: dict[tuple[int, int], int] = {}
         for producer, bin, serial in done:
             if serial != last.get((producer, bin), -1) + 1:
                 return False

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.spark.stages import stage_of
 
 import headgate as hg
 
@@ -25,7 +26,7 @@ def make_stage(tmp_path: Path) -> Callable[..., Any]:
             "checkpoint": str(tmp_path / "ckpt"),
             "durable": False,
         }
-        return hg.Stage(operator=operator, **{**settings, "sink": hg.sinks.Memory(), **options})
+        return stage_of(operator=operator, **{**settings, "sink": hg.sinks.Memory(), **options})
 
     return make
 

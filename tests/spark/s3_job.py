@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import pyarrow as pa
@@ -26,7 +27,7 @@ def main(bucket: str, folder: Path) -> None:
     sink = hg.sinks.Parquet(f"{bucket}/out")
 
     def stages(function_fails: bool = False) -> hg.Pipeline:
-        def count(rows, batch) -> None:  # type: ignore[no-untyped-def]
+        def count(rows, batch) -> None:
             if function_fails:
                 raise ConnectionError("away")
             seen.append(rows.count())
@@ -67,7 +68,7 @@ def main(bucket: str, folder: Path) -> None:
     except Exception as error:
         failed = type(error).__name__
     run_query(spark, folder / "in", schema, stages(), folder / "spark-pipeline")
-    newest = {}
+    newest: dict[Any, dict[str, Any]] = {}
     fs = fsspec.filesystem("s3")
     for path in sink.files():
         with fs.open(path, "rb") as file:

@@ -11,7 +11,14 @@ from headgate.spark.warm_up import warm_up
 
 
 def stage(tmp_path, **more):
-    return hg.Stage(key="k", operator=hg.Aggregate(n=hg.agg.count()), checkpoint=str(tmp_path / "state"), sink=lambda rows, batch: None, routing=hg.Routing(channels=2), **more)  # fmt: skip
+    return hg.Stage(
+        key="k",
+        operator=hg.Aggregate(n=hg.agg.count()),
+        checkpoint=str(tmp_path / "state"),
+        sink=lambda rows, batch: None,
+        routing=hg.Routing(channels=2),
+        **more,
+    )
 
 
 @pytest.fixture

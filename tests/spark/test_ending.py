@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
+from tests.spark import stages
 from tests.spark.streams import run_query, write_file
 
 import headgate as hg
@@ -51,7 +52,7 @@ def stage_of(tmp_path: Path) -> Callable[..., Any]:
             "sink": hg.sinks.Parquet(str(tmp_path / "out")),
             "durable": False,
         }
-        return hg.Stage(**{**settings, **options})
+        return stages.stage_of(**{**settings, **options})
 
     return make
 
@@ -201,13 +202,13 @@ def test_a_timer_that_sets_itself_again_is_met_once_at_the_end(
     spark: Any, source: Path, stage_of: Any
 ) -> None:
     @hg.kernel(state={"n": int}, output={"n": int, "ring": bool}, on="at", delay="5 minutes")
-    def ringing(state, row):  # type: ignore[no-untyped-def]
+    def ringing(state, row):
         state.n += 1
         state.wake_at(row.at + dt.timedelta(hours=9))
         return state.n, False
 
     @ringing.on_timer
-    def ring(state, now):  # type: ignore[no-untyped-def]
+    def ring(state, now):
         state.wake_at(now + dt.timedelta(hours=9))
         return state.n, True
 

@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 import headgate as hg
 from headgate import agg
 from headgate.routing.table import Pin, Table
-from headgate.spark.exchange import Exchange, hash_of, hashes_of
+from headgate.spark.exchange import Exchange, hash_of
+from headgate.stage.routed_rows import hashes_of
 from headgate.state.keys import KeySpec
 
 

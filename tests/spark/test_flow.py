@@ -54,7 +54,14 @@ def drain(stage: Any, feed: Any, start: int) -> int:
 @pytest.fixture(scope="module")
 def plain(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The answer of a stage that does everything at once."""
-    stage = hg.Stage(key="k", operator=HISTORY, routing=hg.Routing(channels=3, bins=16), durable=False, sink=hg.sinks.Memory(), checkpoint=str(tmp_path_factory.mktemp("plain")))  # fmt: skip
+    stage = hg.Stage(
+        key="k",
+        operator=HISTORY,
+        routing=hg.Routing(channels=3, bins=16),
+        durable=False,
+        sink=hg.sinks.Memory(),
+        checkpoint=str(tmp_path_factory.mktemp("plain")),
+    )
     for batch, rows in enumerate(rows_of(8)):
         stage(spark.createDataFrame(rows, "k long, v long").coalesce(1), batch)
     return answers(stage)
@@ -160,9 +167,10 @@ def test_a_lone_key_does_not_wait_for_ever_beside_near_empty_batches(make_stage:
     bins = bins_of(range(24), table)
     lone = next(k for k in range(24) if bins[k] in on_disk)
     other = next(
-        k for k in range(24)
+        k
+        for k in range(24)
         if bins[k] not in on_disk and table.channel_of[bins[k]] == table.channel_of[bins[lone]]
-    )  # fmt: skip
+    )
     feed(stage, [[(lone, 1000), (other, 1000)]], start=drained)
     for batch in range(drained + 1, drained + 1 + TURN):
         feed(stage, [[(other, batch)]], start=batch)

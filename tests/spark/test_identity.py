@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.spark.stages import stage_of
 from tests.spark.streams import run_query, write_file
 
 import headgate as hg
@@ -38,7 +39,7 @@ class Job:
             "sink": hg.sinks.Parquet(str(self.path("out"))),
             "durable": False,
         }
-        return hg.Stage(**{**settings, **options})
+        return stage_of(**{**settings, **options})
 
     def run(self, stage: Any = None, *, new_files: int = 0, checkpoint: str = "spark") -> Any:
         for _ in range(new_files):

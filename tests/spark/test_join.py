@@ -107,7 +107,7 @@ def test_what_cannot_be_joined_is_refused_by_name(make_stage: Any, feed: Any, sp
     build = spark.createDataFrame([(1, "a")], "id long, name string")
     rows = [[(1, 2)]]
     with pytest.raises(errors.ConfigError, match="'inner' or 'left'"):
-        hg.HashJoin(build=build, on="id", how="full")
+        hg.HashJoin(build=build, on="id", how="full")  # type: ignore[arg-type]
     with pytest.raises(errors.ConfigError, match="is not a DataFrame"):
         hg.HashJoin(build="orders", on="id")
     with pytest.raises(errors.MissingColumn, match="nowhere"):

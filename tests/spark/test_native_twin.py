@@ -89,7 +89,7 @@ def canonical(value: Any) -> Any:
 @pytest.mark.parametrize("kind", KEYS)
 def test_aggregates_by_a_key_of_any_type_equal_native(kind: str, spark: Any, make_stage: Any) -> None:
     key_type, keys = KEYS[kind]
-    schema = T.StructType([T.StructField("k", key_type), *T._parse_datatype_string(VALUES).fields])
+    schema = T.StructType([T.StructField("k", key_type), *T.StructType.fromDDL(VALUES).fields])
     draw = random.Random(kind)
     batches = [[(draw.choice([*keys, None]), *v) for v in value_rows(60, seed=b)] for b in range(3)]
     stage = make_stage(hg.Aggregate(**{n: a for n, (a, _) in STATS.items()}))

@@ -5,7 +5,7 @@ import os
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -86,7 +86,7 @@ def _plain(value: Any) -> Any:
     return value.astimezone().replace(tzinfo=None) if isinstance(value, dt.datetime) else value
 
 
-WINDOWS: dict[str, tuple[Any, Any, str]] = {
+WINDOWS: dict[str, tuple[Any, Any, Literal["append", "update"]]] = {
     "tumbling": (hg.tumbling("10 minutes"), lambda t: F.window(t, "10 minutes"), "append"),
     "hopping, updated": (
         hg.hopping("10 minutes", every="4 minutes"),
@@ -220,7 +220,7 @@ def test_misuse_is_named(make_stage: Any, feed: Any, spark: Any, tmp_path: Path)
     with pytest.raises(hg.errors.ConfigError, match="share the checkpoint"):
         hg.Pipeline(make_stage(operator, sink=None), make_stage(operator))
     with pytest.raises(hg.errors.ConfigError, match="not a stage"):
-        hg.Pipeline(operator)  # type: ignore[arg-type]
+        hg.Pipeline(operator)
     with pytest.raises(hg.errors.MissingColumn, match=r"give the stage hg\.two_streams\(left, right"):
         feed(make_stage(hg.Join(delay="1 s")), [[(1, 1)]])
     frame = spark.createDataFrame([(1, NOON)], "k long, t timestamp")

@@ -35,7 +35,7 @@ class Whim(Pinner):
         unpins = [pin.bin for pin in table.pins if draw.random() < 0.3]
         moves = [move for move in moves if move.source != move.target and move.bin not in unpins]
         keys = [key for key in view.hot_keys if key.hash not in table.pinned]
-        pins = []
+        pins: list[Pin] = []
         for key in draw.sample(keys, min(2, len(keys))):
             home = table.channel_of[table.home_bin(key.hash)]
             ways = draw.randint(1, table.channels) if self.splits else 1

@@ -34,7 +34,9 @@ def test_the_example_of_the_package_itself_runs(spark, tmp_path, monkeypatch) ->
     (tmp_path / "in").mkdir()
     pq.write_table(pa.table({"user": pa.array([1, 1, 2], pa.int64())}), "in/one.parquet")
     events = spark.readStream.schema("user long").parquet(str(tmp_path / "in"))
-    told = textwrap.dedent(re.search(r"(?:^    .*\n|^\n)+", headgate.__doc__, re.M).group())
+    example = re.search(r"(?:^    .*\n|^\n)+", headgate.__doc__ or "", re.M)
+    assert example is not None
+    told = textwrap.dedent(example.group())
     # The session of all tests has its JVM elsewhere, and that is where Spark itself would look for a relative path.
     told = told.replace('"state/spark"', repr(str(tmp_path / "state/spark")))
     code, start = told.rsplit(".start()", 1)

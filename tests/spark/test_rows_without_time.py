@@ -1,5 +1,7 @@
 """What native Spark does with rows that have no event time, as docs/operators.md tells it."""
 
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -25,7 +27,7 @@ def events(spark, tmp_path):
 
 
 def ran(query, mode, tmp_path):
-    found = []
+    found: list[Any] = []
     writer = query.writeStream.outputMode(mode).option("checkpointLocation", str(tmp_path / "checkpoint"))
     writer = writer.foreachBatch(lambda df, batch: found.extend(tuple(row) for row in df.collect()))
     writer.trigger(availableNow=True).start().awaitTermination()

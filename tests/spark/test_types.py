@@ -3,7 +3,8 @@
 import pyarrow as pa
 from pyspark.sql import types as T
 
-from headgate.spark.types import arrow_schema, can_hash, conform, conform_table, emitted_schema, spark_schema
+from headgate.spark.types import arrow_schema, can_hash, emitted_schema, spark_schema
+from headgate.state.conform import conform, conform_table
 from headgate.state.payload import Payload
 
 

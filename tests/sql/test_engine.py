@@ -54,6 +54,11 @@ def test_functions_are_vectorised_and_typed() -> None:
         4,
     ]
     engine.close()
-    for wrong in (("Twice", ("bigint",), "bigint"), ("f", ("money",), "bigint"), ("f", (), "list")):
+    wrong: list[tuple[str, tuple[str, ...], str]] = [
+        ("Twice", ("bigint",), "bigint"),
+        ("f", ("money",), "bigint"),
+        ("f", (), "list"),
+    ]
+    for name, arguments, returns in wrong:
         with pytest.raises(ConfigError):
-            Function(*wrong, lambda x: x)
+            Function(name, arguments, returns, lambda x: x)

@@ -1,13 +1,10 @@
 # ruff: noqa: E501 (queries)
 """Shared execution against plain DuckDB, one query at a time over all rows at once."""
 
-from itertools import pairwise
-
 import numpy as np
-import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.sql.world import NAMES, SECOND, Server, asked, named, rows_of
+from tests.sql.world import NAMES, SECOND, Server, asked, batches_of, named, oracle, rows_of
 
 FAMILIES = {
     "rows": ("SELECT time, city, x * {a} + n FROM {s} WHERE x > {b} AND city <> '{c}'", None),
@@ -23,25 +20,6 @@ FAMILIES = {
 }  # fmt: skip
 
 
-def oracle(text, window, rows, source, mark):
-    table = named(rows, source)
-    if window is None:
-        return asked(text, **{NAMES[source]: table})
-    written, size, slide = window
-    start = f"time_bucket(INTERVAL '{slide} seconds', time, TIMESTAMP '1970-01-01') - off * INTERVAL '{slide} seconds'"
-    inner = f"(SELECT *, {start} AS window_start, {start} + INTERVAL '{size} seconds' AS window_end FROM {NAMES[source]}, range({size // slide}) t(off)) s"
-    done = f"window_end <= make_timestamp({mark})"
-    plain = text.replace(written, "window_start, window_end").replace(
-        f"FROM {NAMES[source]}", f"FROM {inner}"
-    )
-    plain = (
-        plain.replace(" WHERE ", f" WHERE {done} AND ", 1)
-        if " WHERE " in plain
-        else plain.replace(" GROUP BY", f" WHERE {done} GROUP BY")
-    )
-    return asked(plain, **{NAMES[source]: table})
-
-
 @st.composite
 def queries(draw):
     family = draw(st.sampled_from(sorted(FAMILIES)))
@@ -52,11 +30,6 @@ def queries(draw):
         c=draw(st.sampled_from(["ash", "ärger", "it''s"])), d=draw(st.integers(0, 3)), w=window[0] if window else "",
     )  # fmt: skip
     return filled, window, source
-
-
-def batches_of(rows, cuts):
-    edges = [0, *sorted(c % (rows.num_rows + 1) for c in cuts), rows.num_rows]
-    return [rows.slice(a, b - a) for a, b in pairwise(edges)]
 
 
 @settings(max_examples=8)
@@ -138,73 +111,3 @@ def test_windows_over_a_join_close_when_every_pair_is_there(seed, cuts) -> None:
     bucket = "time_bucket(INTERVAL '10 seconds', a.time, TIMESTAMP '1970-01-01')"
     plain = f"SELECT a.city, count(*), sum(b.x) {JOIN} WHERE {bucket} + INTERVAL '10 seconds' <= make_timestamp({mark}) GROUP BY a.city, {bucket}"
     assert server.answers().get(1, {}) == asked(plain, alpha=named(rows, 0), beta=named(rows, 1))
-
-
-def test_rows_later_than_the_delay_are_left_out_and_change_no_closed_window() -> None:
-    server = Server()
-    server.add(1, "SELECT count(*), window_start FROM alpha GROUP BY TUMBLE(time, INTERVAL '10 seconds')")
-
-    server.feed(at_seconds((0, 1), (0, 2), (0, 16)))
-    server.feed(at_seconds((0, 3), (0, 12), (0, 30)))
-    server.feed(at_seconds((0, 50)))
-    assert sorted(row["o0"] for table in server.results for row in table.to_pylist()) == [1, 2, 2]
-
-
-def test_a_stray_clock_closes_nothing() -> None:
-    """A row from far ahead has no say in the watermark; when most rows are there, time has moved."""
-    text = "SELECT count(*), window_start FROM alpha GROUP BY TUMBLE(time, INTERVAL '10 seconds')"
-    year = 365 * 86_400
-    server = Server()
-    server.add(1, text)
-    server.feed(at_seconds((0, 1), (0, 12), (0, year)))
-    server.feed(at_seconds((0, 13), (0, 2 * year), (0, 26)))
-    server.feed(at_seconds((0, 27)))
-    assert server.mark(0) == (27 - 5) * SECOND
-    assert sorted(row["o0"] for table in server.results for row in table.to_pylist()) == [1, 2]
-    server.feed(at_seconds((0, 3 * year), (0, 3 * year + 20)))
-    assert server.mark(0) == (3 * year + 20 - 5) * SECOND
-
-
-def test_many_panes_and_many_batches_end_in_few_pieces() -> None:
-    rng = np.random.default_rng(1)
-    rows = rows_of(rng, 400, seconds=600)
-    server = Server()
-    text = "SELECT count(*), sum(x) FROM alpha GROUP BY TUMBLE(time, INTERVAL '1 hour')"
-    server.add(1, text)
-    for batch in batches_of(rows, list(range(0, 400, 5))):
-        server.feed(batch)
-    (state,) = server.states.values()
-    assert sum(map(len, state.values())) <= 20
-    far = rows.slice(0, 3).set_column(1, "time", pa.array([7200 * SECOND] * 3, pa.timestamp("us")))
-    far = far.set_column(0, "source", pa.array([0, 1, 2], pa.int32()))
-    server.feed(far)
-    everything = pa.concat_tables([rows, far])
-    window = ("TUMBLE(time, INTERVAL '1 hour')", 3600, 3600)
-    assert server.answers()[1] == oracle(text, window, everything, 0, server.mark(0))
-
-
-def at_seconds(*pairs):
-    """Rows of (source, second) pairs."""
-    sources, seconds = zip(*pairs, strict=True)
-    count = len(pairs)
-    return pa.table({"source": pa.array(sources, pa.int32()), "time": pa.array([t * SECOND for t in seconds], pa.timestamp("us")),
-                     "d0": pa.array([1.0] * count), "v0": ["a"] * count, "l0": pa.array([1] * count, pa.int64())})  # fmt: skip
-
-
-def test_what_is_open_for_one_source_outlives_what_is_over_for_another() -> None:
-    """Many panes in one batch share a label, and a later batch may begin a label in the middle of it."""
-    first = at_seconds(*((0, t) for t in range(0, 100, 10)), *((1, t) for t in range(1000, 1100, 10)))
-    second = at_seconds((2, 35), (2, 45), (1, 1110))
-    third = at_seconds((0, 120), (2, 120), (1, 1130))
-    text = "SELECT count(*), window_start FROM {} GROUP BY TUMBLE(time, INTERVAL '10 seconds')"
-    server = Server()
-    for source, name in enumerate(NAMES):
-        server.add(source, text.format(name))
-    for batch in (first, second, third):
-        server.feed(batch)
-    rows = pa.concat_tables([first, second, third])
-    window = ("TUMBLE(time, INTERVAL '10 seconds')", 10, 10)
-    for source, name in enumerate(NAMES):
-        assert server.answers()[source] == oracle(
-            text.format(name), window, rows, source, server.mark(source)
-        )

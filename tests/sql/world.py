@@ -1,8 +1,11 @@
+# ruff: noqa: E501 (queries)
 """A world for tests of shared execution: sources, rows, computations; the service's way and the plain way of answering."""
 
 import atexit
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -103,7 +106,7 @@ class Server:
 
     def answers(self):
         """Results by computation, as a multiset of tuples without the window."""
-        found = {}
+        found: dict[Any, Any] = {}
         for table in self.results:
             outputs = [c for c in table.column_names if c.startswith("o")]
             for row in table.to_pylist():
@@ -125,3 +128,35 @@ def asked(sql, **tables):
     for name, table in tables.items():
         PLAIN.register(name, table)
     return Counter(tuple(plain(v) for v in row) for row in PLAIN.execute(sql).fetchall())
+
+
+def oracle(text, window, rows, source, mark):
+    table = named(rows, source)
+    if window is None:
+        return asked(text, **{NAMES[source]: table})
+    written, size, slide = window
+    start = f"time_bucket(INTERVAL '{slide} seconds', time, TIMESTAMP '1970-01-01') - off * INTERVAL '{slide} seconds'"
+    inner = f"(SELECT *, {start} AS window_start, {start} + INTERVAL '{size} seconds' AS window_end FROM {NAMES[source]}, range({size // slide}) t(off)) s"
+    done = f"window_end <= make_timestamp({mark})"
+    plain = text.replace(written, "window_start, window_end").replace(
+        f"FROM {NAMES[source]}", f"FROM {inner}"
+    )
+    plain = (
+        plain.replace(" WHERE ", f" WHERE {done} AND ", 1)
+        if " WHERE " in plain
+        else plain.replace(" GROUP BY", f" WHERE {done} GROUP BY")
+    )
+    return asked(plain, **{NAMES[source]: table})
+
+
+def batches_of(rows, cuts):
+    edges = [0, *sorted(c % (rows.num_rows + 1) for c in cuts), rows.num_rows]
+    return [rows.slice(a, b - a) for a, b in pairwise(edges)]
+
+
+def at_seconds(*pairs):
+    """Rows of (source, second) pairs."""
+    sources, seconds = zip(*pairs, strict=True)
+    count = len(pairs)
+    return pa.table({"source": pa.array(sources, pa.int32()), "time": pa.array([t * SECOND for t in seconds], pa.timestamp("us")),
+                     "d0": pa.array([1.0] * count), "v0": ["a"] * count, "l0": pa.array([1] * count, pa.int64())})  # fmt: skip

@@ -40,7 +40,10 @@ def test_a_large_bin_waits_for_its_credit_and_is_not_passed_by() -> None:
 
 def simulated(touched_in_batch, size, delta, batches):
     """Per batch the bytes written, and the bytes in the log, when `touched_in_batch(n)` are the bins of batch n."""
-    bases, chains, sizes, credit, history = {}, {}, {}, 0, []
+    bases: dict[int, int] = {}
+    sizes: dict[int, int] = {}
+    chains: dict[int, list[tuple[int, int]]] = {}
+    credit, history = 0, []
     for batch in range(batches):
         chosen, credit = bins_to_snapshot(batch, bases, sizes, credit)
         written = 0

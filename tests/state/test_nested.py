@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from itertools import pairwise
 
 import numpy as np
@@ -19,7 +18,11 @@ FIXED = [
     pa.date32(), pa.timestamp("us", tz="UTC"), pa.timestamp("us"), pa.duration("us"), pa.time64("ns"),
     pa.decimal128(9, 2), pa.decimal128(38, 0), pa.decimal256(50, 3), pa.binary(3), pa.month_day_nano_interval(),
 ]  # fmt: skip
+
+
 LEAVES = [*FIXED, pa.null(), pa.string(), pa.binary(), pa.large_string(), pa.large_binary()]
+
+
 KINDS = st.recursive(
     st.sampled_from(LEAVES),
     lambda inner: st.one_of(
@@ -174,18 +177,3 @@ def test_a_null_list_hides_the_elements_under_it() -> None:
 )
 def test_types_that_no_stream_has_are_known_to_be_beyond_it(kind: pa.DataType) -> None:
     assert not can_encode(kind)
-
-
-def test_a_payload_type_survives_pickling_and_arrow_s_own_format() -> None:
-    kind = Payload(pa.list_(pa.string()), "array<string>", '{"type": "array"}')
-    schema = pa.schema([("tags", kind)])
-    assert pickle.loads(pickle.dumps(schema)) == schema
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema):
-        pass
-    with pa.ipc.open_stream(sink.getvalue()) as reader:
-        found = reader.schema.field("tags").type
-    assert (found, str(found), found.origin) == (kind, "array<string>", '{"type": "array"}')
-    other = Payload(pa.list_(pa.string()), "array<char(3)>", '{"type": "array"}')
-    assert kind != other
-    assert schema != pa.schema([("tags", other)])

@@ -27,7 +27,7 @@ LAYOUTS = {
     "texts with parts": StateLayout(False, COLUMNS, parts=True, grouped=True),
 }
 BY_LAYOUT = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-FEW = settings(max_examples=settings.default.max_examples // 4)
+FEW = settings(max_examples=settings().max_examples // 4)
 
 
 def keys_of(layout, pairs, distinct=2**40):
@@ -64,13 +64,15 @@ def find(table, layout, pairs, distinct):
 def contents(table, layout):
     """(key, part) -> (number, string length), read from the rows that are there."""
     piece = extract(table, table.live, whole=True)
+    numbers = piece.columns["n"]
+    assert isinstance(numbers, np.ndarray)
     sizes = np.diff(piece.columns["s"][0]).tolist()
     keys = piece.keys.data.tolist() if layout.fixed_key else np.diff(piece.keys.offsets).tolist()
     parts = piece.keys.parts.tolist() if layout.parts else [0] * len(piece)
     return dict(
         zip(
             zip(keys, parts, strict=True),
-            zip(piece.columns["n"].tolist(), sizes, strict=True),
+            zip(numbers.tolist(), sizes, strict=True),
             strict=True,
         )
     )
@@ -78,7 +80,7 @@ def contents(table, layout):
 
 def chains(table, layout, distinct, highest):
     """Key -> its parts, as the chain of rows gives them."""
-    found = {}
+    found: dict[int, set[int]] = {}
     keys = keys_of(layout, [(key, 0) for key in range(highest)], distinct)
     for key, row in enumerate(table.first(keys, np.arange(highest)).tolist()):
         while row >= 0:
@@ -98,7 +100,7 @@ steps = st.lists(
 @given(batches=steps, distinct=st.sampled_from([1, 3, 2**40]), again=st.booleans())
 @FEW
 def test_it_holds_what_a_dict_holds_and_can_be_rebuilt(layout, batches, distinct, again) -> None:
-    table, oracle = BinTable.create(layout), {}
+    table, oracle = BinTable.create(layout), dict[tuple[int, int], tuple[int, int]]()
     rebuilt = BinTable.create(layout)
     for added, removed in batches:
         table.begin()
@@ -121,7 +123,7 @@ def test_it_holds_what_a_dict_holds_and_can_be_rebuilt(layout, batches, distinct
             p in oracle for p in removed[1:]
         ]
         if layout.grouped:
-            wanted = {}
+            wanted: dict[int, set[int]] = {}
             for key, part in oracle:
                 wanted.setdefault(key, set()).add(part)
             assert chains(table, layout, distinct, 13) == wanted

@@ -1,6 +1,7 @@
 """The law of state: a snapshot and the deltas after it rebuild exactly the table that wrote them."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from headgate.state.layout import Kind, StateColumn, StateLayout
 from headgate.state.section import Extract, apply, decode, encode, extract, join_extracts
 from headgate.state.table import BinTable
 
-FEW = settings(max_examples=settings.default.max_examples // 4)  # each example is a run of many steps
+FEW = settings(max_examples=settings().max_examples // 4)  # each example is a run of many steps
 
 NONE = np.zeros(0, np.uint8)
 COLUMNS = (
@@ -54,7 +55,7 @@ def keys_of(keys, layout):
 
 def piece_of(rows, layout):
     """An extract from {key: {column: value}}."""
-    columns = {}
+    columns: dict[str, Any] = {}
     for column in layout.columns:
         cells = [row[column.name] for row in rows.values()]
         if column.kind is Kind.BYTES:
@@ -127,7 +128,8 @@ batches = st.lists(
 @given(batches=batches)
 @FEW
 def test_sections_rebuild_exactly_the_table_that_wrote_them(layout, batches) -> None:
-    table, log, wanted = BinTable.create(layout), [], {}
+    table, log = BinTable.create(layout), []
+    wanted: dict[Any, dict[str, Any]] = {}
     for rows, snapshot in batches:
         table.begin()
         apply(table, piece_of(rows, layout))

@@ -7,6 +7,7 @@ import numpy as np
 
 from headgate.state.keys import KeyColumn
 from headgate.state.layout import Kind, StateColumn, StateLayout
+from headgate.state.table import BinTable
 from headgate.storage import bin_cache
 from headgate.storage.bin_cache import BinCache
 
@@ -42,7 +43,7 @@ class Worker:
         bin_cache.cache_root = lambda need=0: root
         bin_cache.executor_identity = lambda: ("host", owner)
         self.cache = BinCache("stage", LAYOUT)
-        self.tables = {}
+        self.tables: dict[int, BinTable] = {}
 
     def open(self, b, expected, committed):
         """Open a bin, rebuilt if need be from the names in `committed`; how, where and what."""

@@ -33,3 +33,8 @@ def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callab
     memory = fsspec.filesystem("memory")
     if memory.exists(folder):
         memory.rm(folder, recursive=True)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(str(tmp_path / "checkpoint"), durable=False)

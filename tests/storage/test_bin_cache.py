@@ -7,10 +7,10 @@ import subprocess
 import sys
 from typing import Never
 
-import cache_worker
 import numpy as np
 import pytest
-from cache_worker import LAYOUT, Worker
+from tests.storage import cache_worker
+from tests.storage.cache_worker import LAYOUT, Worker
 
 from headgate.errors import CorruptState, StorageFull
 from headgate.state.layout import head
@@ -29,13 +29,16 @@ class Other:
     def __init__(self, root) -> None:
         command = [sys.executable, cache_worker.__file__, str(root), str(os.getpid())]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout.readline() == "ready\n"
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.asked, self.told = self.process.stdin, self.process.stdout
+        assert self.told.readline() == "ready\n"
 
     def __getattr__(self, name):
         def call(*arguments):
-            self.process.stdin.write(json.dumps([name, *arguments]) + "\n")
-            self.process.stdin.flush()
-            return json.loads(self.process.stdout.readline())
+            self.asked.write(json.dumps([name, *arguments]) + "\n")
+            self.asked.flush()
+            return json.loads(self.told.readline())
 
         return call
 

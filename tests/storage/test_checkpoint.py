@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.storage.checkpoints import IDENTITY, line_of, manifest_of, opened, run_batch
 
 from headgate.errors import (
     BatchOrder,
@@ -12,62 +13,7 @@ from headgate.errors import (
     OlderFormat,
     Superseded,
 )
-from headgate.storage import checkpoint as module
 from headgate.storage.checkpoint import Checkpoint, check_order, check_origin, journal_lines
-from headgate.storage.manifest import Manifest, StateFile, live_files
-from headgate.storage.store import Store
-
-IDENTITY = {
-    "key": [["user", "string"]],
-    "bins": 4,
-    "operator": "Aggregate(n=count())",
-    "inputs": {"x": "int64"},
-    "state": [["key", "bytes", 0], ["n:n", "i64", 0]],
-}
-
-
-@pytest.fixture
-def store(tmp_path):
-    return Store(str(tmp_path / "checkpoint"), durable=False)
-
-
-def line_of(batch):
-    return json.dumps({"report": {"batch": batch}})
-
-
-def opened(store, **options):
-    """A checkpoint that this driver has."""
-    checkpoint = Checkpoint(store, IDENTITY, staged=[store.child("output")], **options)
-    checkpoint.identify()
-    checkpoint.take()
-    return checkpoint
-
-
-def manifest_of(batch, *, run, before=None, bins=(0,), snapshots=()):
-    """The commit of a batch that touches `bins`, all in one file."""
-    bases = dict(before.bases) if before else {}
-    for b in bins:
-        bases.setdefault(b, batch)
-    bases.update(dict.fromkeys(snapshots, batch))
-    written = StateFile(f"{batch:012d}-{run}.hgs", batch, frozenset(bins) | frozenset(snapshots))
-    files = live_files((*(before.files if before else ()), written), bases)
-    return Manifest(batch=batch, run=run, channels=2, files=files, bases=bases, journal=line_of(batch))
-
-
-def run_batch(checkpoint, batch, **kwargs):
-    """What the stage does in one batch, in its order."""
-    before = checkpoint.last
-    manifest = manifest_of(batch, before=before, run=checkpoint.run, **kwargs)
-    checkpoint.store.write(f"state/{manifest.files[-1].name}", [b"state"])
-    checkpoint.store.make(f"output/{manifest.folder}")
-    checkpoint.store.write(f"output/{manifest.folder}/part", [b"output"])
-    checkpoint.commit(manifest)
-    checkpoint.write_journal(manifest.journal, batch)
-    checkpoint.retire(before, manifest)
-    return manifest
-
-
-# -- whose it is ----------------------------------------------------------------------------------------------------
 
 
 def test_a_new_checkpoint_is_made_and_found_again(store) -> None:
@@ -77,12 +23,18 @@ def test_a_new_checkpoint_is_made_and_found_again(store) -> None:
     assert opened(store.child("other")).stage != first.stage
 
 
+def last_of(store):
+    last = Checkpoint(store, IDENTITY).last
+    assert last is not None
+    return last
+
+
 def test_opening_a_checkpoint_changes_nothing(store, tmp_path) -> None:
     Checkpoint(store, IDENTITY)
     assert not (tmp_path / "checkpoint").exists()
     run_batch(opened(store), 0)
     before = sorted(path for path in tmp_path.rglob("*"))
-    assert Checkpoint(store, IDENTITY).last.batch == 0
+    assert last_of(store).batch == 0
     assert sorted(path for path in tmp_path.rglob("*")) == before
 
 
@@ -169,6 +121,7 @@ def test_a_stage_may_be_corrected_until_its_first_commit(store) -> None:
     changed = Checkpoint(store, IDENTITY | {"bins": 8})
     changed.identify()
     changed.take()
+    assert changed.identity is not None
     assert (changed.stage, changed.identity["bins"]) == (first.stage, 8)
     with pytest.raises(Superseded):
         run_batch(first, 0)
@@ -183,10 +136,7 @@ def test_a_stage_that_was_corrected_too_late_is_refused(store) -> None:
     run_batch(first, 0)
     with pytest.raises(CheckpointMismatch):
         changed.take()
-    assert Checkpoint(store, IDENTITY).last.batch == 0
-
-
-# -- what is committed ----------------------------------------------------------------------------------------------
+    assert last_of(store).batch == 0
 
 
 def test_the_last_commit_is_the_truth(store) -> None:
@@ -225,7 +175,7 @@ def test_only_the_newest_driver_commits(store) -> None:
         run_batch(first, 1)
     assert first.last.batch == 0
     run_batch(second, 1)
-    assert Checkpoint(store, IDENTITY).last.run == second.run
+    assert last_of(store).run == second.run
 
 
 def test_a_driver_that_slept_while_its_successor_committed_much_neither_commits_nor_removes(store) -> None:
@@ -261,9 +211,6 @@ def test_a_driver_that_slept_after_its_commit_removes_nothing_of_its_successor(s
     assert {f.name for f in last.files} <= set(store.names("state"))
     assert last.folder in store.names("output")
     assert journal_lines(store) == [line_of(batch) for batch in range(6)]
-
-
-# -- who delivers ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -308,9 +255,6 @@ def test_the_origin_of_batches() -> None:
         check_origin("b", "stage:x", "here")
 
 
-# -- what is removed ------------------------------------------------------------------------------------------------
-
-
 def test_files_go_when_no_bin_needs_them_and_not_before(store) -> None:
     checkpoint = opened(store)
     run_batch(checkpoint, 0, bins=(0, 1))
@@ -348,85 +292,3 @@ def test_sweeping_happens_once(store, monkeypatch) -> None:
     run_batch(checkpoint, 0)
     monkeypatch.setattr(checkpoint, "_sweep", lambda last: pytest.fail("swept again"))
     run_batch(checkpoint, 1)
-
-
-# -- the journal ----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def journaled(store):
-    """A checkpoint with three batches, and the journal's only file."""
-    checkpoint = opened(store)
-    for batch in range(3):
-        run_batch(checkpoint, batch)
-    (name,) = store.names("journal")
-    return store, f"journal/{name}"
-
-
-WHOLE = "".join(f"{line_of(batch)}\n" for batch in range(3))
-LINES = WHOLE.splitlines()
-
-
-def test_a_whole_journal_is_left_alone(journaled) -> None:
-    store, name = journaled
-    opened(store)
-    assert store.names("journal") == [name.removeprefix("journal/")]
-    assert store.read(name).decode() == WHOLE
-
-
-def test_a_journal_torn_anywhere_in_its_last_line_is_completed_by_the_next_driver(journaled) -> None:
-    store, name = journaled
-    start = len(WHOLE) - len(line_of(2)) - 1
-    for size in range(start, len(WHOLE)):
-        store.remove(*(f"journal/{n}" for n in store.names("journal")))
-        store.replace(name, WHOLE.encode()[:size])
-        opened(store)
-        assert journal_lines(store) == LINES
-        assert store.read(name) == WHOLE.encode()[:size], "nobody writes in another driver's file"
-
-
-def test_a_line_torn_by_bytes_that_are_no_text_is_passed_over(journaled) -> None:
-    store, name = journaled
-    store.replace(name, WHOLE.encode()[:-4] + b"\xff\xfe")
-    opened(store)
-    assert journal_lines(store) == LINES
-
-
-def test_a_journal_on_an_object_store_has_a_file_for_each_line(any_store) -> None:
-    store = any_store("journaled")
-    first = opened(store)
-    for batch in range(2):
-        run_batch(first, batch)
-    run_batch(opened(store), 2)
-    assert journal_lines(store) == LINES
-    assert len(store.names("journal")) == (2 if store.local else 3)
-
-
-def test_a_damaged_journal_is_named_and_stops_no_driver(journaled) -> None:
-    store, name = journaled
-    store.replace(name, b"rubbish\n" + WHOLE.encode())
-    with pytest.raises(CorruptState, match="journal line 1, cannot be read: 'rubbish'; remove the line"):
-        journal_lines(store)
-    run_batch(opened(store), 3)
-
-
-def test_a_driver_that_appends_late_changes_nothing(journaled) -> None:
-    store, name = journaled
-    successor = opened(store)
-    run_batch(successor, 3)
-    store.append(name, line_of(2))
-    store.append(name, line_of(3))
-    assert journal_lines(store) == [*LINES, line_of(3)]
-
-
-def test_a_long_journal_is_in_several_files(store, monkeypatch) -> None:
-    monkeypatch.setattr(module, "LINES_PER_JOURNAL", 2)
-    checkpoint = opened(store)
-    starts = []
-    for batch in range(5):
-        starts.append(checkpoint.starts_journal(batch))
-        run_batch(checkpoint, batch)
-    assert store.names("journal") == [f"{n:06d}-{checkpoint.run}.jsonl" for n in range(3)]
-    assert journal_lines(store) == [line_of(batch) for batch in range(5)]
-    assert starts == [True, False, True, False, True]
-    assert opened(store).starts_journal(5), "a driver's first line says where it starts"

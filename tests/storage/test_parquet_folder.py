@@ -190,7 +190,8 @@ def test_a_folder_has_the_batches_that_are_committed(any_store, shown, committed
     folder.own(OWNER) if first is None else None
     for batch in range(shown):
         folder.store.make("_staging", "_batches")
-        folder.show(*staged_in(folder, batch, count=1), batch, again=False)
+        staging, files = staged_in(folder, batch, count=1)
+        folder.show(staging, files, batch, again=False)
     if first is not None and shown:
         ParquetFolder(any_store("out").url).store.write_once(
             "_headgate.json", sealed({"stage": "stage-a", "checkpoint": "x", "what": "output"})

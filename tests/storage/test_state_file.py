@@ -1,6 +1,7 @@
 """A state file gives back what was written, or an error by name; never a wrong answer."""
 
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ def rows_of(*keys):
     data = np.array(keys, np.int64)
     text = b"".join(b"text %d" % key for key in keys)
     offsets = np.cumsum([0, *(len(b"text %d" % key) for key in keys)]).astype(np.int64)
-    columns = {
+    columns: dict[str, Any] = {
         "n": data * 10,
         "s": (offsets, np.frombuffer(bytearray(text), np.uint8)),
         "u": np.ones(len(keys), np.uint8),

@@ -183,7 +183,7 @@ class Answer(Exception):
 def test_conditional_writes_that_collide_are_tried_again_and_refusals_without_a_reason_are_known(
     bucket, monkeypatch
 ) -> None:
-    store, answers = Store(f"{bucket}/answers"), []
+    store, answers = Store(f"{bucket}/answers"), list[Answer]()
 
     def pipe(path, data, mode) -> None:
         assert mode == "create"

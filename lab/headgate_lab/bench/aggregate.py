@@ -74,25 +74,25 @@ def _jobs(sizes: Sizes, work: Path) -> tuple[list[list[Job]], dict[str, int]]:
     add("headgate", "headgate", big, sizes.batches, sizes.steady)
     for sink in SINKS:
         for store in sizes.stores:
-            add(_native(store, sink), "native", big, sizes.batches, sizes.steady, store, sink)
+            add(native_name(store, sink), "native", big, sizes.batches, sizes.steady, store, sink)
     add("headgate, small batches", "headgate", small, sizes.small_batches, sizes.small_steady)
     for sink in SINKS:
         for store in sizes.stores:
-            name = f"{_native(store, sink)}, small batches"
+            name = f"{native_name(store, sink)}, small batches"
             add(name, "native", small, sizes.small_batches, sizes.small_steady, store, sink)
     for keys in (sizes.few_keys, sizes.many_keys):
         folder = work / f"state-{keys}"
         rest = data.uniform(sizes.state_rows, sizes.state_batches, sizes.state_rows)
         batches = data.write((*data.untouched(keys, sizes.preload_rows), *rest), folder)
-        add(_state(keys), "headgate", folder, batches, sizes.state_steady)
+        add(state_name(keys), "headgate", folder, batches, sizes.state_steady)
     return groups, steady
 
 
-def _native(store: str, sink: str) -> str:
+def native_name(store: str, sink: str) -> str:
     return f"native {STORES[store]}, {SINKS[sink]}"
 
 
-def _state(keys: int) -> str:
+def state_name(keys: int) -> str:
     return f"headgate, {keys:,} untouched keys"
 
 
@@ -104,7 +104,7 @@ def report(times: Times, sizes: Sizes, *, where: dict[str, object], quick: bool)
         return 1e3 * sizes.rows / median(times[name])
 
     for sink in SINKS:
-        rivals = [_native(store, sink) for store in sizes.stores]
+        rivals = [native_name(store, sink) for store in sizes.stores]
         for rival in rivals:
             samples = {"headgate": times["headgate"], rival: times[rival]}
             results.append(Result("aggregate", "rows/s", rate("headgate"), rival, rate(rival), samples))
@@ -116,22 +116,22 @@ def report(times: Times, sizes: Sizes, *, where: dict[str, object], quick: bool)
                 rate("headgate") / best,
             )
         )
-    few, many = times[_state(sizes.few_keys)], times[_state(sizes.many_keys)]
+    few, many = times[state_name(sizes.few_keys)], times[state_name(sizes.many_keys)]
     results.append(
         Result(
             f"batch of {sizes.state_rows:,} rows beside {sizes.many_keys:,} untouched keys",
             "ms",
             median(many),
-            _state(sizes.few_keys),
+            state_name(sizes.few_keys),
             median(few),
-            {_state(sizes.many_keys): many, _state(sizes.few_keys): few},
+            {state_name(sizes.many_keys): many, state_name(sizes.few_keys): few},
         )
     )
     name = f"batch time with {sizes.many_keys:,} untouched keys over that with {sizes.few_keys:,}"
     goals.append(Goal(name, 1.3, median(many) / median(few), at_most=True))
     ours = times["headgate, small batches"]
     for sink in SINKS:
-        rivals = [f"{_native(store, sink)}, small batches" for store in sizes.stores]
+        rivals = [f"{native_name(store, sink)}, small batches" for store in sizes.stores]
         for rival in rivals:
             samples = {"headgate, small batches": ours, rival: times[rival]}
             title = f"batch of {sizes.small_rows:,} rows"

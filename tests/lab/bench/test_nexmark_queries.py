@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections import Counter, defaultdict
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,7 +20,7 @@ def stream(name):
         for at, column in enumerate(table.column_names):
             if column in ("time", "expires"):
                 us = table[column].combine_chunks().view(pa.int64()).to_numpy() - events.START_US
-                table = table.set_column(at, column, events._times(events.START_US + 500 * us))
+                table = table.set_column(at, column, events.instants(events.START_US + 500 * us))
         found[number] = table
     return pa.concat_tables([*found, *(tables[name] for tables in events.closing())])
 
@@ -42,7 +43,7 @@ def test_query_5_has_all_auctions_with_the_most_bids() -> None:
     counts, best = ours.STEPS["q5"]
     counted = pa.Table.from_pylist(through(counts, bids, "auction"))
     found = hg.testing.run(best.operator, counted, key="window_start", idle=1).rows
-    windows = defaultdict(Counter)
+    windows: defaultdict[dt.datetime, Counter[int]] = defaultdict(Counter)
     for row in bids.to_pylist():
         start = start_of(row["time"], dt.timedelta(seconds=2))
         while start + TEN > row["time"]:
@@ -65,7 +66,7 @@ def test_query_7_has_the_highest_bid_of_each_window() -> None:
     bids = bids.append_column("window_start", pa.array(starts, pa.timestamp("us", tz="UTC")))
     (step,) = ours.STEPS["q7"]
     found = through(step, bids.drop(["channel"]), "window_start")
-    best = {}
+    best: dict[dt.datetime, tuple[Any, ...]] = {}
     for row in bids.to_pylist():
         best[row["window_start"]] = max(
             best.get(row["window_start"], (0,)), (row["price"], row["time"], row["auction"], row["bidder"])
@@ -81,7 +82,8 @@ def test_query_7_has_the_highest_bid_of_each_window() -> None:
 
 def test_query_4_has_the_winning_price_of_each_auction() -> None:
     sold = {row["id"]: row for row in stream("auction").to_pylist() if row["id"]}
-    pairs, best = [], {}
+    pairs: list[dict[str, Any]] = []
+    best: dict[int, int] = {}
     for bid in stream("bid").to_pylist():
         auction = sold.get(bid["auction"])
         if auction and auction["time"] <= bid["time"] <= auction["expires"]:

@@ -59,9 +59,9 @@ def test_aggregate_takes_the_faster_native_store_and_the_slower_batch_time() -> 
     times = {ours: [100.0], small: [50.0]}
     for sink in aggregate.SINKS:
         for store, ms in (("hdfs", 400.0), ("rocksdb", 500.0)):
-            name = aggregate._native(store, sink)
+            name = aggregate.native_name(store, sink)
             times |= {name: [ms], f"{name}, small batches": [ms / 10]}
-    times |= {aggregate._state(sizes.few_keys): [10.0], aggregate._state(sizes.many_keys): [12.0]}
+    times |= {aggregate.state_name(sizes.few_keys): [10.0], aggregate.state_name(sizes.many_keys): [12.0]}
     report = aggregate.report(times, sizes, where={}, quick=False)
     measured = [(goal.measured, goal.ok) for goal in report.goals]
     assert measured == [(4.0, True), (4.0, True), (1.2, True), (1.25, False), (1.25, False)]

@@ -32,6 +32,10 @@ def test_the_invariants_are_exact() -> None:
     assert all(row.ok for row in rows)
 
 
+def constant(value):
+    return property(lambda self: value)
+
+
 def test_a_small_lab_gives_every_row_of_the_digest_and_its_pictures(monkeypatch, tmp_path) -> None:
     for name, value in {
         "scale": 8,
@@ -41,7 +45,7 @@ def test_a_small_lab_gives_every_row_of_the_digest_and_its_pictures(monkeypatch,
         "widths": (1, 2, 4),
         "parts": (0.5, 1.0),
     }.items():
-        monkeypatch.setattr(Lab, name, property(lambda self, value=value: value))
+        monkeypatch.setattr(Lab, name, constant(value))
     told = []
     rows = reproduce(quick=True, out=tmp_path, progress=lambda what, part: told.append(part))
     assert {row.id for row in rows} == ROWS
@@ -108,7 +112,9 @@ def test_more_in_flight_is_faster_and_needs_more_memory(graph) -> None:
 )
 @settings(max_examples=50)
 def test_proposals_are_each_drawn_once_and_never_more_than_asked(arrivals, rooms) -> None:
-    source, got, expected, waiting = Proposals(3), [], [], {}
+    source, waiting = Proposals(3), dict[int, int]()
+    got: list[tuple[int, int, int]] = []
+    expected: list[tuple[int, int, int]] = []
     ids = iter(range(1000))
 
     def take(room) -> None:

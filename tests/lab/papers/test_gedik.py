@@ -94,8 +94,8 @@ def test_metrics_of_a_trial_equal_those_of_all_keys_looked_up_one_by_one() -> No
         step = grow(world, algorithm, goal, 4, seed=1)[0]
         kind = {"consistent": "ring", "uniform": "modulo", "random": "random"}[algorithm]
         keys = np.arange(3000)
-        before = world._channels(kind, 1, 3, keys)
-        after = world._channels(kind, 1, 4, keys)
+        before = world.channels_of(kind, 1, 3, keys)
+        after = world.channels_of(kind, 1, 4, keys)
         f = world.frequency(keys)
         loads = np.stack([np.bincount(after, weights=w, minlength=4) for w in (f, f * f, f)])
         ratio = loads.max(axis=1) / loads.min(axis=1) / 1.2

@@ -17,13 +17,17 @@ DIGEST = {f"MX-{n}" for n in range(1, 26)} | {"MX-11v", "MX-11w", "MX-11w 10K"}
 OURS = {f"HG-{n}" for n in range(1, 11)}
 
 
+def constant(value):
+    return property(lambda self: value)
+
+
 def test_a_tiny_lab_gives_every_row_and_every_picture(monkeypatch, tmp_path) -> None:
     small = {
         "queries": 600, "servers": 6, "steps": 600, "betas": (1.5, 2.0), "ds": (1, 2, 3), "ks": (3, 6), "ns": (300, 600),
         "lives": (6, 60), "gammas": (60,), "churn_betas": (1.5, 2.0), "churn_ds": (1, 2), "churn_ks": (3, 6), "exponents": (1.0, 2.0),
     }  # fmt: skip
     for name, value in small.items():
-        monkeypatch.setattr(Lab, name, property(lambda self, value=value: value))
+        monkeypatch.setattr(Lab, name, constant(value))
     make = Lab.graph
     monkeypatch.setattr(Lab, "graph", lambda self, n, beta, d, seed: make(self, min(n, 600), beta, d, seed))
     told: list[tuple[str, float]] = []
@@ -74,7 +78,7 @@ def test_a_life_is_in_order_and_of_the_size_that_little_says(lifetimes) -> None:
     there = np.cumsum(np.where(life.act == 1, 1, -1))
     assert there.min() >= 0
     assert there[there.shape[0] // 2 :].mean() == pytest.approx(500, rel=0.15)
-    first = {}
+    first: dict[int, int] = {}
     for act, query in zip(life.act.tolist(), life.query.tolist(), strict=True):
         assert act == 1 or query in first, "nobody leaves before coming"
         first.setdefault(query, act)
@@ -89,7 +93,9 @@ def test_servers_come_and_go_and_the_books_survive() -> None:
     assert out.fallbacks == 0
     again = live(life, 10, DEFAULT)
     assert (again.replication, again.final) == (out.replication, out.final)
-    assert live(life, 10, LeastCost()).live.queries == out.live.queries
+    least = live(life, 10, LeastCost()).live
+    assert least is not None
+    assert least.queries == out.live.queries
 
 
 def test_part_of_a_workload() -> None:

@@ -58,7 +58,9 @@ def test_credits_in_output_rows_are_a_hard_bound(numbers: DataFrame) -> None:
     lock = threading.Lock()
 
     def step(rows: DataFrame) -> DataFrame:
-        wanted = rows.agg(F.sum(F.col("hi") - F.col("lo"))).first()[0]
+        total = rows.agg(F.sum(F.col("hi") - F.col("lo"))).first()
+        assert total is not None
+        wanted = total[0]
         with lock:
             seen.append(wanted)
         return slices(rows)
@@ -206,7 +208,7 @@ def test_a_step_that_raises_is_not_tried_again(numbers: DataFrame) -> None:
         hg.bounded(numbers, step, batch=2000).count()
     assert len(calls) == 1
     with pytest.raises(WaveFailed, match="expand returned int"):
-        hg.bounded(numbers, lambda rows: 3, batch=2000).count()  # type: ignore[arg-type, return-value]
+        hg.bounded(numbers, lambda rows: 3, batch=2000).count()
 
 
 def test_a_sink_that_fails_midway_is_told(numbers: DataFrame) -> None:

@@ -3,11 +3,12 @@
 import time
 from collections import Counter
 from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 import pytest
-from tests.sql.test_shared import JOIN, batches_of, oracle
-from tests.sql.world import KIND, NAMES, asked, named, plain, rows_of
+from tests.sql.test_shared import JOIN
+from tests.sql.world import KIND, NAMES, asked, batches_of, named, oracle, plain, rows_of
 
 import headgate as hg
 from headgate.service.background import listening
@@ -59,7 +60,8 @@ class Served:
         return sum(one.facts["rows"] for one in self.service.serving.history)
 
     def answers(self, number):
-        found, cursor = Counter(), None
+        found: Counter[tuple[Any, ...]] = Counter()
+        cursor = None
         while True:
             rows, cursor = self.client.results(number, cursor)
             found.update(tuple(plain(v) for v in row["values"].values()) for row in rows)
@@ -78,7 +80,7 @@ def served(spark, tmp_path):
 def test_every_answer_equals_a_recomputation(served) -> None:
     windowed = ("TUMBLE(time, INTERVAL '10 seconds')", 10, 10)
     tumble = "SELECT city, count(*), sum(x) FROM {} WHERE n > {} GROUP BY city, TUMBLE(time, INTERVAL '10 seconds')"
-    queries = [
+    queries: list[tuple[str, tuple[str, int, int] | None, int]] = [
         (f"SELECT x, city FROM {name} WHERE x > {i % 20}", None, s)
         for i in range(60)
         for s, name in enumerate(NAMES)

@@ -2,6 +2,7 @@
 """The service's SQL beside Spark's own reading of the same text over the same rows."""
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,7 +62,7 @@ def test_expressions_mean_what_they_mean_in_spark(spark, views, rows) -> None:
 
 
 def column(counter, i):
-    one = Counter()
+    one: Counter[Any] = Counter()
     for row, times in counter.items():
         one[row[i]] += times
     return one

@@ -73,7 +73,7 @@ def batch(events: int, number: int, *, seed: int = 1) -> dict[str, pa.Table]:
 def closing() -> Iterator[dict[str, pa.Table]]:
     """What closes windows, auctions and sessions; the times go on from any number of events in less than an hour."""
     for number in range(1, CLOSING + 1):
-        time = _times(np.array([START_US + number * APART_US]))
+        time = instants(np.array([START_US + number * APART_US]))
         zero = pa.array([0])
         text, state = (
             pa.array([""]),
@@ -124,7 +124,7 @@ def _persons(ids: Ints, rng: np.random.Generator) -> pa.Table:
             "name": drawn(_NAMES),
             "city": drawn(pa.array(CITIES)),
             "state": drawn(pa.array(STATES)),
-            "time": _times(_time(ids)),
+            "time": instants(_time(ids)),
         }
     )
 
@@ -140,8 +140,8 @@ def _auctions(ids: Ints, rng: np.random.Generator) -> pa.Table:
             "category": FIRST_CATEGORY + rng.integers(0, CATEGORIES, len(ids)),
             "initial": initial,
             "reserve": initial + _prices(len(ids), rng),
-            "time": _times(_time(ids)),
-            "expires": _times(_time(ids) + rng.integers(1, LONGEST_US, len(ids), endpoint=True)),
+            "time": instants(_time(ids)),
+            "expires": instants(_time(ids) + rng.integers(1, LONGEST_US, len(ids), endpoint=True)),
         }
     )
 
@@ -165,7 +165,7 @@ def _bids(ids: Ints, rng: np.random.Generator) -> pa.Table:
             + np.where(hot_bidder, person // HOT_EVERY * HOT_EVERY + 1, _anyone(person, rng)),
             "price": _prices(len(ids), rng),
             "channel": _CHANNELS.take(pa.array(channel)),
-            "time": _times(_time(ids)),
+            "time": instants(_time(ids)),
         }
     )
 
@@ -184,5 +184,5 @@ def _time(ids: Ints) -> Ints:
     return START_US + STEP_US * ids
 
 
-def _times(us: Ints) -> pa.Array:
+def instants(us: Ints) -> pa.Array:
     return pa.array(us).cast(pa.timestamp("us", tz="UTC"))

@@ -89,9 +89,11 @@ class World:
         for at in range(0, self.domain, _CHUNK):
             ranks = np.arange(at, min(at + _CHUNK, self.domain))
             f = self._weights(at) / self.norm
-            now = self._channels(kind, seed, channels, ranks)
+            now = self.channels_of(kind, seed, channels, ranks)
             changed = (
-                now != self._channels(kind, seed, channels - 1, ranks) if channels > 1 else np.zeros(0, bool)
+                now != self.channels_of(kind, seed, channels - 1, ranks)
+                if channels > 1
+                else np.zeros(0, bool)
             )
             for row, weight in enumerate((None, f, f * f)):
                 loads[row] += np.bincount(now, weights=weight, minlength=channels)
@@ -99,7 +101,7 @@ class World:
                     moved[row] += changed.sum() if weight is None else weight[changed].sum()
         return Census(loads, moved)
 
-    def _channels(self, kind: str, seed: int, channels: int, ranks: Ints) -> npt.NDArray[np.int16]:
+    def channels_of(self, kind: str, seed: int, channels: int, ranks: Ints) -> npt.NDArray[np.int16]:
         if kind == "ring":
             return self.ring(seed, channels).lookup_ints(ranks)
         if kind == "modulo":

@@ -1,21 +1,27 @@
 """The table of one bin, against a dict; with growth, collisions, null keys and a heap whose strings come and go."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.state import kernels as k
 from headgate.state.keys import KeyColumn
 from headgate.state.layout import Kind, StateColumn, StateLayout, head
 from headgate.state.section import Extract, apply, extract
 from headgate.state.table import BinTable
 
 FIXED = StateLayout(True, (StateColumn("n", Kind.I64),))
+
+
 TEXT = StateLayout(False, (StateColumn("n", Kind.I64),))
+
+
 BYTES_BY_NUMBER = StateLayout(True, (StateColumn("s", Kind.BYTES),))
+
+
 BYTES_BY_TEXT = StateLayout(False, (StateColumn("s", Kind.BYTES),))
 
 
@@ -66,7 +72,8 @@ class Oracle:
     """Keys in the order of their arrival, and those that a batch touched in the order in which it touched them."""
 
     def __init__(self) -> None:
-        self.rows, self.touched = {}, {}
+        self.rows: dict[Any, int] = {}
+        self.touched: dict[int, None] = {}
 
     def batch(self, keys):
         self.touched = {}
@@ -195,7 +202,7 @@ def test_the_first_string_may_be_larger_than_the_heap(size) -> None:
     )
 )
 def test_strings_that_shrink_and_grow_are_those_last_put(batches) -> None:
-    table, wanted = BinTable.create(BYTES_BY_TEXT), {}
+    table, wanted = BinTable.create(BYTES_BY_TEXT), dict[int, bytes]()
     for batch in batches:
         latest = dict(batch)
         put(table, text_keys([b"key %d" % key for key in latest]), list(latest.values()))
@@ -229,7 +236,7 @@ def test_state_bytes_counts_what_lives() -> None:
 )
 def test_rings_keep_the_last_values_oldest_first(pushes, length) -> None:
     layout = StateLayout(True, (StateColumn("r", Kind.RING, length),))
-    table, wanted = BinTable.create(layout), {}
+    table, wanted = BinTable.create(layout), dict[int, list[float]]()
     value = 0.0
     for key, count in pushes:
         values = np.arange(value, value + count)
@@ -241,10 +248,3 @@ def test_rings_keep_the_last_values_oldest_first(pushes, length) -> None:
         assert rings(table, table.touched, whole=False) == [values[-length:].tolist()]
         assert table.header[head.HEAP_USED] - table.header[head.HEAP_GARBAGE] == live_heap(table)
         assert table.header[head.HEAP_USED] <= table.header[head.HEAP_SIZE]
-
-
-@given(st.lists(st.integers(0, 6), max_size=50))
-def test_sort_by_bin_is_stable(bins) -> None:
-    order, starts = k.sort_by_bin(np.array(bins, np.int32), 7)
-    assert order.tolist() == sorted(range(len(bins)), key=lambda i: bins[i])
-    assert np.diff(starts).tolist() == [bins.count(b) for b in range(7)]
