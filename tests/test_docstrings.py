@@ -133,7 +133,7 @@ TAKEN_FOR_GRANTED = {
     ("headgate.flow.gate", 0): one_gate,
     ("headgate.flow.gate", 1): two_gates,
     ("headgate.hosting", 0): lambda: {"hosting": importlib.import_module("headgate.hosting")},
-    ("headgate.hosting.offline", 0): some_load,
+    ("headgate.hosting.offline.algorithms", 0): some_load,
 }
 
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 
 from headgate.errors import ConfigError, NoRoom
 from headgate.hosting import Balance, Host, Workload
-from headgate.hosting.bounds import capacity_bound, expected_random, optimum
-from headgate.hosting.hypergraph import partition
-from headgate.hosting.offline import ALGORITHMS, Assignment, reserve, rooms_of, solve
+from headgate.hosting.offline.algorithms import ALGORITHMS, Assignment, reserve, rooms_of, solve
+from headgate.hosting.offline.bounds import capacity_bound, expected_random, optimum
+from headgate.hosting.offline.hypergraph import partition
 
 CHANCE = np.array([(i * 0.6180339887) % 1 for i in range(997)])
 

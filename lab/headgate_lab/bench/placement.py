@@ -16,10 +16,10 @@ import numpy as np
 
 from headgate.cli.console import Tick
 from headgate.hosting import DEFAULT, LeastCost, LeastSource, OnRand, Repair, Rule
-from headgate.hosting.books import Books
-from headgate.hosting.offline import solve
-from headgate.hosting.pairs import Pairs
-from headgate.hosting.run import Run
+from headgate.hosting.offline.algorithms import solve
+from headgate.hosting.placement.reference_counts import Pairs
+from headgate.hosting.placement.state import Books
+from headgate.hosting.replay import Run
 from headgate_lab.bench.result import Goal, Report, Result, machine
 from headgate_lab.papers.mice.trial import live
 from headgate_lab.papers.mice.world import churn, graph

@@ -13,13 +13,13 @@ from headgate.cli.console import Tick, unknown
 from headgate.cli.place_files import FORMATS, read_workload, write_assignment
 from headgate.errors import ConfigError
 from headgate.hosting import RULES, Balance, Repair, Workload
-from headgate.hosting.books import FALLBACKS, MOVES, SAVED
-from headgate.hosting.bounds import capacity_bound, expected_random
 from headgate.hosting.host import sizes_of
-from headgate.hosting.hypergraph import partition
-from headgate.hosting.offline import ALGORITHMS, Assignment, rooms_of, solve
-from headgate.hosting.rules import rule_of
-from headgate.hosting.run import Run
+from headgate.hosting.offline.algorithms import ALGORITHMS, Assignment, rooms_of, solve
+from headgate.hosting.offline.bounds import capacity_bound, expected_random
+from headgate.hosting.offline.hypergraph import partition
+from headgate.hosting.online.rules import rule_of
+from headgate.hosting.placement.state import FALLBACKS, MOVES, SAVED
+from headgate.hosting.replay import Run
 
 KNOWN = (*RULES, *ALGORITHMS, "hypergraph")
 CHUNK = 50_000

@@ -9,10 +9,10 @@ passed in, no Spark.
 """
 
 from headgate.hosting.balance import Balance
-from headgate.hosting.explain import Explanation, Option
 from headgate.hosting.host import Decision, Host, Move, Repair, Standing
-from headgate.hosting.offline import ALGORITHMS, Assignment, reserve, solve
-from headgate.hosting.rules import (
+from headgate.hosting.offline.algorithms import ALGORITHMS, Assignment, reserve, solve
+from headgate.hosting.online.explain import Explanation, Option
+from headgate.hosting.online.rules import (
     DEFAULT,
     RULES,
     Fennel,
@@ -26,7 +26,7 @@ from headgate.hosting.rules import (
     Reserved,
     Rule,
 )
-from headgate.hosting.run import Run
+from headgate.hosting.replay import Run
 from headgate.hosting.workload import Types, Workload
 
 __all__ = [

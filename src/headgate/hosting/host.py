@@ -14,16 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from headgate.errors import ConfigError, NoRoom
-from headgate.hosting import books as book
 from headgate.hosting.balance import Balance
-from headgate.hosting.books import COST, FALLBACKS, NEEDED, QUERIES, SERVERS, TRAFFIC
-from headgate.hosting.choose import Frame
-from headgate.hosting.explain import Explanation, explained
-from headgate.hosting.mending import new_log, repair
-from headgate.hosting.pairs import widened
-from headgate.hosting.playing import PLACE, REMOVE, play
-from headgate.hosting.roster import Roster
-from headgate.hosting.rules import DEFAULT, LeastQT, RareFirst, Reserved, Rule, rule_of, spread_of
+from headgate.hosting.events import PLACE, REMOVE, play
+from headgate.hosting.online.explain import Explanation, explained
+from headgate.hosting.online.rules import DEFAULT, LeastQT, RareFirst, Reserved, Rule, rule_of, spread_of
+from headgate.hosting.online.select_server import Frame
+from headgate.hosting.placement import state as book
+from headgate.hosting.placement.name_table import Roster
+from headgate.hosting.placement.reference_counts import widened
+from headgate.hosting.placement.state import COST, FALLBACKS, NEEDED, QUERIES, SERVERS, TRAFFIC
+from headgate.hosting.repair.search import new_log, repair
 from headgate.hosting.workload import Floats, Workload, checked_cost, checked_rate, known_sources
 
 

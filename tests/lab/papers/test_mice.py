@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from headgate.hosting.rules import DEFAULT, LeastCost
+from headgate.hosting.online.rules import DEFAULT, LeastCost
 from headgate_lab.papers import claims as table
 from headgate_lab.papers.mice import FIGURES, PAPER, reproduce
 from headgate_lab.papers.mice.rows import beaten, slope

@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 
 from headgate.hosting import Balance, LeastCost, Workload
-from headgate.hosting.bounds import optimum
-from headgate.hosting.offline import rooms_of, solve
-from headgate.hosting.rules import DEFAULT
-from headgate.hosting.run import Run
+from headgate.hosting.offline.algorithms import rooms_of, solve
+from headgate.hosting.offline.bounds import optimum
+from headgate.hosting.online.rules import DEFAULT
+from headgate.hosting.replay import Run
 from headgate.hosting.workload import Floats
 from headgate_lab.papers.claims import Claim
 from headgate_lab.papers.mice.rows import churn_settings

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from headgate.hosting import rules
 from headgate.hosting.balance import SLACK, Balance
-from headgate.hosting.bounds import capacity_bound
 from headgate.hosting.host import Repair
-from headgate.hosting.hypergraph import partition
-from headgate.hosting.offline import solve
-from headgate.hosting.rules import Rule
+from headgate.hosting.offline.algorithms import solve
+from headgate.hosting.offline.bounds import capacity_bound
+from headgate.hosting.offline.hypergraph import partition
+from headgate.hosting.online import rules
+from headgate.hosting.online.rules import Rule
 from headgate.hosting.workload import Workload
 from headgate_lab.papers.mice.trial import Outcome, arrive, live
 from headgate_lab.papers.mice.world import Attachment, Churn, Lifetimes, churn, graph, with_rates

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from headgate.hosting import books as book
 from headgate.hosting.balance import Balance
-from headgate.hosting.books import COST, FALLBACKS, MOVES, QUERIES, SAVED, SIZE
 from headgate.hosting.host import Repair
-from headgate.hosting.rules import Rule
-from headgate.hosting.run import Run
+from headgate.hosting.online.rules import Rule
+from headgate.hosting.placement import state as book
+from headgate.hosting.placement.state import COST, FALLBACKS, MOVES, QUERIES, SAVED, SIZE
+from headgate.hosting.replay import Run
 from headgate.hosting.workload import Floats, Ints, Workload
 from headgate_lab.papers.mice.world import Churn
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from headgate.hosting import Balance, Host, Workload
-from headgate.hosting.bounds import expected_random, optimum
-from headgate.hosting.offline import Assignment, rooms_of, solve
+from headgate.hosting.offline.algorithms import Assignment, rooms_of, solve
+from headgate.hosting.offline.bounds import expected_random, optimum
 from headgate_lab.papers.claims import Claim
 from headgate_lab.papers.mice.world import graph
 

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from headgate.compiled import compiled
-from headgate.hosting.books import CAME, WENT, enter, leave, wanted
-from headgate.hosting.choose import choose
-from headgate.hosting.mending import new_log, repair
-from headgate.hosting.pairs import spare
-from headgate.hosting.readers import gone, met
+from headgate.hosting.online.select_server import choose
+from headgate.hosting.placement.reference_counts import spare
+from headgate.hosting.placement.state import CAME, WENT, enter, leave, wanted
+from headgate.hosting.repair.rare_readers import gone, met
+from headgate.hosting.repair.search import new_log, repair
 
 PLACE, REMOVE = 1, 0
 

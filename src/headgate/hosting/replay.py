@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headgate.errors import ConfigError, NoRoom
-from headgate.hosting import books as book
 from headgate.hosting.balance import Balance
-from headgate.hosting.books import NEEDED, TRAFFIC, Books
-from headgate.hosting.choose import Frame
+from headgate.hosting.events import PLACE, REMOVE, play
 from headgate.hosting.host import Repair
-from headgate.hosting.offline import Assignment
-from headgate.hosting.playing import PLACE, REMOVE, play
-from headgate.hosting.rules import LeastQT, RareFirst, Reserved, Rule
+from headgate.hosting.offline.algorithms import Assignment
+from headgate.hosting.online.rules import LeastQT, RareFirst, Reserved, Rule
+from headgate.hosting.online.select_server import Frame
+from headgate.hosting.placement import state as book
+from headgate.hosting.placement.state import NEEDED, TRAFFIC, Books
 from headgate.hosting.workload import Floats, Ints, Workload
 
 Acts = NDArray[np.int8]

@@ -17,10 +17,10 @@ import numpy as np
 
 from headgate.errors import ConfigError, NoRoom
 from headgate.hosting.balance import Balance
-from headgate.hosting.filling import pack, scatter, single_source
-from headgate.hosting.greedy import assign
 from headgate.hosting.host import sizes_of
-from headgate.hosting.rules import Reserved
+from headgate.hosting.offline.greedy import assign
+from headgate.hosting.offline.packing import pack, scatter, single_source
+from headgate.hosting.online.rules import Reserved
 from headgate.hosting.workload import Floats, Ints, Workload
 
 Steps = tuple[Ints, Ints, Ints, Ints]

@@ -7,7 +7,7 @@ import numpy as np
 
 from headgate.errors import ConfigError
 from headgate.hosting.balance import SLACK
-from headgate.hosting.offline import Assignment
+from headgate.hosting.offline.algorithms import Assignment
 from headgate.hosting.workload import Floats, Workload
 
 

@@ -10,9 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headgate.hosting.balance import SLACK, Balance
-from headgate.hosting.books import CAME, COST, QUERIES, READINGS, SERVERS, SIZE, WENT, Books
-from headgate.hosting.choose import Frame
-from headgate.hosting.rules import (
+from headgate.hosting.online.rules import (
     Fennel,
     Hdrf,
     LeastQT,
@@ -23,7 +21,9 @@ from headgate.hosting.rules import (
     Reserved,
     Rule,
 )
-from headgate.hosting.smooth import MANY
+from headgate.hosting.online.select_server import Frame
+from headgate.hosting.placement.state import CAME, COST, QUERIES, READINGS, SERVERS, SIZE, WENT, Books
+from headgate.hosting.repair.smoothed_traffic import MANY
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,18 @@ import numpy as np
 
 from headgate.compiled import bare, inlined
 from headgate.hosting.balance import SLACK
-from headgate.hosting.books import CAME, COST, FALLBACKS, QUERIES, READINGS, SERVERS, SIZE, WENT, least_filled
-from headgate.hosting.smooth import reader
+from headgate.hosting.placement.state import (
+    CAME,
+    COST,
+    FALLBACKS,
+    QUERIES,
+    READINGS,
+    SERVERS,
+    SIZE,
+    WENT,
+    least_filled,
+)
+from headgate.hosting.repair.smoothed_traffic import reader
 
 LEAST_COST, LEAST_SOURCE, LEAST_QT, ON_RAND, RESERVED, HDRF, FENNEL, MIN_MAX, RARE_FIRST = range(9)
 _SLACK = 1.0 + SLACK

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from typing import ClassVar
 
 from headgate.errors import ConfigError
-from headgate.hosting import choose
+from headgate.hosting.online import select_server as choose
 
 
 @dataclass(frozen=True)

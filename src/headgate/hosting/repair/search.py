@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headgate.compiled import bare, compiled, inlined
-from headgate.hosting.books import CURSOR, MOVES, SAVED, enter, leave
-from headgate.hosting.choose import per_size
-from headgate.hosting.pairs import find
-from headgate.hosting.readers import FEW, met, together
-from headgate.hosting.smooth import smoothed
+from headgate.hosting.online.select_server import per_size
+from headgate.hosting.placement.reference_counts import find
+from headgate.hosting.placement.state import CURSOR, MOVES, SAVED, enter, leave
+from headgate.hosting.repair.rare_readers import FEW, met, together
+from headgate.hosting.repair.smoothed_traffic import smoothed
 
 _LEAST_GAIN = 1e-9
 _SKIP = 64

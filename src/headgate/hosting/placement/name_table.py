@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from headgate.hosting.books import Books
-from headgate.hosting.pairs import widened
+from headgate.hosting.placement.reference_counts import widened
+from headgate.hosting.placement.state import Books
 
 _FEW = 1024
 

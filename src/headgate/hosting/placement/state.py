@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headgate.compiled import bare, compiled, inlined
-from headgate.hosting import pairs as pair
-from headgate.hosting.pairs import Pairs, new_pairs, widened
-from headgate.hosting.readers import FEW
+from headgate.hosting.placement import reference_counts as pair
+from headgate.hosting.placement.reference_counts import Pairs, new_pairs, widened
+from headgate.hosting.repair.rare_readers import FEW
 from headgate.hosting.workload import Floats, Workload
 
 QUERIES, COST, SERVERS, SIZE, TRAFFIC, NEEDED, FALLBACKS, MOVES, SAVED, CURSOR, CAME, WENT, READINGS = range(
