@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""A numbered workload under a rule, many events at a call: what `Host` does by name, at compiled speed."""
+"""A numbered workload under a rule, many events per call: what `Host` does by name, at compiled speed."""
 
 from __future__ import annotations
 
@@ -10,20 +10,29 @@ from numpy.typing import NDArray
 
 from headgate.errors import ConfigError, NoRoom
 from headgate.hosting.balance import Balance
-from headgate.hosting.events import PLACE, REMOVE, play
-from headgate.hosting.host import Repair
-from headgate.hosting.offline.algorithms import Assignment
+from headgate.hosting.events import PLACE, REMOVE, apply_events
+from headgate.hosting.offline.assignment import Assignment
 from headgate.hosting.online.rules import LeastQT, RareFirst, Reserved, Rule
-from headgate.hosting.online.select_server import Frame
-from headgate.hosting.placement import state as book
-from headgate.hosting.placement.state import NEEDED, TRAFFIC, Books
+from headgate.hosting.placement.state import (
+    RATE_IN_USE,
+    TRAFFIC,
+    PlacementState,
+    new_state,
+    with_spare_pool,
+)
+from headgate.hosting.repair.budget import Repair
+from headgate.hosting.settings import settings_of
 from headgate.hosting.workload import Floats, Ints, Workload
 
-Acts = NDArray[np.int8]
+Events = NDArray[np.int8]
+"""`events.PLACE` or `events.REMOVE`, one for each event."""
 
 
-class Run:
-    """Books of a workload, a rule, and its luck: ``draw(n)`` gives n numbers in [0, 1)."""
+class Replay:
+    """Replays arrivals and departures of a workload's queries, by number, under a rule.
+
+    ``draw(n)`` returns n numbers in [0, 1) for rules that choose at random.
+    """
 
     def __init__(
         self,
@@ -36,59 +45,64 @@ class Run:
         draw: Callable[[int], Floats] | None = None,
     ) -> None:
         if isinstance(rule, Reserved):
-            raise ConfigError("reserved shares are by name: use them in a Host")
+            raise ConfigError("the shares of the rule 'reserved' are given by source name: use a Host")
         if rule.draws and draw is None:
             raise ConfigError(
-                f"rule {rule.name!r} needs chance: give draw=, for example numpy.random.default_rng(7).random"
+                f"rule {rule.name!r} needs random numbers: give draw=, for example numpy.random.default_rng(7).random"
             )
         self.load = load
-        limits, mend = balance or Balance(), repair or Repair(moves=0)
-        self.books: Books = book.open_books(
+        budget = repair or Repair(moves=0)
+        self.state: PlacementState = new_state(
             load,
             sizes,
             count_types=isinstance(rule, LeastQT),
-            repairs=mend.moves > 0,
-            reaches=isinstance(rule, RareFirst),
+            list_readers=budget.moves > 0,
+            track_popularity=isinstance(rule, RareFirst),
         )
         self._draw = draw if rule.draws else None
-        none = np.zeros(0)
-        self.frame = Frame(
-            rule.code, rule.parameter, limits.relative, limits.absolute, limits.capacity,
-            mend.moves, mend.look, int(np.diff(load.start).max(initial=1)),
-            np.zeros(1, np.int64), none.astype(np.int32), none,
-        )  # fmt: skip
+        self.settings = settings_of(
+            rule,
+            balance or Balance(),
+            moves=budget.moves,
+            examine=budget.examine,
+            max_sources=int(np.diff(load.start).max(initial=1)),
+            shares=([0], [], []),
+        )
 
-    def play(self, act: Acts, query: Ints) -> Ints:
-        """Carry out events; return the server of each. Stops with `NoRoom` at a query that no server can hold."""
-        chance = self._draw(act.shape[0]) if self._draw else np.zeros(act.shape[0])
-        server = np.full(act.shape[0], -2, np.int64)
+    def apply(self, events: Events, queries: Ints) -> Ints:
+        """Carry out events in order and return the server of each. Raise `NoRoom` at a query that no server can hold."""
+        chance = self._draw(events.shape[0]) if self._draw else np.zeros(events.shape[0])
+        server = np.full(events.shape[0], -2, np.int64)
         at = 0
-        while at < act.shape[0]:
-            at = play(self.books, self.frame, act, query, chance, server, at)
-            if at < act.shape[0]:
+        while at < events.shape[0]:
+            at = apply_events(self.state, self.settings, events, queries, chance, server, at)
+            if at < events.shape[0]:
                 if server[at] == -1:
-                    q, names = int(query[at]), self.load.query_names
+                    query, names = int(queries[at]), self.load.query_names
                     raise NoRoom(
-                        f"query {names[q] if names else q!r} of cost {self.load.cost[q]:g} fits no server within capacity "
-                        f"{self.frame.capacity:g}: raise it or add servers"
+                        f"query {names[query] if names else query!r} of cost {self.load.cost[query]:g} fits no server "
+                        f"within capacity {self.settings.capacity:g}: raise the capacity or add servers"
                     )
-                self.books = book.with_room(self.books, self.frame.widest * (1 + self.frame.moves))
+                pairs = self.settings.max_sources * (1 + self.settings.moves)
+                self.state = with_spare_pool(self.state, pairs)
         return server
 
     def arrive(self, queries: Ints) -> Ints:
-        """Place queries in this order."""
-        return self.play(np.full(queries.shape[0], PLACE, np.int8), queries)
+        """Place queries in this order and return their servers."""
+        return self.apply(np.full(queries.shape[0], PLACE, np.int8), queries)
 
     def depart(self, queries: Ints) -> None:
-        """Let queries go."""
-        self.play(np.full(queries.shape[0], REMOVE, np.int8), queries)
+        """Remove queries in this order."""
+        self.apply(np.full(queries.shape[0], REMOVE, np.int8), queries)
 
     @property
-    def factor(self) -> float:
-        """Traffic over the rate of the sources that are needed now (MICE-E16)."""
-        totals = self.books.totals
-        return float(totals[TRAFFIC] / totals[NEEDED]) if totals[NEEDED] else 1.0
+    def replication(self) -> float:
+        """Traffic over the rate of the sources in use now (MICE-E16)."""
+        totals = self.state.totals
+        return float(totals[TRAFFIC] / totals[RATE_IN_USE]) if totals[RATE_IN_USE] else 1.0
 
-    def assignment(self, rooms: Floats) -> Assignment:
-        """Return what is where, once every query is placed."""
-        return Assignment.of_servers(self.load, self.books.size, rooms, self.books.server_of.astype(np.int64))
+    def assignment(self, limits: Floats) -> Assignment:
+        """Return the placement as an assignment. Every query must be placed."""
+        return Assignment.from_servers(
+            self.load, self.state.size, limits, self.state.server_of.astype(np.int64)
+        )

@@ -1,15 +1,18 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""IC and MMS compiled: round after round the cheapest (type, server) pair, as many queries of the type as fit.
+"""IC and MMS: round after round, the cheapest (query type, server) pair takes as many queries as fit. Compiled.
 
-IC's price of a pair is the traffic that it adds (MICE-14); MMS's is the server's traffic after it (MICE-15). Ties: the
-type of more queries first, then the lower type, then the less filled server, then the lower server (MICE-E9).
+IC's price of a pair is the traffic that it adds (MICE-14); MMS's is the server's traffic after it (MICE-15).
+Ties go to the type with more queries, then the lower type, the less filled server, the lower server (MICE-E9).
 
-For one server the best type is the best of three, so that no pair is looked at twice:
-(a) the first type left in the order of w(S_t): adds at most that;
-(b) for a source s that the server has, the first type left that reads s: adds at most w(S_t) - w(s). One heap per server,
-    keyed by its sources, brought up to date when its top is out of date: types only go away, so keys only grow;
-(c) types of which the server has two sources or more, found when the second arrives. A second heap per server.
-Servers lie in a tree of winners by their best; one whose best type is gone is asked again when it comes to the top.
+The best type for one server is the best of three, so that no pair is looked at twice:
+(a) the first type left in the order of w(S_t), which adds at most w(S_t);
+(b) for a source s that the server receives, the first type left that reads s, which adds at most
+    w(S_t) - w(s). Each server has a heap of its sources by that key. A key is updated only when it comes to the
+    top: types are only used up, so keys only grow;
+(c) types of which the server receives two sources or more, found when the second one is added. They are in a
+    second heap of each server.
+The servers are in a tournament tree by their best pair. A server whose best type is used up is asked again
+when it comes to the top. ``t`` stands for a query type, ``s`` for a source and ``j`` for a server.
 """
 
 from __future__ import annotations
@@ -75,8 +78,8 @@ def better(price, tie, fill, a, b):
 
 
 @compiled
-def climb(tree, leaves, price, tie, fill, j):
-    """Bring the tree of winners up to date for one server."""
+def update_tree(tree, leaves, price, tie, fill, j):
+    """Bring the tournament tree up to date for one server."""
     node = (leaves + j) >> 1
     while node > 0:
         a, b = tree[2 * node], tree[2 * node + 1]
@@ -85,14 +88,16 @@ def climb(tree, leaves, price, tie, fill, j):
 
 
 @compiled
-def assign(rate, start, source, count, cost, rooms, size, by_weight, weight, rank, reads, read_start, total):
-    """Return (type, server, number) of every step. ``total`` adds the server's traffic to the price: MMS.
+def cheapest_pairs(
+    rate, start, source, count, cost, limits, size, by_weight, weight, rank, reads, read_start, total
+):
+    """Return the query type, server and number of queries of every step, and the queries of each type left over.
 
-    ``by_weight`` orders types by (w(S_t), -n_t, t), ``rank`` by (-n_t, t); ``reads[read_start[s]:]`` are the types of a
-    source in the first order.
+    ``total`` adds the server's traffic to the price, for MMS. ``by_weight`` orders types by (w(S_t), -n_t, t),
+    ``rank`` by (-n_t, t); ``reads[read_start[s]:read_start[s + 1]]`` are the types that read s in the first order.
     """
-    k, m, kinds = rooms.shape[0], rate.shape[0], count.shape[0]
-    left, room = count.copy(), rooms.copy()
+    k, m, type_count = limits.shape[0], rate.shape[0], count.shape[0]
+    left, room = count.copy(), limits.copy()
     traffic, load = np.zeros(k), np.zeros(k)
     has = np.zeros((k, (m + 7) // 8), np.uint8)
     next_of, next_any = read_start[:-1].copy(), 0
@@ -100,86 +105,94 @@ def assign(rate, start, source, count, cost, rooms, size, by_weight, weight, ran
     leaves = 1
     while leaves < k:
         leaves *= 2
-    price, tie, fill = np.full(leaves, np.inf), np.full(leaves, kinds, np.int64), np.full(leaves, np.inf)
+    price, tie, fill = np.full(leaves, np.inf), np.full(leaves, type_count, np.int64), np.full(leaves, np.inf)
     pick = np.full(leaves, -1, np.int64)
     tree = np.zeros(2 * leaves, np.int64)
-    # Heaps (b) and (c) of each server: key, tie, item.
-    b_key, b_tie, b_item = (
+    # The heaps of each server, (b) of sources and (c) of types: key, tie, item.
+    source_key, source_tie, source_item = (
         [np.empty(8) for _ in range(k)],
         [np.empty(8, np.int64) for _ in range(k)],
         [np.empty(8, np.int64) for _ in range(k)],
     )
-    c_key, c_tie, c_item = (
+    type_key, type_tie, type_item = (
         [np.empty(8) for _ in range(k)],
         [np.empty(8, np.int64) for _ in range(k)],
         [np.empty(8, np.int64) for _ in range(k)],
     )
-    b_size, c_size = np.zeros(k, np.int64), np.zeros(k, np.int64)
+    source_size, type_size = np.zeros(k, np.int64), np.zeros(k, np.int64)
     for j in range(leaves):
         tree[leaves + j] = j
         if j < k and room[j] > 0:
             fill[j] = 0.0
-            price[j] = -np.inf  # not asked yet
+            price[j] = -np.inf  # not asked yet: comes first
     for node in range(leaves - 1, 0, -1):
         a, b = tree[2 * node], tree[2 * node + 1]
         tree[node] = a if better(price, tie, fill, a, b) else b
     out_type, out_server, out_number = (
-        np.empty(kinds + k, np.int64),
-        np.empty(kinds + k, np.int64),
-        np.empty(kinds + k, np.int64),
+        np.empty(type_count + k, np.int64),
+        np.empty(type_count + k, np.int64),
+        np.empty(type_count + k, np.int64),
     )
-    steps, open_types = 0, kinds
+    steps, open_types = 0, type_count
     while open_types > 0:
         j = tree[1]
         if price[j] == np.inf:
-            break  # nothing fits anywhere
+            break  # no type that is left fits any server
         t = pick[j]
         if t < 0 or left[t] == 0 or cost[t] > room[j]:
             # Ask server j again.
-            best, best_tie, chosen = np.inf, kinds, -1
-            next_any = first_left(by_weight, next_any, kinds, left)
+            best, best_tie, chosen = np.inf, type_count, -1
+            next_any = first_left(by_weight, next_any, type_count, left)
             at = next_any
-            while at < kinds and (left[by_weight[at]] == 0 or cost[by_weight[at]] > room[j]):
+            while at < type_count and (left[by_weight[at]] == 0 or cost[by_weight[at]] > room[j]):
                 at += 1
-            if at < kinds:
+            if at < type_count:
                 chosen = by_weight[at]
                 best, best_tie = weight[chosen], rank[chosen]
-            while b_size[j] > 0:
-                s = b_item[j][0]
+            while source_size[j] > 0:
+                s = source_item[j][0]
                 next_of[s] = first_left(reads, next_of[s], ends[s], left)
                 at = next_of[s]
                 while at < ends[s] and (left[reads[at]] == 0 or cost[reads[at]] > room[j]):
                     at += 1
                 if at == ends[s]:
-                    b_size[j] -= 1
-                    last = b_size[j]
-                    b_key[j][0], b_tie[j][0], b_item[j][0] = b_key[j][last], b_tie[j][last], b_item[j][last]
-                    sift_down(b_key[j], b_tie[j], b_item[j], 0, last)
+                    source_size[j] -= 1
+                    last = source_size[j]
+                    source_key[j][0], source_tie[j][0], source_item[j][0] = (
+                        source_key[j][last],
+                        source_tie[j][last],
+                        source_item[j][last],
+                    )
+                    sift_down(source_key[j], source_tie[j], source_item[j], 0, last)
                     continue
-                kind = reads[at]
-                now, now_tie = weight[kind] - rate[s], rank[kind]
-                if now != b_key[j][0] or now_tie != b_tie[j][0]:
-                    b_key[j][0], b_tie[j][0] = now, now_tie
-                    sift_down(b_key[j], b_tie[j], b_item[j], 0, b_size[j])
+                candidate = reads[at]
+                now, now_tie = weight[candidate] - rate[s], rank[candidate]
+                if now != source_key[j][0] or now_tie != source_tie[j][0]:
+                    source_key[j][0], source_tie[j][0] = now, now_tie
+                    sift_down(source_key[j], source_tie[j], source_item[j], 0, source_size[j])
                     continue
                 if now < best or (now == best and now_tie < best_tie):
-                    best, best_tie, chosen = now, now_tie, kind
+                    best, best_tie, chosen = now, now_tie, candidate
                 break
-            while c_size[j] > 0:
-                kind = c_item[j][0]
-                if left[kind] == 0 or cost[kind] > room[j]:
-                    c_size[j] -= 1
-                    last = c_size[j]
-                    c_key[j][0], c_tie[j][0], c_item[j][0] = c_key[j][last], c_tie[j][last], c_item[j][last]
-                    sift_down(c_key[j], c_tie[j], c_item[j], 0, last)
+            while type_size[j] > 0:
+                candidate = type_item[j][0]
+                if left[candidate] == 0 or cost[candidate] > room[j]:
+                    type_size[j] -= 1
+                    last = type_size[j]
+                    type_key[j][0], type_tie[j][0], type_item[j][0] = (
+                        type_key[j][last],
+                        type_tie[j][last],
+                        type_item[j][last],
+                    )
+                    sift_down(type_key[j], type_tie[j], type_item[j], 0, last)
                     continue
-                if c_key[j][0] < best or (c_key[j][0] == best and c_tie[j][0] < best_tie):
-                    best, best_tie, chosen = c_key[j][0], c_tie[j][0], kind
+                if type_key[j][0] < best or (type_key[j][0] == best and type_tie[j][0] < best_tie):
+                    best, best_tie, chosen = type_key[j][0], type_tie[j][0], candidate
                 break
             pick[j] = chosen
             price[j] = np.inf if chosen < 0 else best + (traffic[j] if total else 0.0)
             tie[j] = best_tie
-            climb(tree, leaves, price, tie, fill, j)
+            update_tree(tree, leaves, price, tie, fill, j)
             continue
         number = min(left[t], np.int64(room[j] / cost[t] * (1 + 1e-12)))
         if steps == out_type.shape[0]:
@@ -201,42 +214,54 @@ def assign(rate, start, source, count, cost, rooms, size, by_weight, weight, ran
             traffic[j] += rate[s]
             if room[j] <= 0:
                 continue
-            if b_size[j] == b_key[j].shape[0]:
-                b_key[j] = np.append(b_key[j], np.empty_like(b_key[j]))
-                b_tie[j] = np.append(b_tie[j], np.empty_like(b_tie[j]))
-                b_item[j] = np.append(b_item[j], np.empty_like(b_item[j]))
-            at = b_size[j]
-            b_key[j][at], b_tie[j][at], b_item[j][at] = -np.inf, -1, s  # asked when it comes to the top
-            b_size[j] += 1
-            sift_up(b_key[j], b_tie[j], b_item[j], 0, at)
+            if source_size[j] == source_key[j].shape[0]:
+                source_key[j] = np.append(source_key[j], np.empty_like(source_key[j]))
+                source_tie[j] = np.append(source_tie[j], np.empty_like(source_tie[j]))
+                source_item[j] = np.append(source_item[j], np.empty_like(source_item[j]))
+            at = source_size[j]
+            source_key[j][at], source_tie[j][at], source_item[j][at] = (
+                -np.inf,
+                -1,
+                s,
+            )  # computed when it comes to the top
+            source_size[j] += 1
+            sift_up(source_key[j], source_tie[j], source_item[j], 0, at)
             keep = next_of[s]
             for r in range(next_of[s], ends[s]):
-                kind = reads[r]
-                if left[kind] == 0:
+                candidate = reads[r]
+                if left[candidate] == 0:
                     continue
-                reads[keep] = kind
+                reads[keep] = candidate
                 keep += 1
                 missing, held = 0.0, 0
-                for x in range(start[kind], start[kind + 1]):
+                for x in range(start[candidate], start[candidate + 1]):
                     if has[j, source[x] >> 3] >> (source[x] & 7) & 1:
                         held += 1
                     else:
                         missing += rate[source[x]]
                 if held > 1:
-                    if c_size[j] == c_key[j].shape[0]:
-                        c_key[j] = np.append(c_key[j], np.empty_like(c_key[j]))
-                        c_tie[j] = np.append(c_tie[j], np.empty_like(c_tie[j]))
-                        c_item[j] = np.append(c_item[j], np.empty_like(c_item[j]))
-                    c_key[j][c_size[j]], c_tie[j][c_size[j]], c_item[j][c_size[j]] = missing, rank[kind], kind
-                    c_size[j] += 1
-                    sift_up(c_key[j], c_tie[j], c_item[j], 0, c_size[j] - 1)
+                    if type_size[j] == type_key[j].shape[0]:
+                        type_key[j] = np.append(type_key[j], np.empty_like(type_key[j]))
+                        type_tie[j] = np.append(type_tie[j], np.empty_like(type_tie[j]))
+                        type_item[j] = np.append(type_item[j], np.empty_like(type_item[j]))
+                    type_key[j][type_size[j]], type_tie[j][type_size[j]], type_item[j][type_size[j]] = (
+                        missing,
+                        rank[candidate],
+                        candidate,
+                    )
+                    type_size[j] += 1
+                    sift_up(type_key[j], type_tie[j], type_item[j], 0, type_size[j] - 1)
             ends[s] = keep
         if room[j] <= 0:
             price[j], pick[j] = np.inf, -1
-            b_size[j], c_size[j] = 0, 0
-            b_key[j], b_tie[j], b_item[j] = np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
-            c_key[j], c_tie[j], c_item[j] = np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
+            source_size[j], type_size[j] = 0, 0
+            source_key[j], source_tie[j], source_item[j] = (
+                np.empty(0),
+                np.empty(0, np.int64),
+                np.empty(0, np.int64),
+            )
+            type_key[j], type_tie[j], type_item[j] = np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
         else:
-            price[j], pick[j] = -np.inf, -1  # its own keys fell: ask it again at once
-        climb(tree, leaves, price, tie, fill, j)
+            price[j], pick[j] = -np.inf, -1  # its keys fell, so it is asked again at once
+        update_tree(tree, leaves, price, tie, fill, j)
     return out_type[:steps], out_server[:steps], out_number[:steps], left

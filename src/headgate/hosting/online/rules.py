@@ -1,8 +1,9 @@
-"""The rules by which an arriving query finds its server, as values.
+"""The rules by which an arriving query gets a server, as values.
 
-The paper's: `LeastCost`, `LeastSource`, `LeastQT`, `OnRand` and `Reserved`. Streaming partitioners brought over:
-`Hdrf`, `Fennel`, `MinMax`. Ours, and the default: `RareFirst`. All share one frame (`choose`): candidates within
-the balance limit, best score, then least filled, then lowest number.
+From the paper: `LeastCost`, `LeastSource`, `LeastQT`, `OnRand` and `Reserved`. Adapted from streaming
+graph partitioners: `Hdrf`, `Fennel`, `MinMax`. Our own, and the default: `RareFirst`. All share one
+procedure (`select_server`): among the servers within the balance limit the best score wins, then the
+least filled server, then the lowest number.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from difflib import get_close_matches
 from typing import ClassVar
 
 from headgate.errors import ConfigError
-from headgate.hosting.online import select_server as choose
+
+LEAST_COST, LEAST_SOURCE, LEAST_QT, ON_RAND, RESERVED, HDRF, FENNEL, MIN_MAX, RARE_FIRST = range(9)
+"""The numbers by which compiled code knows the rules."""
 
 
 @dataclass(frozen=True)
@@ -27,52 +30,52 @@ class Rule:
 
     @property
     def parameter(self) -> float:
-        """The one number that a rule may have, for compiled code."""
+        """The value of the field that tunes the rule, for compiled code; 0 if there is none."""
         return float(getattr(self, self.tuned)) if self.tuned else 0.0
 
 
 @dataclass(frozen=True)
 class LeastCost(Rule):
-    """Least added traffic (MICE-19)."""
+    """Choose the server with the least added traffic (MICE-19)."""
 
-    code = choose.LEAST_COST
+    code = LEAST_COST
     name = "least-cost"
 
 
 @dataclass(frozen=True)
 class LeastSource(Rule):
-    """Least traffic of the server with the query on it (MICE-20)."""
+    """Choose the server with the least traffic once the query is on it (MICE-20)."""
 
-    code = choose.LEAST_SOURCE
+    code = LEAST_SOURCE
     name = "least-source"
 
 
 @dataclass(frozen=True)
 class LeastQT(Rule):
-    """Fewest query types on the server with the query on it (MICE-21)."""
+    """Choose the server with the fewest query types once the query is on it (MICE-21)."""
 
-    code = choose.LEAST_QT
+    code = LEAST_QT
     name = "least-qt"
 
 
 @dataclass(frozen=True)
 class OnRand(Rule):
-    """Uniformly among the candidates (MICE-22)."""
+    """Choose uniformly at random among the servers within the limit (MICE-22)."""
 
-    code = choose.ON_RAND
+    code = ON_RAND
     name = "on-rand"
     draws = True
 
 
 @dataclass(frozen=True)
 class Reserved(Rule):
-    """Known popularities: a type's queries go to servers in the shares that an offline solution gave it (MICE-23).
+    """Send the queries of a type to servers in the shares that an offline solution gave that type (MICE-23).
 
-    ``shares`` maps a set of source names to shares by server; `reserve` makes them. A type without shares, or whose
-    server is full, is placed by LeastCost.
+    ``shares`` maps a set of source names to shares by server; `reserve` computes them. LeastCost places
+    a type without shares, and a query whose server is full.
     """
 
-    code = choose.RESERVED
+    code = RESERVED
     name = "reserved"
     draws = True
     shares: Mapping[frozenset[str], Mapping[int, float]]
@@ -81,15 +84,19 @@ class Reserved(Rule):
         for sources, by_server in self.shares.items():
             if not by_server or min(by_server.values()) < 0 or sum(by_server.values()) <= 0:
                 raise ConfigError(
-                    f"the shares of {sorted(sources)} are {dict(by_server)}: give at least one server, and no negative share"
+                    f"the shares of {sorted(sources)} are {dict(by_server)}: "
+                    "give at least one server, no negative share, and a sum above 0"
                 )
 
 
 @dataclass(frozen=True)
 class Hdrf(Rule):
-    """Least added traffic, where a source counts for more the fewer queries read it (Petroni et al., CIKM'15)."""
+    """Choose the least added traffic, where a source counts for more the fewer queries read it.
 
-    code = choose.HDRF
+    Petroni et al., CIKM'15.
+    """
+
+    code = HDRF
     name = "hdrf"
     tuned = "rarity"
     rarity: float = 1.0
@@ -98,9 +105,12 @@ class Hdrf(Rule):
 
 @dataclass(frozen=True)
 class Fennel(Rule):
-    """Sources shared less the price of the load, which grows with its square root (Tsourakakis et al., WSDM'14; FREIGHT)."""
+    """Choose the most shared sources less a price of the load that grows with the load's square root.
 
-    code = choose.FENNEL
+    Tsourakakis et al., WSDM'14; FREIGHT.
+    """
+
+    code = FENNEL
     name = "fennel"
     tuned = "price"
     price: float = 1.0
@@ -109,38 +119,42 @@ class Fennel(Rule):
 
 @dataclass(frozen=True)
 class MinMax(Rule):
-    """Least added traffic among servers of about least traffic (Alistarh, Iglesias, Vojnovic, NIPS'15)."""
+    """Choose the least added traffic among the servers whose own traffic is near the least.
 
-    code = choose.MIN_MAX
+    Alistarh, Iglesias, Vojnovic, NIPS'15.
+    """
+
+    code = MIN_MAX
     name = "min-max"
     tuned = "slack"
     slack: float = 1.0
-    """How far above the least traffic a server may be, in multiples of the query's own."""
+    """How far a server may be above the least traffic, in multiples of the query's own."""
 
 
 @dataclass(frozen=True)
 class RareFirst(Rule):
-    """Sources shared, each worth rate / (queries that read it)^(1/4), less ``spread`` x load / mean load. The default.
+    """Choose the most shared sources, each worth rate / readers^(1/4), less ``spread`` x load / mean load. The default.
 
-    A popular source ends on most servers whatever is done, so what counts is to keep the rare ones together. The
-    price of load matters while there are few queries: it starts clusters on different servers instead of one. A
-    stream that few queries read may soon end, by departures or by repair, so it counts for less: with c readers,
-    for 1 - (c + 1)^-3/2 (1 + departures / arrivals) / 2. A source that is new could go anywhere; its later readers
-    will come with other sources, so for each new one a server is worth half the rate that such a partner would find there.
+    A popular source ends up on most servers under any rule, so it matters more to keep the rare ones
+    together. The price of load matters while there are few queries: it starts clusters on different
+    servers instead of one. A stream with few readers may soon end, by departures or by repair, so a stream
+    with c readers counts for 1 - (c + 1)^-3/2 (1 + departures / arrivals) / 2 of its worth. A source that
+    is new could go to any server; its later readers will bring other sources with them, so for each new
+    source a server gains half the rate that such a companion source would find there on average.
     """
 
-    code = choose.RARE_FIRST
+    code = RARE_FIRST
     name = "rare-first"
     tuned = "spread"
     spread: float = 0.5
     """The price of a mean load, in mean rates of the query's sources."""
 
 
-DEFAULT = RareFirst()
+DEFAULT_RULE = RareFirst()
 RULES: Mapping[str, type[Rule]] = {
     rule.name: rule for rule in (RareFirst, LeastCost, LeastSource, LeastQT, OnRand, Hdrf, Fennel, MinMax)
 }
-"""By name, all that need nothing else to be made (`Reserved` needs its shares)."""
+"""By name, all rules that have a default for every field (`Reserved` needs its shares)."""
 
 
 def rule_of(rule: Rule | str) -> Rule:
@@ -150,12 +164,12 @@ def rule_of(rule: Rule | str) -> Rule:
     if rule not in RULES:
         close = get_close_matches(rule, RULES, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ConfigError(f"unknown rule {rule!r}: there is {', '.join(RULES)}{hint}")
+        raise ConfigError(f"unknown rule {rule!r}: the rules are {', '.join(RULES)}{hint}")
     return RULES[rule]()
 
 
-def spread_of(shares: Iterable[float]) -> list[float]:
-    """Return shares as upper ends of intervals that fill [0, 1): a number in it names one of them."""
+def interval_ends(shares: Iterable[float]) -> list[float]:
+    """Return shares as the upper ends of intervals that fill [0, 1), so that a random number picks one of them."""
     total, ends = 0.0, []
     for share in shares:
         total += share

@@ -1,9 +1,10 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Reference counts of (row, server) pairs: which servers receive a source, and how many queries there want it.
+"""Reference counts of (row, server) pairs: which servers receive a source, and how many queries read it there.
 
-The servers of a row lie side by side in a block of a common pool; a block that is full moves to one of twice the
-size, and the one it leaves is used again. So memory follows the number of pairs, and the servers of a row are
-read in one sweep. Law: a pair exists exactly while its count is above 0.
+A row is a source, or a query type. The servers of a row lie side by side in a block of a common
+pool. A block that is full moves to one of twice the size, and the block it leaves is used again. So
+memory grows with the number of pairs, and the servers of a row are read in one sweep.
+Law: a pair exists exactly while its count is above 0.
 """
 
 from __future__ import annotations
@@ -14,105 +15,109 @@ import numpy as np
 
 from headgate.compiled import bare, inlined
 
-_CLASSES = 40
+_SIZE_CLASSES = 40
 
 
-class Pairs(NamedTuple):
-    """Blocks by row (`start`, `size`, `room`), the pool (`server`, `count`), free blocks, and the pool's top."""
+class ReferenceCounts(NamedTuple):
+    """Each row's block (`start`, `size`, `capacity`), the pool (`server`, `count`), and what of the pool is free.
+
+    `free_blocks` heads a linked list of free blocks for each power of two; `pool_end` is where the
+    part of the pool that was never used begins.
+    """
 
     start: Any
     size: Any
-    room: Any
+    capacity: Any
     server: Any
     count: Any
-    free: Any
-    top: Any
+    free_blocks: Any
+    pool_end: Any
 
 
-def new_pairs(rows: int, pool: int = 1024) -> Pairs:
-    """Return pairs of that many rows, none there yet."""
-    return Pairs(
+def new_reference_counts(rows: int, pool: int = 1024) -> ReferenceCounts:
+    """Return counts for that many rows, without any pair."""
+    return ReferenceCounts(
         np.zeros(rows, np.int64),
         np.zeros(rows, np.int32),
         np.zeros(rows, np.int32),
         np.zeros(pool, np.int32),
         np.zeros(pool, np.int32),
-        np.full(_CLASSES, -1, np.int64),
+        np.full(_SIZE_CLASSES, -1, np.int64),
         np.zeros(1, np.int64),
     )
 
 
-def widened(pairs: Pairs, *, rows: int | None = None, pool: int | None = None) -> Pairs:
-    """Return the same pairs with more rows, or a larger pool."""
-    wider = pairs._asdict()
-    for name in ("start", "size", "room") if rows is not None else ():
-        wider[name] = np.append(wider[name], np.zeros(rows - wider[name].shape[0], wider[name].dtype))
+def enlarged(counts: ReferenceCounts, *, rows: int | None = None, pool: int | None = None) -> ReferenceCounts:
+    """Return the same counts with more rows, or with a larger pool."""
+    larger = counts._asdict()
+    for name in ("start", "size", "capacity") if rows is not None else ():
+        larger[name] = np.append(larger[name], np.zeros(rows - larger[name].shape[0], larger[name].dtype))
     for name in ("server", "count") if pool is not None else ():
-        wider[name] = np.append(wider[name], np.zeros(pool - wider[name].shape[0], wider[name].dtype))
-    return Pairs(**wider)
+        larger[name] = np.append(larger[name], np.zeros(pool - larger[name].shape[0], larger[name].dtype))
+    return ReferenceCounts(**larger)
 
 
 @inlined
-def spare(pairs):
+def unused_pool(counts):
     """Return how much of the pool was never used."""
-    return pairs.server.shape[0] - pairs.top[0]
+    return counts.server.shape[0] - counts.pool_end[0]
 
 
 @inlined
-def find(pairs, row, server):
+def find(counts, row, server):
     """Return the position of a pair in the pool, or -1."""
-    begin = pairs.start[row]
-    for at in range(begin, begin + pairs.size[row]):
-        if pairs.server[at] == server:
+    begin = counts.start[row]
+    for at in range(begin, begin + counts.size[row]):
+        if counts.server[at] == server:
             return at
     return -1
 
 
 @bare
-def _enlarge(pairs, row):
+def _enlarge_block(counts, row):
     """Move a full block to one of twice the size."""
-    old, room = pairs.start[row], pairs.room[row]
-    wide = 2 * room if room > 0 else 1
+    old, capacity = counts.start[row], counts.capacity[row]
+    doubled = 2 * capacity if capacity > 0 else 1
     rank = 0
-    while (1 << rank) < wide:
+    while (1 << rank) < doubled:
         rank += 1
-    new = pairs.free[rank]
+    new = counts.free_blocks[rank]
     if new >= 0:
-        pairs.free[rank] = pairs.count[new]
+        counts.free_blocks[rank] = counts.count[new]
     else:
-        new = pairs.top[0]
-        pairs.top[0] += wide
-    for i in range(pairs.size[row]):
-        pairs.server[new + i] = pairs.server[old + i]
-        pairs.count[new + i] = pairs.count[old + i]
-    if room > 0:
-        pairs.count[old] = pairs.free[rank - 1]
-        pairs.free[rank - 1] = old
-    pairs.start[row], pairs.room[row] = new, wide
+        new = counts.pool_end[0]
+        counts.pool_end[0] += doubled
+    for i in range(counts.size[row]):
+        counts.server[new + i] = counts.server[old + i]
+        counts.count[new + i] = counts.count[old + i]
+    if capacity > 0:
+        counts.count[old] = counts.free_blocks[rank - 1]
+        counts.free_blocks[rank - 1] = old
+    counts.start[row], counts.capacity[row] = new, doubled
 
 
 @inlined
-def add(pairs, row, server):
-    """Count one more query of a pair; return how many it has now."""
-    at = find(pairs, row, server)
+def increment(counts, row, server):
+    """Count one more query of a pair; return its new count."""
+    at = find(counts, row, server)
     if at < 0:
-        if pairs.size[row] == pairs.room[row]:
-            _enlarge(pairs, row)
-        at = pairs.start[row] + pairs.size[row]
-        pairs.size[row] += 1
-        pairs.server[at], pairs.count[at] = server, 0
-    pairs.count[at] += 1
-    return pairs.count[at]
+        if counts.size[row] == counts.capacity[row]:
+            _enlarge_block(counts, row)
+        at = counts.start[row] + counts.size[row]
+        counts.size[row] += 1
+        counts.server[at], counts.count[at] = server, 0
+    counts.count[at] += 1
+    return counts.count[at]
 
 
 @bare
-def drop(pairs, row, server):
-    """Count one query less; return how many are left. At 0 the pair is gone."""
-    at = find(pairs, row, server)
-    pairs.count[at] -= 1
-    left = pairs.count[at]
-    if left == 0:
-        pairs.size[row] -= 1
-        last = pairs.start[row] + pairs.size[row]
-        pairs.server[at], pairs.count[at] = pairs.server[last], pairs.count[last]
-    return left
+def decrement(counts, row, server):
+    """Count one query less of a pair; return its new count. At 0 the pair is removed."""
+    at = find(counts, row, server)
+    counts.count[at] -= 1
+    remaining = counts.count[at]
+    if remaining == 0:
+        counts.size[row] -= 1
+        last = counts.start[row] + counts.size[row]
+        counts.server[at], counts.count[at] = counts.server[last], counts.count[last]
+    return remaining

@@ -1,10 +1,13 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Repair: after an event, a bounded number of queries move. Compiled.
+"""The search for moves: after an event, a bounded number of queries change their server. Compiled.
 
-Ours; the paper moves nothing but the queries of a lost server. It goes round the hosted queries and looks at a few. For
-each it weighs moving the query alone, and moving it with all on its server that read one of its rare sources: alone it
-would leave that stream behind and open another. The best, by smoothed traffic saved per query moved, is made.
-Law: each move lowers the smoothed traffic (so repair ends), none raises the real one, and the receiver stays within its limit.
+Repair is ours; the paper moves no queries but those of a lost server. The search goes round the hosted
+queries and examines a few. For each it weighs moving the query alone, and moving it together with all
+queries on its server that read one of its rare sources: alone it would leave that stream behind and open
+another. The move that saves the most smoothed traffic per query moved is made.
+
+Law: each move lowers the smoothed traffic (so repair ends), none raises the real traffic, and the receiver
+stays within its limit. ``s`` stands for a source and ``j`` for a server.
 """
 
 from __future__ import annotations
@@ -14,18 +17,28 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headgate.compiled import bare, compiled, inlined
-from headgate.hosting.online.select_server import per_size
 from headgate.hosting.placement.reference_counts import find
-from headgate.hosting.placement.state import CURSOR, MOVES, SAVED, enter, leave
-from headgate.hosting.repair.rare_readers import FEW, met, together
-from headgate.hosting.repair.smoothed_traffic import smoothed
+from headgate.hosting.placement.state import (
+    MOVED_QUERIES,
+    RARE,
+    REPAIR_CURSOR,
+    SAVED_TRAFFIC,
+    add_query,
+    remove_query,
+)
+from headgate.hosting.repair.rare_readers import readers_on_server, remember_reader
+from headgate.hosting.repair.smoothed_traffic import stream_weight
+from headgate.hosting.settings import limit_per_size
 
 _LEAST_GAIN = 1e-9
-_SKIP = 64
+_EMPTY_SLOTS_PER_EXAMINED = 64
 
 
-class Log(NamedTuple):
-    """What was moved, a line a query: from where, to where; ``first`` is the line at which its move begins, which has what it saved."""
+class MoveLog(NamedTuple):
+    """The queries that moved, a line each: its origin and its new server.
+
+    ``first`` is the line at which the query's move begins; that line has what the whole move saved.
+    """
 
     query: Any
     origin: Any
@@ -35,9 +48,9 @@ class Log(NamedTuple):
 
 
 @inlined
-def new_log(moves):
+def new_move_log(moves):
     """Return a log with room for so many queries."""
-    return Log(
+    return MoveLog(
         np.empty(moves, np.int64),
         np.empty(moves, np.int64),
         np.empty(moves, np.int64),
@@ -47,134 +60,131 @@ def new_log(moves):
 
 
 @bare
-def tally(books, group, number, sources):
-    """Count in `times` how many of a group read each source; list these sources; return how many they are."""
+def count_group_reads(state, group, number, sources):
+    """Count in `group_reads` how many queries of a group read each source; list these sources and return their number."""
     width = 0
-    for x in range(number):
-        kind = books.type_of[group[x]]
-        for i in range(books.type_start[kind], books.type_start[kind + 1]):
-            s = books.type_source[i]
-            if books.times[s] == 0:
+    for member in range(number):
+        query_type = state.type_of[group[member]]
+        for i in range(state.type_start[query_type], state.type_start[query_type + 1]):
+            s = state.type_source[i]
+            if state.group_reads[s] == 0:
                 sources[width] = s
                 width += 1
-            books.times[s] += 1
+            state.group_reads[s] += 1
     return width
 
 
 @bare
-def saving(books, sources, width, home, other):
-    """Return the traffic that moving a tallied group saves: streams that end at home less those that begin there."""
+def traffic_saved(state, sources, width, home, other):
+    """Return the traffic that moving a counted group saves: streams that end at home less those that begin elsewhere."""
     saved = 0.0
     for i in range(width):
         s = sources[i]
-        if books.streams.count[find(books.streams, s, home)] == books.times[s]:
-            saved += books.rate[s]
-        if find(books.streams, s, other) < 0:
-            saved -= books.rate[s]
+        if state.streams.count[find(state.streams, s, home)] == state.group_reads[s]:
+            saved += state.rate[s]
+        if find(state.streams, s, other) < 0:
+            saved -= state.rate[s]
     return saved
 
 
 @bare
-def best_move(books, group, number, sources, limit):
+def best_move(state, group, number, sources, limit):
     """Return the server to which moving a group lowers the smoothed traffic most, and by how much; -1 if none does."""
-    home, gain, server, count = (
-        books.server_of[group[0]],
-        books.gain,
-        books.streams.server,
-        books.streams.count,
-    )
+    home, gain = state.server_of[group[0]], state.gain
+    server, count = state.streams.server, state.streams.count
     cost = 0.0
-    for x in range(number):
-        cost += books.cost[group[x]]
-    width = tally(books, group, number, sources)
-    here, weight = 0.0, 0.0
+    for member in range(number):
+        cost += state.cost[group[member]]
+    width = count_group_reads(state, group, number, sources)
+    at_home, weight = 0.0, 0.0
     for i in range(width):
         s = sources[i]
-        rate, times = books.rate[s], books.times[s]
-        fresh = smoothed(times)
-        weight += rate * fresh
-        for at in range(books.streams.start[s], books.streams.start[s] + books.streams.size[s]):
+        rate, reads = state.rate[s], state.group_reads[s]
+        new_stream = stream_weight(reads)
+        weight += rate * new_stream
+        for at in range(state.streams.start[s], state.streams.start[s] + state.streams.size[s]):
             c = count[at]
             if server[at] == home:
-                here += rate * (smoothed(c) - smoothed(c - times))
+                at_home += rate * (stream_weight(c) - stream_weight(c - reads))
             else:
-                gain[server[at]] += rate * (fresh - smoothed(c + times) + smoothed(c))
-    best, stay = -1, weight - here
+                gain[server[at]] += rate * (new_stream - stream_weight(c + reads) + stream_weight(c))
+    best, stay = -1, weight - at_home
     most = stay + _LEAST_GAIN * (1.0 + weight)
     for i in range(width):
         s = sources[i]
-        for at in range(books.streams.start[s], books.streams.start[s] + books.streams.size[s]):
+        for at in range(state.streams.start[s], state.streams.start[s] + state.streams.size[s]):
             j = server[at]
-            if j == home or gain[j] < most or books.load[j] + cost > limit * books.size[j]:
+            if j == home or gain[j] < most or state.load[j] + cost > limit * state.size[j]:
                 continue
             if (
                 best >= 0
                 and gain[j] == most
-                and (books.fill[j] > books.fill[best] or (books.fill[j] == books.fill[best] and j >= best))
+                and (state.fill[j] > state.fill[best] or (state.fill[j] == state.fill[best] and j >= best))
             ):
                 continue
-            if saving(books, sources, width, home, j) >= -_LEAST_GAIN * weight:
+            if traffic_saved(state, sources, width, home, j) >= -_LEAST_GAIN * weight:
                 best, most = j, gain[j]
     for i in range(width):
         s = sources[i]
-        books.times[s] = 0
-        for at in range(books.streams.start[s], books.streams.start[s] + books.streams.size[s]):
+        state.group_reads[s] = 0
+        for at in range(state.streams.start[s], state.streams.start[s] + state.streams.size[s]):
             gain[server[at]] = 0.0
     return best, most - stay
 
 
 @compiled
-def repair(books, frame, look, log):
-    """Move as many queries as the log holds, each time the best for so many looked at; return how many moved.
+def repair_placement(state, settings, examine, log):
+    """Move at most as many queries as the log holds and return how many moved.
 
-    It stops at a round that finds nothing.
+    Before each move it examines ``examine`` hosted queries; it stops when none of them has a move that helps.
     """
-    slots, room = books.server_of.shape[0], log.query.shape[0]
-    limit = per_size(books, frame, 0.0)
-    few = min(room, FEW)
-    sources = np.empty(frame.widest * few, np.int64)
-    group, best = np.empty(few, np.int64), np.empty(few, np.int64)
+    slots, budget = state.server_of.shape[0], log.query.shape[0]
+    limit = limit_per_size(state, settings, 0.0)
+    largest_group = min(budget, RARE)
+    sources = np.empty(settings.max_sources * largest_group, np.int64)
+    group, best_group = np.empty(largest_group, np.int64), np.empty(largest_group, np.int64)
     moved = 0
-    while moved < room:
-        left, skips = look, _SKIP * look
-        size, to, most = 0, -1, 0.0
-        while left > 0 and skips > 0:
-            q = np.int64(books.totals[CURSOR])
+    while moved < budget:
+        to_examine, slots_left = examine, _EMPTY_SLOTS_PER_EXAMINED * examine
+        best_size, best_server, best_gain = 0, -1, 0.0
+        while to_examine > 0 and slots_left > 0:
+            q = np.int64(state.totals[REPAIR_CURSOR])
             q = q if q < slots else np.int64(0)
-            books.totals[CURSOR] = q + 1.0
-            skips -= 1
-            if books.server_of[q] < 0:
+            state.totals[REPAIR_CURSOR] = q + 1.0
+            slots_left -= 1
+            if state.server_of[q] < 0:
                 continue
-            left -= 1
-            met(books, q)
-            kind = books.type_of[q]
-            for i in range(books.type_start[kind] - 1, books.type_start[kind + 1]):
-                if i < books.type_start[kind]:
+            to_examine -= 1
+            remember_reader(state, q)
+            query_type = state.type_of[q]
+            # First the query alone, then its group for each of its sources.
+            for i in range(state.type_start[query_type] - 1, state.type_start[query_type + 1]):
+                if i < state.type_start[query_type]:
                     group[0], number = q, 1
                 else:
-                    number = together(
-                        books, books.type_source[i], books.server_of[q], min(few, room - moved), group
+                    number = readers_on_server(
+                        state,
+                        state.type_source[i],
+                        state.server_of[q],
+                        min(largest_group, budget - moved),
+                        group,
                     )
                     if number < 2:
                         continue
-                j, gained = best_move(books, group, number, sources, limit)
-                if j >= 0 and gained > most * number:
-                    size, to, most = number, j, gained / number
-                    best[:number] = group[:number]
-        if size == 0:
+                j, gained = best_move(state, group, number, sources, limit)
+                if j >= 0 and gained > best_gain * number:
+                    best_size, best_server, best_gain = number, j, gained / number
+                    best_group[:number] = group[:number]
+        if best_size == 0:
             return moved
         saved = 0.0
-        for x in range(size):
-            query = best[x]
-            log.query[moved + x], log.origin[moved + x], log.server[moved + x] = (
-                query,
-                books.server_of[query],
-                to,
-            )
-            log.first[moved + x] = moved
-            saved += leave(books, query) - enter(books, query, to)
+        for member in range(best_size):
+            query, line = best_group[member], moved + member
+            log.query[line], log.origin[line], log.server[line] = query, state.server_of[query], best_server
+            log.first[line] = moved
+            saved += remove_query(state, query) - add_query(state, query, best_server)
         log.saved[moved] = saved
-        moved += size
-        books.totals[MOVES] += size
-        books.totals[SAVED] += saved
+        moved += best_size
+        state.totals[MOVED_QUERIES] += best_size
+        state.totals[SAVED_TRAFFIC] += saved
     return moved
