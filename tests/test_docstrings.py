@@ -125,7 +125,7 @@ def two_gates():
 def some_load():
     from headgate.hosting.workload import Workload
 
-    return {"load": Workload.of({"road": 2.0, "rain": 1.0}, {"a": ["road"], "b": ["rain", "road"]})}
+    return {"load": Workload.from_names({"road": 2.0, "rain": 1.0}, {"a": ["road"], "b": ["rain", "road"]})}
 
 
 TAKEN_FOR_GRANTED = {
