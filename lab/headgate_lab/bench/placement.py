@@ -60,7 +60,9 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
             goals.append(Goal(f"LeastCost, k={k:,}", 200_000, best, unit=" placements/s"))
             assert state is not None
             pairs = int(state.streams.size.sum())
-            note("bytes of the placement for each query and pair", "B", [held(state) / (some.queries + pairs)])
+            note(
+                "bytes of the placement for each query and pair", "B", [held(state) / (some.queries + pairs)]
+            )
     progress("churn", 0.35)
     life = churn(steps, steps / 10, queries=n // 10, seed=0)
     spent = [timed(lambda: live(life, 100, LeastCost())) for _ in range(repeat)]

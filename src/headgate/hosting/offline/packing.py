@@ -14,7 +14,7 @@ from headgate.compiled import compiled, inlined
 
 @inlined
 def fill_server(steps, number, left, room, cost, t, j):
-    """Put as many queries of a type on a server as fit; return the steps, this one included unless it is empty, and their number."""
+    """Put as many queries of a type on a server as fit; return all steps so far, and their number."""
     fitting = min(left[t], np.int64(room[j] / cost[t] * (1 + 1e-12)))
     if fitting > 0:
         if number == steps.shape[0]:
@@ -34,10 +34,11 @@ def step_arrays(steps, number, left):
 
 @compiled
 def pack_types(order, count, cost, limits):
-    """MQP (MICE-13): one server after another takes the types with the most queries until it is full; the last type is split.
+    """MQP (MICE-13): one server after another takes the types with the most queries until it is full.
 
-    The target theta of Eq. 2 is negative at the paper's defaults, so servers are filled to their limit, as the
-    proof of Lemma 3 says (MICE-E5). The last servers may stay empty, since the limit is only an upper one.
+    The last type that a server takes is split. The target theta of Eq. 2 is negative at the paper's defaults, so
+    servers are filled to their limit, as the proof of Lemma 3 says (MICE-E5). The last servers may stay empty,
+    since the limit is only an upper one.
     """
     left, room = count.copy(), limits.copy()
     servers = limits.shape[0]
