@@ -125,7 +125,7 @@ def two_gates():
 def some_load():
     from headgate.hosting.workload import Workload
 
-    return {"load": Workload.of({"road": 2.0, "rain": 1.0}, {"a": ["road"], "b": ["rain", "road"]})}
+    return {"load": Workload.from_names({"road": 2.0, "rain": 1.0}, {"a": ["road"], "b": ["rain", "road"]})}
 
 
 TAKEN_FOR_GRANTED = {
@@ -133,7 +133,7 @@ TAKEN_FOR_GRANTED = {
     ("headgate.flow.gate", 0): one_gate,
     ("headgate.flow.gate", 1): two_gates,
     ("headgate.hosting", 0): lambda: {"hosting": importlib.import_module("headgate.hosting")},
-    ("headgate.hosting.offline", 0): some_load,
+    ("headgate.hosting.offline.algorithms", 0): some_load,
 }
 
 

@@ -1,4 +1,4 @@
-"""Law 9 and the reference counts: whatever comes, goes, or breaks, the books agree with the queries that are there."""
+"""Law 9 and the reference counts: whatever arrives, leaves or fails, the state agrees with the hosted queries."""
 
 import math
 from collections import Counter
@@ -35,7 +35,7 @@ class Life(RuleBasedStateMachine):
             servers=sizes,
             rule=name,
             balance=self.balance,
-            repair=Repair(moves, look=3),
+            repair=Repair(moves, examine=3),
             draw=lambda: next(self.chances),
         )
         self.reads: dict[str, frozenset[str]] = {}
@@ -173,7 +173,7 @@ class Life(RuleBasedStateMachine):
         assert left == 0 or not few or self.best_gain(left) < 1e-6
 
     @invariant()
-    def books_agree_with_the_queries(self) -> None:
+    def state_agrees_with_the_queries(self) -> None:
         if not hasattr(self, "host"):
             return
         count: dict[tuple[str, int], int] = {}
@@ -181,33 +181,33 @@ class Life(RuleBasedStateMachine):
             for source in self.reads[query]:
                 count[source, server] = count.get((source, server), 0) + 1
         assert self.host.streams() == count
-        standing = self.host.standing()
-        assert standing.traffic == pytest.approx(self.traffic())
+        status = self.host.status()
+        assert status.traffic == pytest.approx(self.traffic())
         needed = {s for q in self.where for s in self.reads[q]}
-        assert standing.needed == pytest.approx(sum(RATES[SOURCES.index(s)] for s in needed))
-        assert standing.loads == pytest.approx({j: self.load(j) for j in self.size})
+        assert status.rate_in_use == pytest.approx(sum(RATES[SOURCES.index(s)] for s in needed))
+        assert status.loads == pytest.approx({j: self.load(j) for j in self.size})
         assert {q: self.host.server_of(q) for q in self.host.queries} == self.where
-        self.scratch_and_reach_agree(count)
+        self.scratch_and_popularity_agree(count)
         assert list(self.host.queries) == list(self.where)
 
-    def scratch_and_reach_agree(self, count: dict[tuple[str, int], int]) -> None:
+    def scratch_and_popularity_agree(self, count: dict[tuple[str, int], int]) -> None:
         """What rules and repair remember between decisions, against its definition."""
-        books = self.host._books
-        assert not books.gain.any()
-        assert not books.times.any()
-        number = {q: self.host._roster.slots[q] for q in self.where}
+        state = self.host._state
+        assert not state.gain.any()
+        assert not state.group_reads.any()
+        number = {q: self.host._names.slots[q] for q in self.where}
         for s, source in enumerate(SOURCES):
-            known = books.readers[s, : books.known[s]].tolist()
+            known = state.rare_readers[s, : state.rare_known[s]].tolist()
             reading = {number[q] for q in self.where if source in self.reads[q]}
             assert len(set(known)) == len(known)
             assert set(known) <= reading
         if isinstance(self.host.rule, RareFirst):
-            use = Counter(s for q in self.where for s in self.reads[q])
+            readers = Counter(s for q in self.where for s in self.reads[q])
             for j in self.size:
-                reach = sum(RATES[SOURCES.index(s)] * use[s] for s, at in count if at == j)
-                assert books.reach[j] == pytest.approx(reach, abs=1e-9)
+                popularity = sum(RATES[SOURCES.index(s)] * readers[s] for s, at in count if at == j)
+                assert state.popularity[j] == pytest.approx(popularity, abs=1e-9)
         else:
-            assert books.reach.shape == (0,)
+            assert state.popularity.shape == (0,)
 
 
 TestLife = Life.TestCase
@@ -225,8 +225,8 @@ def test_without_departures_no_server_is_ever_above_the_limit(arrivals, name, k)
     host = Host(dict(zip(SOURCES, RATES, strict=True)), servers=k, rule=name)
     for i, sources in enumerate(arrivals):
         host.place(str(i), sources)
-        assert max(host.standing().loads.values()) <= Balance().limit(i + 1, k) * (1 + 1e-6)
-    assert host.standing().fallbacks == 0
+        assert max(host.status().loads.values()) <= Balance().limit(i + 1, k) * (1 + 1e-6)
+    assert host.status().fallbacks == 0
 
 
 @given(
@@ -239,7 +239,7 @@ def test_what_is_refused_changes_nothing(arrivals, bad) -> None:
     host = Host(dict(zip(SOURCES, RATES, strict=True)), servers=2)
     for i, sources in enumerate(arrivals):
         host.place(str(i), sources)
-    before = (host.standing(), host.streams(), host.queries)
+    before = (host.status(), host.streams(), host.queries)
     acts = {
         "unknown": lambda: host.place("new", ["s0", "nowhere"]),
         "empty": lambda: host.place("new", []),
@@ -250,5 +250,5 @@ def test_what_is_refused_changes_nothing(arrivals, bad) -> None:
     }
     with pytest.raises(ConfigError):
         acts[bad]()
-    assert (host.standing(), host.streams(), host.queries) == before
+    assert (host.status(), host.streams(), host.queries) == before
     host.place("new", ["s0"])

@@ -1,7 +1,7 @@
 """Speed of placement: online rules, churn, offline algorithms, and how their cost grows with n, k, d and m. No Spark.
 
 The workload is the paper's (Zipf degrees of exponent 2, two sources a query). CPU seconds of one thread after compilation, so
-that neighbours disturb them less; memory is what the arrays of the books hold.
+that neighbours disturb them less; memory is what the arrays of the placement hold.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 
 from headgate.cli.console import Tick
-from headgate.hosting import DEFAULT, LeastCost, LeastSource, OnRand, Repair, Rule
-from headgate.hosting.books import Books
-from headgate.hosting.offline import solve
-from headgate.hosting.pairs import Pairs
-from headgate.hosting.run import Run
+from headgate.hosting import DEFAULT_RULE, LeastCost, LeastSource, OnRand, Repair, Replay, Rule
+from headgate.hosting.offline.algorithms import solve
+from headgate.hosting.placement.reference_counts import ReferenceCounts
+from headgate.hosting.placement.state import PlacementState
 from headgate_lab.bench.result import Goal, Report, Result, machine
 from headgate_lab.papers.mice.trial import live
 from headgate_lab.papers.mice.world import churn, graph
@@ -43,8 +42,8 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
     assert load.types is not None
     for rule, repair in (
         (LeastCost(), None),
-        (DEFAULT, None),
-        (DEFAULT, Repair()),
+        (DEFAULT_RULE, None),
+        (DEFAULT_RULE, Repair()),
         (LeastSource(), None),
         (OnRand(), None),
     ):
@@ -52,16 +51,18 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
             load if rule.name in ("least-cost", "rare-first") and repair is None else graph(n // 10, seed=1)
         )
         name = f"{rule.name}{' with repair' if repair else ''}, n={some.queries:,}, k={k:,}"
-        rates, books = [], None
+        rates, state = [], None
         for _ in range(repeat):
-            seconds, books = placing(some, k, rule, repair)
+            seconds, state = placing(some, k, rule, repair)
             rates.append(some.queries / seconds)
         best = note(name, "placements/s", rates)
         if isinstance(rule, LeastCost):
             goals.append(Goal(f"LeastCost, k={k:,}", 200_000, best, unit=" placements/s"))
-            assert books is not None
-            pairs = int(books.streams.size.sum())
-            note("bytes of the books for each query and pair", "B", [held(books) / (some.queries + pairs)])
+            assert state is not None
+            pairs = int(state.streams.size.sum())
+            note(
+                "bytes of the placement for each query and pair", "B", [held(state) / (some.queries + pairs)]
+            )
     progress("churn", 0.35)
     life = churn(steps, steps / 10, queries=n // 10, seed=0)
     spent = [timed(lambda: live(life, 100, LeastCost())) for _ in range(repeat)]
@@ -96,15 +97,16 @@ def timed(act: Callable[[], Any]) -> float:
     return time.process_time() - begin
 
 
-def placing(load: Any, k: int, rule: Rule, repair: Repair | None) -> tuple[float, Books]:
-    """Return the CPU seconds of placing a workload, and the books after."""
-    one = Run(load, np.ones(k), rule, repair=repair, draw=np.random.default_rng(1).random)
-    return timed(lambda: one.arrive(np.arange(load.queries))), one.books
+def placing(load: Any, k: int, rule: Rule, repair: Repair | None) -> tuple[float, PlacementState]:
+    """Return the CPU seconds of placing a workload, and its state after."""
+    replay = Replay(load, np.ones(k), rule, repair=repair, draw=np.random.default_rng(1).random)
+    return timed(lambda: replay.arrive(np.arange(load.queries))), replay.state
 
 
-def held(books: Books) -> int:
-    """Return the bytes of all arrays of the books."""
-    arrays = [x for x in books if not isinstance(x, Pairs)] + [*books.streams, *books.hosted]
+def held(state: PlacementState) -> int:
+    """Return the bytes of all arrays of a placement."""
+    counts = [*state.streams, *state.hosted_types]
+    arrays = [x for x in state if not isinstance(x, ReferenceCounts)] + counts
     return sum(int(x.nbytes) for x in arrays)
 
 

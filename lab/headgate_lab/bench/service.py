@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from headgate.cli.console import Tick
-from headgate.hosting import DEFAULT
+from headgate.hosting import DEFAULT_RULE
 from headgate.service.background import listening
 from headgate.service.client import Client
 from headgate.service.service import Service, Settings
@@ -92,7 +92,7 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
     return _report(found, len(sizes), chance, broken, alone, where, quick=quick)
 
 
-def measure(spark: Any, world: World, batches: int, rule: str = DEFAULT.name) -> Measured:
+def measure(spark: Any, world: World, batches: int, rule: str = DEFAULT_RULE.name) -> Measured:
     """Register a world's queries over HTTP and give it batches."""
     folder = Path(tempfile.mkdtemp(prefix="headgate-bench-"))
     try:

@@ -12,14 +12,14 @@ from rich.table import Table as Grid
 from headgate.cli.console import Tick, unknown
 from headgate.cli.place_files import FORMATS, read_workload, write_assignment
 from headgate.errors import ConfigError
-from headgate.hosting import RULES, Balance, Repair, Workload
-from headgate.hosting.books import FALLBACKS, MOVES, SAVED
-from headgate.hosting.bounds import capacity_bound, expected_random
-from headgate.hosting.host import sizes_of
-from headgate.hosting.hypergraph import partition
-from headgate.hosting.offline import ALGORITHMS, Assignment, rooms_of, solve
-from headgate.hosting.rules import rule_of
-from headgate.hosting.run import Run
+from headgate.hosting import RULES, Balance, Repair, Replay, Workload
+from headgate.hosting.balance import server_sizes
+from headgate.hosting.offline.algorithms import ALGORITHMS, offline_limits, solve
+from headgate.hosting.offline.assignment import Assignment
+from headgate.hosting.offline.bounds import capacity_bound, expected_random_traffic
+from headgate.hosting.offline.hypergraph import partition
+from headgate.hosting.online.rules import rule_of
+from headgate.hosting.placement.state import FALLBACKS, MOVED_QUERIES, SAVED_TRAFFIC
 
 KNOWN = (*RULES, *ALGORITHMS, "hypergraph")
 CHUNK = 50_000
@@ -53,7 +53,7 @@ def place(wish: Wish, tick: Tick) -> dict[str, Any]:
         raise ConfigError(
             f"repair follows events, and {wish.algorithm} has none: choose one of {', '.join(RULES)}"
         )
-    sizes = sizes_of(sized(wish.sizes) if wish.sizes else wish.servers)
+    sizes = server_sizes(sized(wish.sizes) if wish.sizes else wish.servers)
     on_spark = (
         wish.spark
         if wish.spark is not None
@@ -91,30 +91,30 @@ def sized(text: str) -> list[float]:
 
 def placed(load: Workload, sizes: Any, wish: Wish, tick: Tick) -> tuple[Assignment, dict[str, float]]:
     """Place a workload; online rules see the queries in the order of the file."""
-    rooms = rooms_of(load, sizes, wish.balance)  # refuses what cannot fit at all
+    limits = offline_limits(load, sizes, wish.balance)  # raises if the queries cannot fit at all
     if wish.algorithm in RULES:
-        rooms = wish.balance.limits(load.total_cost, load.queries, sizes)
+        limits = wish.balance.online_limits(load.total_cost, load.queries, sizes)
     draw = np.random.default_rng(wish.seed).random
     tick(f"grouping {load.queries:,} queries", 0.1)
     tick(f"{wish.algorithm}: {len(load.types):,} types", 0.2)
     if wish.algorithm == "hypergraph":
-        return partition(load, sizes, rooms, seed=wish.seed), {}
+        return partition(load, sizes, limits, seed=wish.seed), {}
     if wish.algorithm in ALGORITHMS:
         return solve(load, sizes.tolist(), wish.algorithm, balance=wish.balance, chance=draw(100_003)), {}
-    run = Run(load, sizes, rule_of(wish.algorithm), balance=wish.balance, repair=wish.repair, draw=draw)
+    replay = Replay(load, sizes, rule_of(wish.algorithm), balance=wish.balance, repair=wish.repair, draw=draw)
     for begin in range(0, load.queries, CHUNK):
-        run.arrive(np.arange(begin, min(begin + CHUNK, load.queries)))
+        replay.arrive(np.arange(begin, min(begin + CHUNK, load.queries)))
         tick(f"{wish.algorithm}: {begin:,} of {load.queries:,} placed", 0.2 + 0.7 * begin / load.queries)
-    totals = run.books.totals
+    totals = replay.state.totals
     extra = {"fallbacks": float(totals[FALLBACKS])}
     if wish.repair.moves:
-        extra |= {"moves": float(totals[MOVES]), "saved_traffic": float(totals[SAVED])}
-    return run.assignment(rooms), extra
+        extra |= {"moves": float(totals[MOVED_QUERIES]), "saved_traffic": float(totals[SAVED_TRAFFIC])}
+    return replay.assignment(limits), extra
 
 
 def report(load: Workload, found: Assignment, wish: Wish, extra: dict[str, float]) -> dict[str, Any]:
     """Return the figures of a placement."""
-    floor = capacity_bound(load, found.rooms)
+    floor = capacity_bound(load, found.limits)
     k = found.sizes.shape[0]
     return {
         "algorithm": wish.algorithm,
@@ -123,10 +123,10 @@ def report(load: Workload, found: Assignment, wish: Wish, extra: dict[str, float
         "sources": load.sources,
         "servers": k,
         "traffic": round(found.traffic, 6),
-        "needed": round(load.needed, 6),
+        "needed": round(load.rate_in_use, 6),
         "replication": round(found.replication, 6),
-        "floor": round(floor / load.needed if load.needed else 1.0, 6),
-        "random": round(expected_random(load, k) / load.needed if load.needed else 1.0, 6),
+        "floor": round(floor / load.rate_in_use if load.rate_in_use else 1.0, 6),
+        "random": round(expected_random_traffic(load, k) / load.rate_in_use if load.rate_in_use else 1.0, 6),
         "largest_load": float(found.loads.max()),
         "mean_load": float(found.loads.mean()),
         "imbalance": round(found.imbalance, 6),

@@ -12,7 +12,7 @@ from headgate.cli.console import Tick
 from headgate.cli.place import Wish, placed, report
 from headgate.cli.place_files import built, read_rates
 from headgate.errors import ConfigError
-from headgate.hosting.offline import Assignment
+from headgate.hosting.offline.assignment import Assignment
 from headgate.hosting.workload import Workload
 from headgate.spark.local import local_spark
 

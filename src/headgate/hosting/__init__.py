@@ -1,19 +1,40 @@
-"""Where thousands of small queries should live: sources, queries, servers, and the rules that place them (mice).
+"""Where thousands of small queries run: sources, queries, servers, and the rules that place them (mice).
 
     host = hosting.Host({"road": 2.0, "rain": 1.0}, servers=8)
     host.place("q1", ["road", "rain"])
 
-Online: `Host` with a rule. Offline: `solve`. The traffic of a placement is the rate of every source, once for each
-server that hosts a query of it; balance limits bound what a server holds. Pure: no clock, no chance but what is
-passed in, no Spark.
+A server that hosts at least one query of a source receives that source once. The traffic of a
+placement is the sum of these rates over all servers; balance limits bound what a server holds.
+`Host` places queries online, by name, as they arrive; `solve` places a `Workload` that is known
+whole; `Replay` runs a numbered trace of arrivals and departures at compiled speed. Everything here
+is pure: no clock, no Spark, and no random numbers except those that the caller passes in.
+
+One query from `Host.place` to its server:
+
+1. `host.Host.place` checks the name, the sources and the cost.
+2. `placement.name_table.NameTable` gives the query a number (its slot) and finds its query type,
+   the number of its set of sources. Compiled code knows numbers only.
+3. `events.apply_events` carries out the event: it asks for a server, adds the query, and repairs.
+4. `online.select_server.select_server` keeps the servers that stay within their balance limit
+   (`settings.limit_per_size`), scores them by the rule, and returns the best. A rule, such as
+   `online.rules.RareFirst`, is a number and a parameter there.
+5. `placement.state.add_query` puts the query on that server: it counts one more reader of each
+   (source, server) stream, and updates load and traffic.
+6. `repair.search.repair_placement` moves a few queries if a `Repair` budget was given.
+7. `Host.place` returns a `Decision`: server, added traffic, load, limit and moves.
+
+`online.explain` repeats step 4 slowly, from the definitions, to say why a server wins. The other
+modules: `workload` and `balance` (the problem), `offline` (algorithms, bounds, reference solvers).
 """
 
 from headgate.hosting.balance import Balance
-from headgate.hosting.explain import Explanation, Option
-from headgate.hosting.host import Decision, Host, Move, Repair, Standing
-from headgate.hosting.offline import ALGORITHMS, Assignment, reserve, solve
-from headgate.hosting.rules import (
-    DEFAULT,
+from headgate.hosting.decision import Decision, HostStatus, Move
+from headgate.hosting.host import Host
+from headgate.hosting.offline.algorithms import ALGORITHMS, reserve, solve
+from headgate.hosting.offline.assignment import Assignment
+from headgate.hosting.online.explain import Explanation, ServerOption
+from headgate.hosting.online.rules import (
+    DEFAULT_RULE,
     RULES,
     Fennel,
     Hdrf,
@@ -26,12 +47,13 @@ from headgate.hosting.rules import (
     Reserved,
     Rule,
 )
-from headgate.hosting.run import Run
-from headgate.hosting.workload import Types, Workload
+from headgate.hosting.repair.budget import Repair
+from headgate.hosting.replay import Replay
+from headgate.hosting.workload import QueryTypes, Workload
 
 __all__ = [
     "ALGORITHMS",
-    "DEFAULT",
+    "DEFAULT_RULE",
     "RULES",
     "Assignment",
     "Balance",
@@ -40,20 +62,20 @@ __all__ = [
     "Fennel",
     "Hdrf",
     "Host",
+    "HostStatus",
     "LeastCost",
     "LeastQT",
     "LeastSource",
     "MinMax",
     "Move",
     "OnRand",
-    "Option",
+    "QueryTypes",
     "RareFirst",
     "Repair",
+    "Replay",
     "Reserved",
     "Rule",
-    "Run",
-    "Standing",
-    "Types",
+    "ServerOption",
     "Workload",
     "reserve",
     "solve",

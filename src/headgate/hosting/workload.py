@@ -1,9 +1,9 @@
 # mypy: allow-untyped-calls
 """Sources with rates, queries with the sources they read, and the types that queries fall into (MICE-1).
 
-A query's type is its set of sources (and its cost, where costs differ): queries of one type are
-interchangeable, so everything that decides works on types. Sources and queries are numbered here; names are
-carried along for people.
+A query's type is its set of sources (and its cost, where costs differ). Queries of one type are
+interchangeable, so all algorithms work on types. Sources and queries are numbers here; their names are
+kept for messages and results.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Types:
-    """Query types: sources of type t are ``source[start[t]:start[t + 1]]``, sorted; ``count[t]`` queries have it."""
+class QueryTypes:
+    """Type t has the sources ``source[start[t]:start[t + 1]]``, sorted, and ``count[t]`` queries."""
 
     start: Ints
     source: Ints
@@ -37,17 +37,18 @@ class Types:
         return int(self.count.shape[0])
 
     def weight(self, rates: Floats) -> Floats:
-        """Return w(S_t) of every type: the traffic of hosting one query of it alone."""
+        """Return w(S_t) of every type: the traffic of a server that hosts one query of the type and nothing else."""
         return np.add.reduceat(rates[self.source], self.start[:-1]) if len(self) else np.zeros(0)
 
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """What is to be hosted: ``rates`` by source, the sources of query q in ``source[start[q]:start[q + 1]]``, its cost.
+    """The queries to be hosted: query q reads the sources ``source[start[q]:start[q + 1]]`` and costs ``cost[q]``.
 
-    Law: each query has at least one source, none twice; rates are finite and not negative, costs positive.
+    ``rates`` are by source. Law: each query has at least one source and none twice; rates are finite and not
+    negative, costs are positive.
 
-    >>> load = Workload.of({"road": 2.0, "rain": 1.0}, {"a": ["road"], "b": ["rain", "road"]})
+    >>> load = Workload.from_names({"road": 2.0, "rain": 1.0}, {"a": ["road"], "b": ["rain", "road"]})
     >>> load.queries, load.sources, load.source.tolist(), load.start.tolist()
     (2, 2, [0, 0, 1], [0, 1, 3])
     """
@@ -60,60 +61,60 @@ class Workload:
     query_names: Sequence[str] | None = None
 
     @staticmethod
-    def of(
+    def from_names(
         sources: Mapping[str, float],
         queries: Mapping[str, Iterable[str]],
         costs: Mapping[str, float] | None = None,
     ) -> Workload:
-        """Make one from names. Whatever cannot be is refused by name."""
+        """Build a workload from rates by source name, source names by query name, and costs by query name."""
         rates = np.array([checked_rate(name, rate) for name, rate in sources.items()], dtype=np.float64)
         number = {name: i for i, name in enumerate(sources)}
-        members = [known_sources(name, names, number) for name, names in queries.items()]
+        sources_of = [source_numbers(name, names, number) for name, names in queries.items()]
         for name in costs or {}:
             if name not in queries:
                 raise ConfigError(f"a cost is given for query {name!r}, which is not among the queries")
         cost = [checked_cost(name, (costs or {}).get(name, 1.0)) for name in queries]
-        start = np.zeros(len(members) + 1, dtype=np.int64)
-        start[1:] = np.cumsum([len(one) for one in members], dtype=np.int64)
-        flat = np.array([s for one in members for s in one], dtype=np.int64)
+        start = np.zeros(len(sources_of) + 1, dtype=np.int64)
+        start[1:] = np.cumsum([len(numbers) for numbers in sources_of], dtype=np.int64)
+        flat = np.array([s for numbers in sources_of for s in numbers], dtype=np.int64)
         return Workload(rates, start, flat, np.array(cost, dtype=np.float64), tuple(sources), tuple(queries))
 
     @property
     def queries(self) -> int:
-        """How many queries there are."""
+        """The number of queries."""
         return int(self.start.shape[0] - 1)
 
     @property
     def sources(self) -> int:
-        """How many sources there are."""
+        """The number of sources."""
         return int(self.rates.shape[0])
 
     @cached_property
-    def types(self) -> Types:
+    def types(self) -> QueryTypes:
         """The queries grouped by source set and cost, types numbered by first appearance."""
-        of_query, first = group(self.start, self.source, self.cost)
+        of_query, first = group_queries(self.start, self.source, self.cost)
         lengths = np.diff(self.start)[first]
         start = np.zeros(first.shape[0] + 1, dtype=np.int64)
         np.cumsum(lengths, out=start[1:])
         at = np.repeat(self.start[first] - start[:-1], lengths) + np.arange(start[-1])
         count = np.bincount(of_query, minlength=first.shape[0])
-        return Types(start, self.source[at], count.astype(np.int64), self.cost[first], of_query)
+        return QueryTypes(start, self.source[at], count.astype(np.int64), self.cost[first], of_query)
 
     @cached_property
-    def users(self) -> Floats:
-        """The cost of all queries that read each source: their number N(s) where every query costs 1."""
-        per_pair = np.repeat(self.cost, np.diff(self.start))
-        used: Floats = np.bincount(self.source, per_pair, self.sources).astype(np.float64)
-        return used
+    def reader_cost(self) -> Floats:
+        """The total cost of the queries that read each source: their number N(s) if every query costs 1."""
+        per_read = np.repeat(self.cost, np.diff(self.start))
+        cost: Floats = np.bincount(self.source, per_read, self.sources).astype(np.float64)
+        return cost
 
     @cached_property
-    def needed(self) -> float:
-        """The rate of all sources that some query reads: the floor of any traffic (MICE-31, MICE-E16)."""
-        return float(self.rates[self.users > 0].sum())
+    def rate_in_use(self) -> float:
+        """The rate of all sources that some query reads: no placement has less traffic (MICE-31, MICE-E16)."""
+        return float(self.rates[self.reader_cost > 0].sum())
 
     @property
     def total_cost(self) -> float:
-        """The cost of all queries."""
+        """The sum of the costs of all queries."""
         return float(self.cost.sum())
 
     @property
@@ -123,12 +124,12 @@ class Workload:
 
 
 def checked_rate(name: str, rate: float) -> float:
-    """Return a source's rate, or refuse it."""
+    """Return a source's rate as a float, or raise `ConfigError`."""
     return _checked(f"rate of source {name!r}", rate, least=0.0)
 
 
 def checked_cost(name: str, cost: float) -> float:
-    """Return a query's cost, or refuse it."""
+    """Return a query's cost as a float, or raise `ConfigError`."""
     value = _checked(f"cost of query {name!r}", cost, least=0.0)
     if value == 0.0:
         raise ConfigError(f"cost of query {name!r} is 0: a query costs something; give 1 if you do not know")
@@ -147,25 +148,25 @@ def _checked(what: str, value: float, *, least: float) -> float:
     return number
 
 
-def known_sources(query: str, names: Iterable[str], number: Mapping[str, int]) -> list[int]:
-    """Return a query's sources as sorted numbers, each once (MICE-E4); refuse unknown ones and the empty set."""
+def source_numbers(query: str, names: Iterable[str], number: Mapping[str, int]) -> list[int]:
+    """Return a query's sources as sorted numbers, each once (MICE-E4). Raise for an unknown source and for none at all."""
     if isinstance(names, str):
         raise ConfigError(f"the sources of query {query!r} are one string {names!r}: give a list of names")
-    found = set()
+    numbers = set()
     for name in names:
         if name not in number:
             raise ConfigError(
                 f"query {query!r} reads source {name!r}, which is not known: add the source first"
             )
-        found.add(number[name])
-    if not found:
+        numbers.add(number[name])
+    if not numbers:
         raise ConfigError(f"query {query!r} has no source: a query reads at least one")
-    return sorted(found)
+    return sorted(numbers)
 
 
 @compiled
-def group(start, source, cost):  # type: ignore[no-untyped-def]
-    """Group equal queries exactly: a type number for each query, and the first query of each type."""
+def group_queries(start, source, cost):  # type: ignore[no-untyped-def]
+    """Group equal queries with a hash table; return the type of each query and the first query of each type."""
     n = start.shape[0] - 1
     slots = 16
     while slots < 2 * n:
@@ -173,7 +174,7 @@ def group(start, source, cost):  # type: ignore[no-untyped-def]
     table = np.full(slots, -1, np.int64)
     of_query = np.empty(n, np.int64)
     first = np.empty(n, np.int64)
-    kinds = 0
+    types = 0
     for q in range(n):
         h = np.uint64(start[q + 1] - start[q])
         for i in range(start[q], start[q + 1]):
@@ -191,8 +192,8 @@ def group(start, source, cost):  # type: ignore[no-untyped-def]
                 break
             slot = (slot + 1) & (slots - 1)
         if table[slot] < 0:
-            table[slot] = kinds
-            first[kinds] = q
-            kinds += 1
+            table[slot] = types
+            first[types] = q
+            types += 1
         of_query[q] = table[slot]
-    return of_query, first[:kinds].copy()
+    return of_query, first[:types].copy()

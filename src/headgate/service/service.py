@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from headgate.errors import AccessDenied, HeadgateError
-from headgate.hosting import DEFAULT, Host
+from headgate.hosting import DEFAULT_RULE, Host
 from headgate.service.batch.hosted import Hosted
 from headgate.service.batch.manifest import ServingManifest
 from headgate.service.batch.serving import Job, Serving
@@ -45,7 +45,7 @@ class Settings:
     functions: Mapping[str, Function] = field(default_factory=dict)
     kept_batches: int = 500
     memory: str = "512MB"
-    rule: str = DEFAULT.name
+    rule: str = DEFAULT_RULE.name
     """How queries are placed: a rule of `headgate.hosting`."""
     seed: int = 7
     """For a rule that draws."""
@@ -134,12 +134,12 @@ class Service:
                 start = "INSERT INTO starts VALUES (?, ?) ON CONFLICT (batch) DO NOTHING"
                 self._registry.write((start, [(batch, latest)]))
                 self._new = False
-            standing = self.computations.host.standing()
+            status = self.computations.host.status()
             notes = {
                 "at": time.time(),
                 "queries": self.queries.count(),
-                "computations": standing.queries,
-                "replication": round(standing.replication, 4),
+                "computations": status.queries,
+                "replication": round(status.replication, 4),
             }
             return replace(self.computations.hosted(batch), notes=notes)
 
@@ -273,7 +273,7 @@ class Service:
     def servers(self) -> list[dict[str, Any]]:
         """Servers with load, computations and sources."""
         with self.lock:
-            standing = self.computations.host.standing()
+            status = self.computations.host.status()
             wanted = self.computations.wanted()
             names = self.sources.names
             last = self.facts[-1] if self.facts else {}
@@ -284,7 +284,7 @@ class Service:
                 found.append(
                     {
                         "server": server,
-                        "load": round(standing.loads.get(server, 0.0), 3),
+                        "load": round(status.loads.get(server, 0.0), 3),
                         "limit": round(self.computations.host.limit_of(server), 3),
                         "computations": self.computations.on(server),
                         "sources": len(reads),
@@ -298,7 +298,7 @@ class Service:
     def status(self) -> dict[str, Any]:
         """The service at a glance."""
         with self.lock:
-            standing = self.computations.host.standing()
+            status = self.computations.host.status()
             return {
                 "queries": self.queries.count(),
                 "active": sum(one.state == ACTIVE for one in self.queries.all.values()),
@@ -306,8 +306,8 @@ class Service:
                 "templates": len(self.computations.templates),
                 "sources": len(self.sources),
                 "servers": len(self.computations.alive),
-                "traffic": standing.traffic,
-                "replication": round(standing.replication, 4),
+                "traffic": status.traffic,
+                "replication": round(status.replication, 4),
                 "batch": self.last_batch,
                 "pushed_rows": self.push.rows,
                 "taken_rows": sum(one.facts["rows"] for one in list(self.serving.history)),

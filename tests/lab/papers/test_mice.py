@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from headgate.hosting.rules import DEFAULT, LeastCost
+from headgate.hosting.online.rules import DEFAULT_RULE, LeastCost
 from headgate_lab.papers import claims as table
 from headgate_lab.papers.mice import FIGURES, PAPER, reproduce
 from headgate_lab.papers.mice.rows import beaten, slope
@@ -52,8 +52,8 @@ def test_the_graph_has_the_degrees_that_were_drawn() -> None:
     wanted = degrees(np.random.default_rng(1), 9000, 2.0, 3000)
     assert wanted.sum() == 9000
     assert load.sources == wanted.shape[0]
-    assert np.all(load.users <= wanted)
-    assert load.users.sum() >= 0.95 * 9000, "only repeated sources of a query are lost"
+    assert np.all(load.reader_cost <= wanted)
+    assert load.reader_cost.sum() >= 0.95 * 9000, "only repeated sources of a query are lost"
 
 
 def test_zipf_follows_its_law() -> None:
@@ -65,7 +65,7 @@ def test_zipf_follows_its_law() -> None:
 def test_rates_follow_popularity_or_go_against_it() -> None:
     load = graph(2000, seed=3)
     along, against = (with_rates(load, 2.0, how, seed=0) for how in ("positive", "negative"))
-    order = np.argsort(load.users, kind="stable")
+    order = np.argsort(load.reader_cost, kind="stable")
     assert np.all(np.diff(along.rates[order]) >= 0)
     assert np.all(np.diff(against.rates[order]) <= 0)
     assert sorted(along.rates) == sorted(against.rates)
@@ -86,12 +86,12 @@ def test_a_life_is_in_order_and_of_the_size_that_little_says(lifetimes) -> None:
 
 def test_servers_come_and_go_and_the_books_survive() -> None:
     life = churn(3000, 300, queries=500, gamma=20, seed=2)
-    out = live(life, 10, DEFAULT)
+    out = live(life, 10, DEFAULT_RULE)
     assert out.live is not None
     assert out.servers != 10
     assert out.final >= 1
     assert out.fallbacks == 0
-    again = live(life, 10, DEFAULT)
+    again = live(life, 10, DEFAULT_RULE)
     assert (again.replication, again.final) == (out.replication, out.final)
     least = live(life, 10, LeastCost()).live
     assert least is not None

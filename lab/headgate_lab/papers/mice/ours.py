@@ -9,11 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from headgate.hosting import Balance, LeastCost, Workload
-from headgate.hosting.bounds import optimum
-from headgate.hosting.offline import rooms_of, solve
-from headgate.hosting.rules import DEFAULT
-from headgate.hosting.run import Run
+from headgate.hosting import Balance, LeastCost, Replay, Workload
+from headgate.hosting.offline.algorithms import offline_limits, solve
+from headgate.hosting.offline.exact import optimum
+from headgate.hosting.online.rules import DEFAULT_RULE
 from headgate.hosting.workload import Floats
 from headgate_lab.papers.claims import Claim
 from headgate_lab.papers.mice.rows import churn_settings
@@ -100,7 +99,7 @@ def _sweeps(lab: Lab) -> list[Claim]:
     return [
         Claim("HG-2", "the default (rare-first) over LeastCost, mean over the sweeps", "at least 10% below", mean, "all <= 0.90",
               mean["all"] <= 0.90, f"best {ranked[0][1]} {ranked[0][0]:.2f}, worst {ranked[-1][1]} {ranked[-1][0]:.2f}"),
-        Claim("HG-3", f"the default with repair ({REPAIR.moves} moves, {REPAIR.look} looks an event) over the hypergraph reference",
+        Claim("HG-3", f"the default with repair ({REPAIR.moves} moves, {REPAIR.examine} examined an event) over the hypergraph reference",
               "within 15%", away, "all <= 1.15", away["all"] <= 1.15,
               f"farthest: {worst[0]} {worst[1]:.2f}; churn: at the end of the run; in {poor} of {len(names)} settings a rule is below "
               "the partitioner, and the best of them is the reference"),
@@ -145,14 +144,14 @@ def _exact() -> Claim:
     gaps: dict[str, list[float]] = {"ic": [], "mms": [], "least-cost": [], "rare-first": []}
     for _ in range(6):
         reads = {f"q{i}": [f"s{s}" for s in np.minimum(draw.geometric(0.3, 2) - 1, 7)] for i in range(18)}
-        load = Workload.of({f"s{s}": 1.0 for s in range(8)}, reads)
-        best, proved = optimum(load, np.ones(3), rooms_of(load, np.ones(3), Balance()))
+        load = Workload.from_names({f"s{s}": 1.0 for s in range(8)}, reads)
+        best, proved = optimum(load, np.ones(3), offline_limits(load, np.ones(3), Balance()))
         assert proved
         for name, values in gaps.items():
             if name in RULE:
-                # Offline rooms, so that all are held to the same limit: no alpha.
+                # The offline limits have no alpha, so all are held to the same limit.
                 out = arrive(load, 3, RULE[name], balance=Balance(absolute=0.0))
-                values.append(out.final * load.needed / best.traffic)
+                values.append(out.final * load.rate_in_use / best.traffic)
             else:
                 values.append(solve(load, 3, name).traffic / best.traffic)
     return Claim("HG-8", "6 instances of 18 queries on 3 servers, over the exact optimum (ILP)", "",
@@ -162,7 +161,7 @@ def _exact() -> Claim:
 def _costs(lab: Lab) -> Claim:
     load = graph(lab.queries // 10, seed=1)
     cost = np.random.default_rng(1).pareto(2.5, load.queries) + 0.2
-    weighed = arrive(replace(load, cost=cost), 20, DEFAULT)
+    weighed = arrive(replace(load, cost=cost), 20, DEFAULT_RULE)
     counted = _loads_by_count(load, cost)
     got = {"weighed": weighed.imbalance, "counted": counted}
     return Claim("HG-9", "largest over mean load in measured cost, Pareto costs, 20 servers: queries weighed, or counted as 1",
@@ -171,7 +170,7 @@ def _costs(lab: Lab) -> Claim:
 
 
 def _loads_by_count(load: Workload, cost: Floats) -> float:
-    server = Run(load, np.ones(20), DEFAULT).arrive(np.arange(load.queries))
+    server = Replay(load, np.ones(20), DEFAULT_RULE).arrive(np.arange(load.queries))
     held = np.bincount(server, cost, 20)
     return float(held.max() / held.mean())
 
@@ -180,7 +179,7 @@ def _sizes(lab: Lab) -> Claim:
     load = graph(lab.queries // 10, seed=1)
     sizes = np.array([1.0] * 10 + [2.0] * 5 + [4.0] * 5)
     got = {}
-    for rule in (LeastCost(), DEFAULT):
+    for rule in (LeastCost(), DEFAULT_RULE):
         out = arrive(load, sizes, rule)
         got[f"{rule.name} imbalance"], got[f"{rule.name} factor"] = out.imbalance, out.final
     limit = Balance().limit(load.queries, 20) * 20 / load.queries

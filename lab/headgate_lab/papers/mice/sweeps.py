@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from headgate.hosting import rules
+from headgate.hosting import Repair
 from headgate.hosting.balance import SLACK, Balance
-from headgate.hosting.bounds import capacity_bound
-from headgate.hosting.host import Repair
-from headgate.hosting.hypergraph import partition
-from headgate.hosting.offline import solve
-from headgate.hosting.rules import Rule
+from headgate.hosting.offline.algorithms import solve
+from headgate.hosting.offline.bounds import capacity_bound
+from headgate.hosting.offline.hypergraph import partition
+from headgate.hosting.online import rules
+from headgate.hosting.online.rules import Rule
 from headgate.hosting.workload import Workload
 from headgate_lab.papers.mice.trial import Outcome, arrive, live
 from headgate_lab.papers.mice.world import Attachment, Churn, Lifetimes, churn, graph, with_rates
@@ -28,7 +28,7 @@ OFFLINE = ("ic", "mms", "mqp", "off-rand")
 ONLINE = ("least-cost", "least-source", "least-qt", "on-rand")
 OURS = ("rare-first", "repair")
 REPAIR = Repair()
-RULE: dict[str, Rule] = {name: rules.RULES[name]() for name in rules.RULES} | {"repair": rules.DEFAULT}
+RULE: dict[str, Rule] = {name: rules.RULES[name]() for name in rules.RULES} | {"repair": rules.DEFAULT_RULE}
 
 
 class Lab:
@@ -173,11 +173,11 @@ class Lab:
             return _told(out)
         sizes = np.ones(k)
         # What online rules are held against has the same limit as they have, alpha included.
-        rooms = np.full(k, np.floor(Balance().limit(load.queries, k) * (1 + SLACK)))
+        limits = np.full(k, np.floor(Balance().limit(load.queries, k) * (1 + SLACK)))
         if name == "floor":
-            return {"factor": capacity_bound(load, rooms) / load.needed}
+            return {"factor": capacity_bound(load, limits) / load.rate_in_use}
         if name == "hypergraph":
-            return {"factor": partition(load, sizes, rooms, seed=seed + 1).replication}
+            return {"factor": partition(load, sizes, limits, seed=seed + 1).replication}
         chance = np.random.default_rng([seed, 3]).random(100_003)
         found = solve(load, k, name, chance=chance)
         return {"factor": found.replication, "imbalance": found.imbalance, "sources": float(load.sources)}

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from headgate.hosting import books as book
+from headgate.hosting import Repair, Replay
 from headgate.hosting.balance import Balance
-from headgate.hosting.books import COST, FALLBACKS, MOVES, QUERIES, SAVED, SIZE
-from headgate.hosting.host import Repair
-from headgate.hosting.rules import Rule
-from headgate.hosting.run import Run
+from headgate.hosting.online.rules import Rule
+from headgate.hosting.placement import state as placement
+from headgate.hosting.placement.state import COST, FALLBACKS, MOVED_QUERIES, QUERIES, SAVED_TRAFFIC, SIZE
 from headgate.hosting.workload import Floats, Ints, Workload
 from headgate_lab.papers.mice.world import Churn
 
@@ -35,32 +34,32 @@ class Outcome:
     live: Workload | None = None
 
 
-class Trial(Run):
-    """A run with servers that come and go, and what it came to."""
+class Trial(Replay):
+    """A replay in which servers come and go, and its outcome."""
 
     def server_event(self, luck: float) -> None:
         """Add a server, or lose a random one and place its queries again (MICE-29). The last one stays."""
-        alive = np.flatnonzero(self.books.size > 0)
+        alive = np.flatnonzero(self.state.size > 0)
         if luck < 0.5:
-            self.books = book.with_server(self.books, 1.0)
+            self.state = placement.with_server(self.state, 1.0)
         elif alive.shape[0] > 1:
             lost = int(alive[int((luck - 0.5) * 2 * alive.shape[0])])
-            orphans = np.flatnonzero(self.books.server_of == lost)
+            orphans = np.flatnonzero(self.state.server_of == lost)
             self.depart(orphans)
-            book.without_server(self.books, lost)
+            placement.without_server(self.state, lost)
             self.arrive(orphans)
 
     def outcome(self, factors: list[float], events: int, live: Workload | None = None) -> Outcome:
         """Sum up."""
-        totals, books = self.books.totals, self.books
-        filled = books.fill[np.isfinite(books.fill)]
+        totals, fill = self.state.totals, self.state.fill
+        filled = fill[np.isfinite(fill)]
         return Outcome(
             replication=float(np.mean(factors)),
-            final=self.factor,
+            final=self.replication,
             fallbacks=int(totals[FALLBACKS]),
             events=events,
-            moves=int(totals[MOVES]),
-            saved=float(totals[SAVED]),
+            moves=int(totals[MOVED_QUERIES]),
+            saved=float(totals[SAVED_TRAFFIC]),
             imbalance=float(filled.max() * totals[SIZE] / totals[COST]) if totals[QUERIES] else 1.0,
             servers=filled.shape[0],
             live=live,
@@ -82,7 +81,7 @@ def arrive(
         load, sizes, rule, balance=balance, repair=repair, draw=np.random.default_rng([seed, 2]).random
     )
     run.arrive(np.arange(load.queries))
-    return run.outcome([run.factor], load.queries)
+    return run.outcome([run.replication], load.queries)
 
 
 def live(
@@ -103,13 +102,13 @@ def live(
     at = 0
     for time in np.unique(np.concatenate((looks, trials))):
         end = int(np.searchsorted(life.step, time))
-        run.play(life.act[at:end], life.query[at:end])
+        run.apply(life.act[at:end], life.query[at:end])
         at = end
         if life.gamma and time in trials:
             run.server_event(float(life.coin[int(time) // life.gamma]))
         if time in looks and time > life.steps / 2:
-            factors.append(run.factor)
-    there = np.flatnonzero(run.books.server_of >= 0)
+            factors.append(run.replication)
+    there = np.flatnonzero(run.state.server_of >= 0)
     return run.outcome(factors, life.act.shape[0], part(life.load, there))
 
 

@@ -7,8 +7,10 @@ import math
 import numpy as np
 
 from headgate.hosting import Balance, Host, Workload
-from headgate.hosting.bounds import expected_random, optimum
-from headgate.hosting.offline import Assignment, rooms_of, solve
+from headgate.hosting.offline.algorithms import offline_limits, solve
+from headgate.hosting.offline.assignment import Assignment
+from headgate.hosting.offline.bounds import expected_random_traffic
+from headgate.hosting.offline.exact import optimum
 from headgate_lab.papers.claims import Claim
 from headgate_lab.papers.mice.world import graph
 
@@ -17,7 +19,7 @@ def blocks(k: int, sources: int, queries: int) -> Workload:
     """Return k disjoint complete bipartite blocks, their queries one by one in turn (MICE-10)."""
     rates = {f"{b}.{s}": 1.0 for b in range(k) for s in range(sources)}
     reads = {f"{b}/{q}": [f"{b}.{s}" for s in range(sources)] for q in range(queries) for b in range(k)}
-    return Workload.of(rates, reads)
+    return Workload.from_names(rates, reads)
 
 
 def hosted(load: Workload, host: Host) -> Host:
@@ -40,7 +42,7 @@ def at_random(load: Workload, k: int, runs: int) -> float:
     return float(
         np.mean(
             [
-                Assignment.of_servers(load, one, one, draw.integers(0, k, load.queries)).traffic
+                Assignment.from_servers(load, one, one, draw.integers(0, k, load.queries)).traffic
                 for _ in range(runs)
             ]
         )
@@ -54,7 +56,7 @@ def unit_claims() -> list[Claim]:
 
 def _random() -> Claim:
     load = graph(10_000, seed=3)
-    wanted, got = expected_random(load, 100), at_random(load, 100, 5)
+    wanted, got = expected_random_traffic(load, 100), at_random(load, 100, 5)
     return Claim("MX-19", f"pure random placement, n=10K, k=100, m={load.sources}", wanted, got, "2%",
                  abs(got / wanted - 1) <= 0.02, "Eq. 1 beside the mean of 5 runs")  # fmt: skip
 
@@ -67,7 +69,7 @@ def _blocks() -> Claim:
     got = {
         "random": at_random(load, k, 20),
         "ic": solve(load, k, "ic").traffic,
-        "least-cost": host.standing().traffic,
+        "least-cost": host.status().traffic,
     }
     ok = abs(got["random"] / said - 1) <= 0.05 and got["ic"] <= 2 * m and got["least-cost"] <= 2 * m
     return Claim("MX-20", "10 blocks of 5 sources and 30 queries, k=10", {"random": said, "ic": m, "least-cost": m}, got,
@@ -78,13 +80,13 @@ def _example_1() -> Claim:
     host = Host({"a": 1.0}, servers=10, rule="least-cost", balance=Balance(absolute=0))
     servers = {host.place(str(i), ["a"]).server for i in range(10)}
     return Claim("MX-21", "Example 1: k=10, nu=0.05, relative limit alone, 10 queries of one source", 10.0,
-                 float(len(servers)), "exact", len(servers) == 10 and host.standing().traffic == 10,
-                 f"{host.standing().fallbacks} of them by the least-filled fallback (MICE-E1)")  # fmt: skip
+                 float(len(servers)), "exact", len(servers) == 10 and host.status().traffic == 10,
+                 f"{host.status().fallbacks} of them by the least-filled fallback (MICE-E1)")  # fmt: skip
 
 
 def _switch() -> Claim:
     limits = Balance()
-    n = limits.switch(100)
+    n = limits.crossover(100)
     meets = (
         limits.limit(n, 100) == n / 100 + 10 == 1.05 * n / 100
         and limits.limit(n + 100, 100) > (n + 100) / 100 + 10
@@ -103,8 +105,8 @@ def _limit() -> Claim:
         above += made.load > made.limit * (1 + 1e-9)
         most = max(most, made.load / made.limit)
     return Claim("MX-23", "receiver's load against its limit at each of 2,000 placements with departures", "never above",
-                 {"above": float(above), "fallbacks": float(host.standing().fallbacks), "largest load/limit": most},
-                 "exact", above == 0 and host.standing().fallbacks == 0)  # fmt: skip
+                 {"above": float(above), "fallbacks": float(host.status().fallbacks), "largest load/limit": most},
+                 "exact", above == 0 and host.status().fallbacks == 0)  # fmt: skip
 
 
 def _single_source() -> Claim:
@@ -114,11 +116,11 @@ def _single_source() -> Claim:
         m, k, unit = int(draw.integers(3, 40)), int(draw.integers(1, 12)), bool(draw.integers(0, 2))
         counts = draw.integers(1, 9, m)
         rates = {f"s{i}": 1.0 if unit else float(draw.pareto(1.5) + 0.1) for i in range(m)}
-        load = Workload.of(rates, {f"{i}/{q}": [f"s{i}"] for i in range(m) for q in range(counts[i])})
+        load = Workload.from_names(rates, {f"{i}/{q}": [f"s{i}"] for i in range(m) for q in range(counts[i])})
         found = solve(load, k, "single-source")
-        if k >= m or counts.max() >= found.rooms[0]:
+        if k >= m or counts.max() >= found.limits[0]:
             continue  # the theorem assumes k < m and 0 < n_s < capacity
-        name, bound = ("unit: traffic/(m+k)", m + k) if unit else ("rates: traffic/2w", 2 * load.needed)
+        name, bound = ("unit: traffic/(m+k)", m + k) if unit else ("rates: traffic/2w", 2 * load.rate_in_use)
         worst[name] = max(worst[name], found.traffic / bound)
         worst["rounds/(m+k)"] = max(worst["rounds/(m+k)"], found.type.shape[0] / (m + k))
         ok &= found.traffic <= bound * (1 + 1e-9) and found.type.shape[0] <= m + k
@@ -133,8 +135,8 @@ def _bounds() -> Claim:
     for _ in range(8):
         k = int(draw.integers(2, 4))
         reads = {f"q{i}": [f"s{s}" for s in draw.integers(0, 6, draw.integers(1, 4))] for i in range(12)}
-        load = Workload.of({f"s{s}": 1.0 for s in range(6)}, reads)
-        best, proved = optimum(load, np.ones(k), rooms_of(load, np.ones(k), Balance()))
+        load = Workload.from_names({f"s{s}": 1.0 for s in range(6)}, reads)
+        best, proved = optimum(load, np.ones(k), offline_limits(load, np.ones(k), Balance()))
         assert proved
         widest = int(np.diff(load.start).max())
         got = {a: solve(load, k, a, chance=chance).traffic for a in ("mqp", "ic", "mms", "off-rand")}

@@ -64,7 +64,7 @@ def graph(queries: int, *, beta: float = 2.0, d: int = 2, seed: int) -> Workload
 def with_rates(load: Workload, exponent: float, attachment: Attachment, *, seed: int) -> Workload:
     """Return the workload with heavy-tailed rates: at random, in the order of popularity, or against it (MICE-30)."""
     rates = np.sort(zipf(np.random.default_rng([seed, 7]), exponent, 10_000, load.sources)).astype(np.float64)
-    order = np.argsort(load.users, kind="stable")
+    order = np.argsort(load.reader_cost, kind="stable")
     if attachment == "negative":
         order = order[::-1]
     elif attachment == "random":

@@ -1,0 +1,1 @@
+"""Offline placement: algorithms that know every query beforehand, lower bounds, and reference solvers."""

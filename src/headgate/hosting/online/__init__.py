@@ -1,0 +1,1 @@
+"""Online placement: the rules that choose a server for an arriving query, and the explanation of a choice."""

@@ -1,0 +1,26 @@
+"""How much repair may do after each event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headgate.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Repair:
+    """After each event at most ``moves`` queries move; before each move, ``examine`` hosted queries are examined.
+
+    Queries are examined in turn. Each moves alone, or together with the queries on its server that
+    share a rare source with it. The move that lowers the smoothed traffic most per query moved is
+    made; no move raises the real traffic.
+    """
+
+    moves: int = 8
+    examine: int = 8
+
+    def __post_init__(self) -> None:
+        if self.moves < 0 or self.examine < 0:
+            raise ConfigError(
+                f"moves={self.moves}, examine={self.examine}: both are numbers of queries, 0 or more"
+            )
