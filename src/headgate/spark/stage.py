@@ -35,7 +35,8 @@ from headgate.control.modes import Mode
 from headgate.control.report import BatchReport
 from headgate.control.view import LoadView
 from headgate.errors import BatchOrder, CheckpointError, CheckpointMismatch, ConfigError, Superseded
-from headgate.flow.gate import BY_ITSELF, Gate
+from headgate.flow.gate import AUTO_SIZED as BY_ITSELF
+from headgate.flow.gate import Gate
 from headgate.operators.arrival import aside_schema
 from headgate.operators.base import Operator
 from headgate.operators.event_time import Clock

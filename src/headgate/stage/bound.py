@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from headgate.control.loop import Loop
 from headgate.errors import CheckpointMismatch
-from headgate.flow.waves import Range
+from headgate.flow.row_ranges import RowRange as Range
 from headgate.operators.base import BoundOperator, column_type
 from headgate.spark.exchange import Exchange
 from headgate.storage.checkpoint import Checkpoint

@@ -2,7 +2,7 @@
 
 Three reasons for a bin's rows to wait in the backlog: its state is on disk because the channel is short of memory
 (`flow.rotation`), its state is on its way and larger than a batch may carry, or its channel is late and there is a buffer
-(`flow.buffer`). All that lasts between batches is committed with them.
+(`flow.skew_buffer`). All that lasts between batches is committed with them.
 
 Law: nothing waits for ever. Who waits for memory or for the way stands in a line whose head is served in its turn, whatever else
 comes; and what a bin's rows waited for being over, they are all processed in that batch, however late the channel
@@ -20,8 +20,9 @@ from headgate.astray import NEVER
 from headgate.control.view import LoadView
 from headgate.errors import ConfigError
 from headgate.flow.backlog import Backlog
-from headgate.flow.buffer import Share, shares
 from headgate.flow.rotation import Rotation, rotate
+from headgate.flow.skew_buffer import WorkBudget as Share
+from headgate.flow.skew_buffer import work_budgets as shares
 from headgate.operators.event_time import Clock
 from headgate.routing.table import Table
 from headgate.sizes import parse_bytes, show_bytes

@@ -22,7 +22,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headgate.errors import HeadgateError
-from headgate.flow.backlog import Backlog, Waiting
+from headgate.flow.backlog import Backlog
+from headgate.flow.backlog import BacklogEntry as Waiting
 from headgate.operators.admission import Admission, Process
 from headgate.operators.arrival import Arrival, arrived_schema
 from headgate.operators.base import BoundOperator

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headgate.errors import CorruptState
-from headgate.flow.backlog import Waiting
+from headgate.flow.backlog import BacklogEntry as Waiting
 from headgate.storage import section_file
 from headgate.storage.section_file import REMEDY
 from headgate.storage.store import Store

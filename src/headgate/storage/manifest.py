@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from headgate.flow.backlog import Backlog
-from headgate.flow.waves import Range
+from headgate.flow.row_ranges import RowRange as Range
 from headgate.operators.event_time import COMPLETE
 
 NEVER = 1 << 62

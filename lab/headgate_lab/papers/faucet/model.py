@@ -19,7 +19,7 @@ from itertools import count
 
 import numpy as np
 
-from headgate.flow import Batch, Batcher, Gate, Stamp, leave
+from headgate.flow import Batcher, Gate, Stamp, Wave, leave
 from headgate_lab.graphs.edges import Ints
 from headgate_lab.papers.faucet.join import Join, Proposals
 
@@ -149,22 +149,22 @@ class Model:
     def _admit(self) -> None:
         """From the inside out: what ends inside makes room outside."""
         for level in reversed(range(len(self.gates))):
-            for batch in self.gates[level].admit():
-                self._release(level, batch)
+            for wave in self.gates[level].admit():
+                self._release(level, wave)
 
-    def _release(self, level: int, batch: Batch) -> None:
-        stamp = batch.stamp
+    def _release(self, level: int, wave: Wave) -> None:
+        stamp = wave.stamp
         self._batches[level] += 1
         if level + 1 < len(self.gates):
             self._open(level + 1, stamp)
         gate = self.gates[level]
         if gate.gate.in_flight < UNBOUNDED:
-            self._flying[stamp] = batch.rows
+            self._flying[stamp] = wave.rows
             self._flying = {s: n for s, n in self._flying.items() if not self.gates[len(s) - 1].complete(s)}
             rows = [n for s, n in self._flying.items() if leave(s) == leave(stamp)]
             self._most_batches = max(self._most_batches, len(rows))
             self._most_rows = max(self._most_rows, sum(rows))
-        for drawn in batch.items:
+        for drawn in wave.items:
             if level:
                 self._hold(-drawn.finished)
             message = _Message(

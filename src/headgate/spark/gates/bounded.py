@@ -31,9 +31,11 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from headgate.errors import ConfigError, HeadgateError, SinkFailed, WaveFailed
-from headgate.flow.gate import AUTO, Batch, Batcher, Gate
-from headgate.flow.stamps import Stamp
-from headgate.flow.waves import Range, Waiting
+from headgate.flow.gate import AUTO, Batcher, Gate
+from headgate.flow.gate import Wave as Batch
+from headgate.flow.progress import Stamp
+from headgate.flow.row_ranges import RangeQueue as Waiting
+from headgate.flow.row_ranges import RowRange as Range
 from headgate.spark import sinks
 from headgate.spark.engine_error import gist
 from headgate.spark.gates.lazy import Drawing, Lazily, Start

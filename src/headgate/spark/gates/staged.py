@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from headgate.errors import ConfigError, CorruptState, MissingColumn
-from headgate.flow.waves import Range
+from headgate.flow.row_ranges import RowRange as Range
 from headgate.spark.exchange import quoted
 from headgate.spark.paths import literal
 from headgate.storage.store import Store

@@ -12,8 +12,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from headgate.flow.plateau import Plateau
-from headgate.flow.stamps import Stamp
+from headgate.flow.progress import Stamp
+from headgate.flow.wave_size import WaveSize as Plateau
 
 ROWS_PER_CORE = 10_000
 """Where the search for a wave's size begins. The paper's threshold is 1,000 for each worker, but a Spark job costs more than a batch

@@ -22,9 +22,11 @@ from pyspark.sql import types as T
 from pyspark.util import inheritable_thread_target
 
 from headgate.errors import CorruptState, HeadgateError, TaskFailed
-from headgate.flow.gate import AUTO, Batch, Batcher, Gate
-from headgate.flow.plateau import Plateau
-from headgate.flow.waves import Range, Waiting
+from headgate.flow.gate import AUTO, Batcher, Gate
+from headgate.flow.gate import Wave as Batch
+from headgate.flow.row_ranges import RangeQueue as Waiting
+from headgate.flow.row_ranges import RowRange as Range
+from headgate.flow.wave_size import WaveSize as Plateau
 from headgate.spark.engine_error import gist
 from headgate.spark.exchange import ORDER
 from headgate.spark.gates.staged import Staged, StagedFile
