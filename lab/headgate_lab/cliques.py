@@ -1,8 +1,9 @@
 """Cliques of a graph on Spark: GenericJoin under nested gates (FAUCET-15).
 
-The graph's index (successors by vertex, numbered by degree) is written once and mapped into memory by every task. Prefixes are rows: the
-edges first, then triangles, and so on. Each step is a `bounded` one inside of the one before; its gate counts proposals, which
-are known before they are made, so a vertex with a million neighbours is proposed in parts like any other.
+The graph's index (successors by vertex, numbered by degree) is written once and mapped into memory
+by every task. Prefixes are rows: the edges first, then triangles, and so on. Each step is a
+`bounded` one inside of the one before; its gate counts proposals, which are known before they are
+made, so a vertex with a million neighbours is proposed in parts like any other.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ class Graph:
 def read_edges(spark: SparkSession, path: str) -> DataFrame:
     """The edges in a file or folder; a line that could not be understood is a row with a null.
 
-    Parquet: the columns `source` and `target`, else the first two. Anything else is text, two whole numbers a line with a space, tab,
-    comma or semicolon between them; lines that begin with # or % are comments. A header is a malformed line.
+    Parquet: the columns `source` and `target`, else the first two. Anything else is text, two whole
+    numbers a line with a space, tab, comma or semicolon between them; lines that begin with # or %
+    are comments. A header is a malformed line.
     """
     if path.rstrip("/").endswith((".parquet", ".pq")):
         rows = spark.read.parquet(path)
@@ -63,7 +65,9 @@ def read_edges(spark: SparkSession, path: str) -> DataFrame:
 
 
 def index(edges: DataFrame, folder: str | Path) -> Graph:
-    """Make a graph simple, number its vertices by degree, and write its index. Rows with a null are malformed."""
+    """Make a graph simple, number its vertices by degree, and write its index. Rows with a null are
+    malformed.
+    """
     given = edges.select("source", "target").toArrow()
     table = given.drop_null()
     ends = np.concatenate([_values(table.column("source")), _values(table.column("target"))])
@@ -92,7 +96,8 @@ def cliques(
     inner: Gate | None = None,
     on_wave: Callable[[Wave], None] | None = None,
 ) -> Bounded:
-    """All cliques of so many vertices, as rows v1..vk of the names in the input; or, `counting`, numbers that add up to how many there are.
+    """All cliques of so many vertices, as rows v1..vk of the names in the input; or, `counting`,
+    numbers that add up to how many there are.
 
     `gate` is around everything, `inner` (the same, if not given) around each further step.
     """
@@ -163,7 +168,9 @@ class _Prefixes:
 
 @dataclass(frozen=True)
 class _Extend:
-    """Prefixes become those with one vertex more; the last step gives them their names, or only counts them."""
+    """Prefixes become those with one vertex more; the last step gives them their names, or only
+    counts them.
+    """
 
     folder: str
     have: int

@@ -14,7 +14,9 @@ EVERY_S = 0.2
 
 @dataclass
 class Memory:
-    """Bytes at the beginning and the most since: of Python processes, of the JVM, and of both at one moment."""
+    """Bytes at the beginning and the most since: of Python processes, of the JVM, and of both at
+    one moment.
+    """
 
     idle: dict[str, int] = field(default_factory=dict)
     most: dict[str, int] = field(default_factory=dict)
@@ -29,7 +31,9 @@ class Memory:
         return max(0, self.most[kind] - self.idle[kind])
 
     def take(self) -> None:
-        """Look once. Pages that Python workers share are divided between them, where the system tells (Linux)."""
+        """Look once. Pages that Python workers share are divided between them, where the system
+        tells (Linux).
+        """
         now = {"python": 0, "jvm": 0}
         me = psutil.Process()
         for process in [me, *me.children(recursive=True)]:

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import headgate
 from headgate.cli import app
-from headgate.cli.console import Talk
+from headgate.cli.console import Output
 from headgate.control import journal
 from headgate.control.loop import Loop
 from headgate.control.report import BatchReport, BinReport, ChannelReport
@@ -113,10 +113,10 @@ def test_the_version_as_an_option(call) -> None:
 def test_brackets_in_tables_titles_and_progress_are_shown_as_they_are(capsys) -> None:
     grid = Grid("sql", title="state in [bold]/tmp[/]")
     grid.add_row("SELECT tags[red] FROM events[0]")
-    talk = Talk(as_json=False)
-    with talk.progress("place [dim]queries[/dim].csv") as tick:
+    output = Output(as_json=False)
+    with output.progress("place [dim]queries[/dim].csv") as tick:
         tick("reading [blue]a[/blue]", 0.5)
-    talk.result(grid, {})
+    output.result(grid, {})
     told = capsys.readouterr().out
     for text in ("tags[red]", "[bold]/tmp[/]", "[dim]queries[/dim].csv", "[blue]a[/blue]"):
         assert text in told
@@ -147,7 +147,7 @@ def test_the_last_batches_of_a_journal(call, checkpoint) -> None:
     assert [json.loads(line)["batch"] for line in told.stdout.splitlines()] == [2, 3]
 
 
-def test_a_torn_last_line_is_left_out_and_told(call, checkpoint) -> None:
+def test_a_torn_last_line_is_omitted_with_a_warning(call, checkpoint) -> None:
     with (checkpoint / "journal" / "000000.jsonl").open("a") as file:
         file.write('{"format":1,"rep')
     told = call("journal", str(checkpoint), "--json")
@@ -214,8 +214,8 @@ def test_simulate_as_a_table_a_picture_and_json(call, tmp_path) -> None:
     assert "flux-load" in told.stdout
     assert picture.read_bytes()[:4] == b"\x89PNG"
     data = json.loads(call(*words, "--json").stdout)
-    assert [one["policy"] for one in data["results"]] == ["static", "flux-load"]
-    assert all(one["all_rows_accounted_for"] for one in data["results"])
+    assert [run["policy"] for run in data["results"]] == ["static", "flux-load"]
+    assert all(run["all_rows_accounted_for"] for run in data["results"])
     assert len(data["results"][0]["throughput"]) == 2
     assert call(*words, "--json").stdout == call(*words, "--json").stdout
 

@@ -125,9 +125,9 @@ def stragglers(spark: SparkSession, job: dict[str, Any]) -> int:
 
 def cliques(spark: SparkSession, job: dict[str, Any]) -> int:
     """What `headgate cliques` does, from the file on."""
-    from headgate_lab.cliques_command import Wish, on_session
+    from headgate_lab.cliques_command import CliqueOptions, on_session
 
-    return int(on_session(spark, Wish(job["file"], job["size"]), lambda what, part: None)["cliques"])
+    return int(on_session(spark, CliqueOptions(job["file"], job["size"]), lambda what, part: None)["cliques"])
 
 
 def self_join(spark: SparkSession, job: dict[str, Any]) -> int:
