@@ -27,7 +27,7 @@ WIDE = Gate(in_flight=2, batch=16_000_000)
 
 @dataclass(frozen=True)
 class CliqueOptions:
-    """What to look for, where, and how much of it at a time."""
+    """The options of the command line."""
 
     graph: str
     size: int = 3
@@ -40,7 +40,7 @@ class CliqueOptions:
 
 
 def find(options: CliqueOptions, tick: Tick) -> dict[str, Any]:
-    """Count or list, on a Spark of this machine."""
+    """Count or list cliques, on a local Spark."""
     check_size(options.size)
     if options.out is not None and options.out.exists():
         raise ConfigError(f"{options.out} exists; name a new folder")
@@ -51,7 +51,7 @@ def find(options: CliqueOptions, tick: Tick) -> dict[str, Any]:
 
 
 def on_session(spark: Any, options: CliqueOptions, tick: Tick) -> dict[str, Any]:
-    """The same on a session that is there."""
+    """The same on an existing session."""
     from headgate.spark.gates.bounded import Wave
     from headgate_lab.cliques import cliques, count_of, index, read_edges
 
@@ -68,17 +68,17 @@ def on_session(spark: Any, options: CliqueOptions, tick: Tick) -> dict[str, Any]
         if options.strict and (graph.malformed or graph.self_loops or graph.duplicates):
             raise ConfigError(
                 f"{options.graph} has {graph.malformed:,} malformed edges, {graph.self_loops:,} self-loops and "
-                f"{graph.duplicates:,} duplicates; mend them, or leave --strict away"
+                f"{graph.duplicates:,} duplicates; remove them, or omit --strict"
             )
         indexed = time.perf_counter()
         tick(f"{options.size}-cliques", 0.1)
-        found = cliques(
+        answer = cliques(
             spark, graph, options.size, counting=options.out is None, gate=options.gate, on_wave=told
         )
         if options.out is None:
-            number = count_of(found)
+            number = count_of(answer)
         else:
-            found.to(str(options.out))
+            answer.to(str(options.out))
             number = spark.read.parquet(str(options.out)).count() if waves else 0
         ended = time.perf_counter()
     return {
@@ -99,28 +99,30 @@ def on_session(spark: Any, options: CliqueOptions, tick: Tick) -> dict[str, Any]
     }
 
 
-def as_table(found: dict[str, Any]) -> Grid:
-    """For a terminal."""
-    grid = Grid(title=f"{found['size']}-cliques of {found['graph']}", title_justify="left", show_header=False)
+def as_table(figures: dict[str, Any]) -> Grid:
+    """The figures for a terminal."""
+    grid = Grid(
+        title=f"{figures['size']}-cliques of {figures['graph']}", title_justify="left", show_header=False
+    )
     grid.add_column()
     grid.add_column(justify="right")
-    grid.add_row("cliques", f"{found['cliques']:,}", style="bold")
-    grid.add_row("vertices, edges", f"{found['vertices']:,}, {found['edges']:,}")
+    grid.add_row("cliques", f"{figures['cliques']:,}", style="bold")
+    grid.add_row("vertices, edges", f"{figures['vertices']:,}, {figures['edges']:,}")
     dropped = [
-        f"{found[name]:,} {name.replace('_', '-')}" for name in ("malformed", "self_loops", "duplicates")
+        f"{figures[name]:,} {name.replace('_', '-')}" for name in ("malformed", "self_loops", "duplicates")
     ]
     grid.add_row("left out", ", ".join(dropped))
-    grid.add_row("outer waves, proposals in them", f"{found['waves']:,}, {found['proposals']:,}")
-    grid.add_row("reading and indexing", f"{found['index_s']:.1f} s")
-    grid.add_row("searching", f"{found['search_s']:.1f} s")
-    grid.add_row("peak memory, Spark and all", f"{found['peak_mb']:,} MB")
-    if found["out"]:
-        grid.add_row("written to", found["out"])
+    grid.add_row("outer waves, proposals in them", f"{figures['waves']:,}, {figures['proposals']:,}")
+    grid.add_row("reading and indexing", f"{figures['index_s']:.1f} s")
+    grid.add_row("searching", f"{figures['search_s']:.1f} s")
+    grid.add_row("peak memory, Spark and all", f"{figures['peak_mb']:,} MB")
+    if figures["out"]:
+        grid.add_row("written to", figures["out"])
     return grid
 
 
 def generate(out: Path, scale: int, edges: int, seed: int) -> dict[str, Any]:
-    """Write a random graph: Parquet, or text by the name's ending."""
+    """Write a random graph: as Parquet or as text, depending on the end of the file name."""
     made = rmat(scale, edges, np.random.default_rng(seed).random)
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.suffix == ".parquet":

@@ -8,7 +8,7 @@ import pyarrow as pa
 from tests.sql.world import KIND, NAMES, plain
 
 from headgate.service.service import Service, Settings
-from headgate.sql.kind import slot_type
+from headgate.sql.source_schema import slot_type
 
 _attempts = count()
 

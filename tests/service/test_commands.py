@@ -48,7 +48,7 @@ def test_a_query_from_the_command_line(served) -> None:
         (["query", "rm", "7"], "there is no query 7"),
         (["query", "list", "--token", "guess"], "a token is needed"),
         (["query", "list", "--url", "http://127.0.0.1:9"], "headgate serve"),
-        (["serve", "--port", "99999999"], "cannot be listened on"),
+        (["serve", "--port", "99999999"], "cannot listen on"),
         (["serve", "--config", "nowhere.toml"], "cannot be read"),
     ],
 )
@@ -77,7 +77,7 @@ def test_a_configuration_wins_over_defaults(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[servce]", "not known"),
+        ("[servce]", "unknown section"),
         ("[service]\nport0 = 1", "'port0'"),
         ("[limits]\nwindow_s = 0", "above 0"),
         ("[functions.f]\ncall = 'nowhere:f'", "functions.f"),

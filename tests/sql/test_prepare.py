@@ -11,9 +11,9 @@ from tests.sql.world import KINDS, PREPARER, Server, asked, named, rows_of
 
 from headgate.errors import QueryFailed, QueryRefused
 from headgate.sql.engine import Function
-from headgate.sql.kind import Kind
 from headgate.sql.limits import Limits
 from headgate.sql.prepare import Preparer
+from headgate.sql.source_schema import SourceSchema
 
 TAKEN = [
     "SELECT * FROM alpha",
@@ -133,7 +133,7 @@ def test_a_grouped_expression_must_be_repeated_exactly() -> None:
 
 
 def test_sources_of_another_kind_are_read_anew() -> None:
-    kinds = {**KINDS, "delta": Kind({"city": "varchar", "n": "double", "x": "bigint"})}
+    kinds = {**KINDS, "delta": SourceSchema({"city": "varchar", "n": "double", "x": "bigint"})}
     one, other = (
         PREPARER.prepare(f"SELECT x FROM {s} WHERE n > 5", kinds).template for s in ("alpha", "delta")
     )
@@ -150,7 +150,7 @@ def test_registered_functions_are_known_by_name() -> None:
 
 
 def test_limits_are_the_operators() -> None:
-    with pytest.raises(QueryRefused, match="60 s is the most"):
+    with pytest.raises(QueryRefused, match="60 s is the limit"):
         Preparer(Limits(window_s=60)).prepare(
             "SELECT count(*) FROM alpha GROUP BY TUMBLE(time, INTERVAL '2 minutes')", KINDS
         )

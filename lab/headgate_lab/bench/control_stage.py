@@ -1,9 +1,10 @@
-"""A stage in batches, without Spark: channels whose speed an external load changes; real policies, guard and loop.
+"""A stage in batches, without Spark: channels whose speed an external load changes; real
+policies, guard and loop.
 
-Every batch has the same rows. A channel takes rows * cost * (1 + jobs) for its part of them, and bytes / bandwidth for
-the state that it gives or takes under a new table; the batch takes as long as its slowest channel. Loads go by batch, so
-that every policy sees the same and the future can be known: the oracle plans shares for all of it, bound to no bins. Nobody
-can be faster.
+Every batch has the same rows. A channel takes rows * cost * (1 + jobs) for its part of them, and
+bytes / bandwidth for the state that it gives or takes under a new table; the batch takes as long as
+its slowest channel. Loads go by batch, so that every policy sees the same and the future can be
+known: the oracle plans shares for all of it, bound to no bins. Nobody can be faster.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ class Setting:
 
 @dataclass(frozen=True)
 class Run:
-    """What a policy achieved: the response time of all batches, what it moved, how often, and how long it thought."""
+    """What a policy achieved: the response time of all batches, what it moved, how often, and
+    how long it thought.
+    """
 
     seconds: float
     moved_mb: float
@@ -150,7 +153,9 @@ def drive(setting: Setting, policy: Policy, seed: int) -> Run:
 
 
 def oracle(setting: Setting, seed: int) -> Run:
-    """The shares that are best for the loads of the whole run; as everyone it begins with equal ones and acts from the second batch on."""
+    """The shares that are best for the loads of the whole run; as everyone it begins with equal
+    ones and acts from the second batch on.
+    """
     unit_s = setting.slow(seed) * setting.unit_s
     even = np.full(setting.channels, 1 / setting.channels)
     horizon = Horizon(len(unit_s) - 1, len(unit_s) - 1)

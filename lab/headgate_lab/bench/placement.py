@@ -1,7 +1,9 @@
-"""Speed of placement: online rules, churn, offline algorithms, and how their cost grows with n, k, d and m. No Spark.
+"""Speed of placement: online rules, churn, offline algorithms, and how their cost grows with n, k,
+d and m. No Spark.
 
-The workload is the paper's (Zipf degrees of exponent 2, two sources a query). CPU seconds of one thread after compilation, so
-that neighbours disturb them less; memory is what the arrays of the books hold.
+The workload is the paper's (Zipf degrees of exponent 2, two sources a query). CPU seconds of
+one thread after compilation, so that neighbours disturb them less; memory is what the arrays
+of the books hold.
 """
 
 from __future__ import annotations
@@ -48,20 +50,20 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
         (LeastSource(), None),
         (OnRand(), None),
     ):
-        some = (
+        sample = (
             load if rule.name in ("least-cost", "rare-first") and repair is None else graph(n // 10, seed=1)
         )
-        name = f"{rule.name}{' with repair' if repair else ''}, n={some.queries:,}, k={k:,}"
+        name = f"{rule.name}{' with repair' if repair else ''}, n={sample.queries:,}, k={k:,}"
         rates, books = [], None
         for _ in range(repeat):
-            seconds, books = placing(some, k, rule, repair)
-            rates.append(some.queries / seconds)
+            seconds, books = placing(sample, k, rule, repair)
+            rates.append(sample.queries / seconds)
         best = note(name, "placements/s", rates)
         if isinstance(rule, LeastCost):
             goals.append(Goal(f"LeastCost, k={k:,}", 200_000, best, unit=" placements/s"))
             assert books is not None
             pairs = int(books.streams.size.sum())
-            note("bytes of the books for each query and pair", "B", [held(books) / (some.queries + pairs)])
+            note("bytes of the books for each query and pair", "B", [held(books) / (sample.queries + pairs)])
     progress("churn", 0.35)
     life = churn(steps, steps / 10, queries=n // 10, seed=0)
     spent = [timed(lambda: live(life, 100, LeastCost())) for _ in range(repeat)]
@@ -98,8 +100,8 @@ def timed(act: Callable[[], Any]) -> float:
 
 def placing(load: Any, k: int, rule: Rule, repair: Repair | None) -> tuple[float, Books]:
     """Return the CPU seconds of placing a workload, and the books after."""
-    one = Run(load, np.ones(k), rule, repair=repair, draw=np.random.default_rng(1).random)
-    return timed(lambda: one.arrive(np.arange(load.queries))), one.books
+    placement = Run(load, np.ones(k), rule, repair=repair, draw=np.random.default_rng(1).random)
+    return timed(lambda: placement.arrive(np.arange(load.queries))), placement.books
 
 
 def held(books: Books) -> int:
@@ -109,7 +111,9 @@ def held(books: Books) -> int:
 
 
 def growth(*, quick: bool) -> dict[str, list[tuple[float, float]]]:
-    """Return microseconds a LeastCost placement over queries, servers, sources a query, and sources (by exponent)."""
+    """Return microseconds a LeastCost placement over queries, servers, sources a query,
+    and sources (by exponent).
+    """
     n, k = (10_000, 100) if quick else (100_000, 100)
 
     def cost(queries: int, servers: int, d: int, beta: float) -> tuple[float, float]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headgate.cli.console import Output
-from headgate_lab.demo.outcome import Outcome, pacing
 from headgate_lab.demo.picture import draw
+from headgate_lab.demo.result import DemoResult, pacing
 from headgate_lab.demo.run import Settings, run
 from headgate_lab.demo.view import View
 
 
-def demo(settings: Settings, output: Output) -> Outcome:
+def demo(settings: Settings, output: Output) -> DemoResult:
     """Run the demonstration and print its result."""
     skew = settings.skew
     output.say(

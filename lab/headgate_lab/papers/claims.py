@@ -1,9 +1,9 @@
-"""The table at the end of every reproduction: one row for each claim, the paper
-beside the measurement.
+"""The table at the end of every reproduction: one row for each claim, the
+paper beside the measurement.
 
-`ok` is True or False where there is something to check, and None where the paper gives nothing
-to check. A claim that cannot be reproduced stays in the table with `ok=False` and the reason
-in its note.
+`ok` is True or False where there is something to check, and None where the paper gives
+nothing to check. A claim that cannot be reproduced stays in the table with `ok=False` and the
+reason in its note.
 """
 
 from __future__ import annotations

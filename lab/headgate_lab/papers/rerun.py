@@ -1,4 +1,6 @@
-"""What every reproduction does: go through the figures, measure their claims, draw them, tell how far it is."""
+"""What every reproduction does: go through the figures, measure their claims, draw them, tell
+how far it is.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,8 @@ class Reproduction(Generic[_Lab]):
         out: Path | None = None,
         progress: Progress | None = None,
     ) -> list[Claim]:
-        """Measure the claims of one figure, or of all of them in order, and draw into ``out`` if given.
+        """Measure the claims of one figure, or of all of them in order, and draw
+        into ``out`` if given.
 
         Random choices are seeded, so all but measured times come out the same each time.
         """

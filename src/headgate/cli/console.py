@@ -64,8 +64,8 @@ class Output:
 
     @contextmanager
     def progress(self, title: str) -> Iterator[Tick]:
-        """Show a bar with the present step beside it, or without a terminal one line for
-        each new step.
+        """Show a bar with the present step beside it, or without a terminal one line
+        for each new step.
 
         The name of a step ends at the first ": "; the text after it may change often.
         """

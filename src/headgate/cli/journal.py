@@ -40,8 +40,8 @@ def entry_of(checkpoint: str, batch: int | None) -> journal.Entry:
 
 
 def decoded(lines: list[str], where: str) -> tuple[list[journal.Entry], str]:
-    """Decode lines; a torn last line is omitted with a warning, any other bad line is an error that
-    names it.
+    """Decode lines; a torn last line is omitted with a warning, any other bad line is an
+    error that names it.
     """
     entries: list[journal.Entry] = []
     for number, line in enumerate(lines, start=1):

@@ -1,5 +1,5 @@
-"""`headgate place`: place a file of queries on servers by any algorithm, and show its cost beside a
-lower bound.
+"""`headgate place`: place a file of queries on servers by any algorithm, and show its cost
+beside a lower bound.
 """
 
 from __future__ import annotations

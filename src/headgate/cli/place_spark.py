@@ -26,8 +26,8 @@ def placed_on_spark(options: PlaceOptions, sizes: Any, tick: Tick) -> dict[str, 
 
 
 def on_session(spark: Any, options: PlaceOptions, sizes: Any, tick: Tick) -> dict[str, Any]:
-    """The same on an existing session. Spark keeps no order, so the queries arrive in one that
-    `seed` shuffles.
+    """The same on an existing session. Spark keeps no order, so the queries arrive in
+    one that `seed` shuffles.
     """
     from headgate.spark.query_types import read_queries, repeated, types_of, with_servers
 

@@ -58,8 +58,8 @@ class ReplayedBatch:
 
 
 def entries_of(path: str) -> tuple[list[journal.Entry], str]:
-    """Read a checkpoint's journal, or one file of it; return the entries, and a warning if the last
-    line is torn.
+    """Read a checkpoint's journal, or one file of it; return the entries, and a warning if the
+    last line is torn.
     """
     if not os.path.isfile(path):
         return read(path)

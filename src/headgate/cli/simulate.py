@@ -29,8 +29,8 @@ PICTURES = (".png", ".svg", ".pdf")
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How the policies run. With `paper` they run as printed: every plan is carried out, `delta_ms`
-    is not tuned.
+    """How the policies run. With `paper` they run as printed: every plan is carried out,
+    `delta_ms` is not tuned.
     """
 
     policies: Sequence[str]

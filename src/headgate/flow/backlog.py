@@ -20,8 +20,8 @@ from headgate.ids import Bin
 
 @dataclass(frozen=True, slots=True)
 class BacklogEntry:
-    """Rows of one bin that wait in a file: how many, and their bytes in memory (the file is
-    slightly larger).
+    """Rows of one bin that wait in a file: how many, and their bytes in memory (the
+    file is slightly larger).
     """
 
     file: str

@@ -1,8 +1,8 @@
-"""The gate: bounded work in flight through a part of a dataflow (Faucet, section 4), without
-clock or engine.
+"""The gate: bounded work in flight through a part of a dataflow (Faucet, section 4),
+without clock or engine.
 
-`Gate` is the configuration, `Batcher` the state. This is how a driver uses them,
-whatever its engine:
+`Gate` is the configuration, `Batcher` the state. This is how a driver uses
+them, whatever its engine:
 
     batcher = Batcher(Gate(in_flight=2, batch=1000))
     batcher.offer((), Rows(rows))           # nothing is drawn yet; () is the stamp outside the gate
@@ -29,8 +29,8 @@ remove), and closes it inside when all of its input has been offered:
         inner.close(wave.stamp)
         outer.done(wave.stamp)              # the inner batcher holds the stamp from here on
 
-It asks both to admit again until neither has anything: an inner input that turns out to be empty
-makes room outside.
+It asks both to admit again until neither has anything: an inner input that turns out to be
+empty makes room outside.
 
 Laws. Wave n of an outer stamp is admitted if and only if wave n - in_flight is complete. So at
 most `in_flight` waves of an outer stamp are incomplete at any time, each of at most `batch`
@@ -99,8 +99,8 @@ AUTO_SIZED = Gate(in_flight=2, batch=AUTO)
 
 @dataclass(frozen=True)
 class Wave:
-    """What is admitted together: its stamp, the items that the sources gave, and how many rows
-    these stand for.
+    """What is admitted together: its stamp, the items that the sources gave, and how many
+    rows these stand for.
     """
 
     stamp: Stamp
@@ -216,8 +216,8 @@ class Batcher:
         return self.progress.passed(stamp, within=leave(stamp))
 
     def finished(self, stamp: Stamp) -> bool:
-        """Whether an outer stamp is closed, its sources are at their end, and all of its waves are
-        complete.
+        """Whether an outer stamp is closed, its sources are at their end, and all of
+        its waves are complete.
         """
         return stamp not in self._inputs
 

@@ -1,5 +1,5 @@
-"""Progress inside of nested scopes: stamps, frontiers, and what is outstanding at each stamp
-(Faucet, section 3).
+"""Progress inside of nested scopes: stamps, frontiers, and what is outstanding at each
+stamp (Faucet, section 3).
 
 A stamp is a tuple of counters, one for each scope around the data: `enter` appends a counter,
 `leave` removes it. Stamps of the same depth are compared in each coordinate (the product order), so
@@ -58,8 +58,8 @@ def precedes(first: Stamp, second: Stamp) -> bool:
 
 @dataclass(frozen=True)
 class Frontier:
-    """The least stamps that may still come, an antichain. `in` tests whether a stamp
-    may still come.
+    """The least stamps that may still come, an antichain. `in` tests whether a
+    stamp may still come.
 
     >>> frontier = Frontier.of([(1, 3), (2, 1), (2, 4)])
     >>> sorted(frontier), (1, 2) in frontier, (5, 1) in frontier
@@ -82,8 +82,8 @@ class Frontier:
 
 
 class Progress:
-    """What is outstanding in a scope, by stamp: messages in flight, and rights to send
-    more (capabilities).
+    """What is outstanding in a scope, by stamp: messages in flight, and rights to
+    send more (capabilities).
 
     >>> progress = Progress()
     >>> progress.update((0, 1), +2)
@@ -118,8 +118,8 @@ class Progress:
         return Frontier.of(self._counts)
 
     def passed(self, stamp: Stamp, within: Stamp = ()) -> bool:
-        """Whether the frontier has passed a stamp; with `within`, only stamps that begin like it
-        are considered.
+        """Whether the frontier has passed a stamp; with `within`, only stamps that begin
+        like it are considered.
         """
         depth = len(within)
         return not any(precedes(held, stamp) for held in self._counts if held[:depth] == within)

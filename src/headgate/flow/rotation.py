@@ -1,5 +1,5 @@
-"""Rotation: the bins of a channel that do not fit into memory together take turns
-there (FLUX-36..38).
+"""Rotation: the bins of a channel that do not fit into memory together take
+turns there (FLUX-36..38).
 
 There are two queues: the bins in memory, in the order in which they came in, and the bins on disk,
 in the order in which they went out. Both change only between batches:
@@ -29,8 +29,8 @@ from typing import Any
 from headgate.ids import Bin
 
 TURN = 8
-"""Batches after which the gap counts as over, however short they are: very short batches would
-stretch it endlessly.
+"""Batches after which the gap counts as over, however short they are: very short batches
+would stretch it endlessly.
 """
 
 

@@ -1,14 +1,14 @@
 """The skew buffer: how long each channel works in a batch, and how many of its rows may then wait.
 
 A batch lasts as long as its busiest channel. With a buffer, a channel that would hold up the
-others stops once it has worked as long as a channel should; it leaves the rest of its rows in the
-backlog, and the next batch begins. The backlog counts as work of the next batches, so it raises
-the time that channels work in them, and channels with time to spare process it. When the buffer
-is full, a channel processes its rows although it is late: the batch takes longer, and that holds
-back the source.
+others stops once it has worked as long as a channel should; it leaves the rest of its rows in
+the backlog, and the next batch begins. The backlog counts as work of the next batches, so it
+raises the time that channels work in them, and channels with time to spare process it. When the
+buffer is full, a channel processes its rows although it is late: the batch takes longer, and
+that holds back the source.
 
-Law: the channels together get the room that the buffer has left, so the backlog never
-exceeds the buffer.
+Law: the channels together get the room that the buffer has left, so the backlog
+never exceeds the buffer.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from headgate.routing.table import Table
 
 @dataclass(frozen=True)
 class WorkBudget:
-    """What one channel may do in a batch: work for so long, then leave so many bytes of rows in the
-    backlog.
+    """What one channel may do in a batch: work for so long, then leave so many bytes of
+    rows in the backlog.
     """
 
     work_ms: float
@@ -34,8 +34,8 @@ class WorkBudget:
 def work_budgets(
     view: LoadView, table: Table, backlog: Backlog, buffer: int, *, slack: float = 0.02
 ) -> list[WorkBudget]:
-    """The budget of every channel for the next batch. Before the first report no channel
-    may defer rows.
+    """The budget of every channel for the next batch. Before the first report no
+    channel may defer rows.
 
     A channel should work as long as the channel with the median load needs for its new rows, plus
     an even part of the work in the backlog. The median is used because one channel that was slow

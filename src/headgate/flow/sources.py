@@ -55,8 +55,8 @@ class Portion:
 
 
 class CountedItems:
-    """Items whose number of rows is known in advance, so that the gate can count rows
-    instead of items.
+    """Items whose number of rows is known in advance, so that the gate can count
+    rows instead of items.
 
     (In Faucet: the count step before a propose step.) An item with more rows than there is room for
     is given in portions, so the bound on rows is never exceeded. An item without rows is omitted.
@@ -94,8 +94,8 @@ class CountedItems:
 
 @dataclass(frozen=True)
 class PortionArrays:
-    """The portions of many items, in order, as arrays: each one's wave, its item, and its rows
-    `start` to `stop`.
+    """The portions of many items, in order, as arrays: each one's wave, its item, and its
+    rows `start` to `stop`.
     """
 
     wave: NDArray[np.int64]

@@ -1,5 +1,5 @@
-"""How large a wave should be: so large that its fixed cost no longer matters, and
-no larger (FAUCET-16).
+"""How large a wave should be: so large that its fixed cost no longer matters,
+and no larger (FAUCET-16).
 
 A wave of n rows takes a + b n seconds. Below n = a / (overhead b) the fixed part a costs more
 than the fraction `overhead` of the rest; above it only the memory grows. Both a and b are fitted

@@ -1,4 +1,6 @@
-"""Figures 3 to 7 redrawn as PNG, with the capacity floor, the hypergraph reference and our rules beside the paper's."""
+"""Figures 3 to 7 redrawn as PNG, with the capacity floor, the hypergraph reference and our
+rules beside the paper's.
+"""
 
 from __future__ import annotations
 

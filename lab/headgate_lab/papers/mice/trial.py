@@ -1,5 +1,7 @@
 # mypy: allow-untyped-calls
-"""One run: queries arrive by a rule, or live and die among servers that do too, with what is measured on the way."""
+"""One run: queries arrive by a rule, or live and die among servers that do too, with what is
+measured on the way.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ SAMPLES = 200
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrialResult:
     """A run's factor (averaged, and at its end), and what it took."""
 
     replication: float
@@ -50,11 +52,11 @@ class Trial(Run):
             book.without_server(self.books, lost)
             self.arrive(orphans)
 
-    def outcome(self, factors: list[float], events: int, live: Workload | None = None) -> Outcome:
+    def outcome(self, factors: list[float], events: int, live: Workload | None = None) -> TrialResult:
         """Sum up."""
         totals, books = self.books.totals, self.books
         filled = books.fill[np.isfinite(books.fill)]
-        return Outcome(
+        return TrialResult(
             replication=float(np.mean(factors)),
             final=self.factor,
             fallbacks=int(totals[FALLBACKS]),
@@ -75,7 +77,7 @@ def arrive(
     balance: Balance | None = None,
     repair: Repair | None = None,
     seed: int = 0,
-) -> Outcome:
+) -> TrialResult:
     """All queries arrive, one after another, and none leaves (Figure 4)."""
     sizes = np.ones(servers) if isinstance(servers, int) else servers
     run = Trial(
@@ -93,7 +95,7 @@ def live(
     balance: Balance | None = None,
     repair: Repair | None = None,
     seed: int = 0,
-) -> Outcome:
+) -> TrialResult:
     """Queries come and go, and servers too where the life says so (Figures 5 and 6)."""
     draw = np.random.default_rng([seed, 2]).random
     run = Trial(life.load, np.ones(servers), rule, balance=balance, repair=repair, draw=draw)

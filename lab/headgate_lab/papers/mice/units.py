@@ -36,11 +36,11 @@ def numbered(load: Workload) -> dict[str, float]:
 def at_random(load: Workload, k: int, runs: int) -> float:
     """Return the mean traffic of placing every query uniformly at random."""
     draw = np.random.default_rng(11)
-    one = np.ones(k)
+    sizes = np.ones(k)
     return float(
         np.mean(
             [
-                Assignment.of_servers(load, one, one, draw.integers(0, k, load.queries)).traffic
+                Assignment.of_servers(load, sizes, sizes, draw.integers(0, k, load.queries)).traffic
                 for _ in range(runs)
             ]
         )
@@ -115,13 +115,13 @@ def _single_source() -> Claim:
         counts = draw.integers(1, 9, m)
         rates = {f"s{i}": 1.0 if unit else float(draw.pareto(1.5) + 0.1) for i in range(m)}
         load = Workload.of(rates, {f"{i}/{q}": [f"s{i}"] for i in range(m) for q in range(counts[i])})
-        found = solve(load, k, "single-source")
-        if k >= m or counts.max() >= found.rooms[0]:
+        assignment = solve(load, k, "single-source")
+        if k >= m or counts.max() >= assignment.rooms[0]:
             continue  # the theorem assumes k < m and 0 < n_s < capacity
         name, bound = ("unit: traffic/(m+k)", m + k) if unit else ("rates: traffic/2w", 2 * load.needed)
-        worst[name] = max(worst[name], found.traffic / bound)
-        worst["rounds/(m+k)"] = max(worst["rounds/(m+k)"], found.type.shape[0] / (m + k))
-        ok &= found.traffic <= bound * (1 + 1e-9) and found.type.shape[0] <= m + k
+        worst[name] = max(worst[name], assignment.traffic / bound)
+        worst["rounds/(m+k)"] = max(worst["rounds/(m+k)"], assignment.type.shape[0] / (m + k))
+        ok &= assignment.traffic <= bound * (1 + 1e-9) and assignment.type.shape[0] <= m + k
     return Claim("MX-24", "single-source algorithm on random instances", "at most m + k; 2w(S); m + k rounds", worst,
                  "exact", ok, "largest ratio to the bound")  # fmt: skip
 
