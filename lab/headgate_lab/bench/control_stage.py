@@ -1,10 +1,11 @@
 """A stage in batches, without Spark: channels whose speed an external load changes; real
 policies, guard and loop.
 
-Every batch has the same rows. A channel takes rows * cost * (1 + jobs) for its part of them, and
-bytes / bandwidth for the state that it gives or takes under a new table; the batch takes as long as
-its slowest channel. Loads go by batch, so that every policy sees the same and the future can be
-known: the oracle plans shares for all of it, bound to no bins. Nobody can be faster.
+Every batch has the same rows. A channel takes rows * cost * (1 + jobs) for its part of them,
+and bytes / bandwidth for the state that it gives or takes under a new table; the batch takes as
+long as its slowest channel. Loads go by batch, so that every policy sees the same and the
+future can be known: the oracle plans shares for all of it, without the limits of whole bins. No
+policy can be faster.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """In words."""
+        """The load in words."""
         return f"{self.kind} {self.rate:g}/s, {self.perturbed} of {self.channels}"
 
     def slow(self, seed: int) -> Floats:
@@ -73,7 +74,7 @@ class Setting:
 @dataclass(frozen=True)
 class Run:
     """What a policy achieved: the response time of all batches, what it moved, how often, and
-    how long it thought.
+    how long its decisions took.
     """
 
     seconds: float
@@ -84,27 +85,27 @@ class Run:
 
 @dataclass
 class Timed:
-    """A policy with a watch."""
+    """A policy whose decisions are timed."""
 
     inner: Policy
     spent_ms: list[float] = field(default_factory=list)
 
     @property
     def name(self) -> str:
-        """The policy's own."""
+        """As the policy itself."""
         return self.inner.name
 
     @property
     def remembers(self) -> int:
-        """The policy's own."""
+        """As the policy itself."""
         return int(getattr(self.inner, "remembers", 0))
 
     def initial(self, bins: int, channels: int) -> Table:
-        """The policy's own."""
+        """As the policy itself."""
         return self.inner.initial(bins, channels)
 
     def propose(self, view: LoadView, table: Table) -> Plan | Refusal | None:
-        """The policy's own, timed."""
+        """As the policy itself, timed."""
         begin = time.thread_time()
         try:
             return self.inner.propose(view, table)
@@ -153,8 +154,8 @@ def drive(setting: Setting, policy: Policy, seed: int) -> Run:
 
 
 def oracle(setting: Setting, seed: int) -> Run:
-    """The shares that are best for the loads of the whole run; as everyone it begins with equal
-    ones and acts from the second batch on.
+    """The shares that are best for the loads of the whole run; like all policies it begins with
+    equal ones and acts from the second batch on.
     """
     unit_s = setting.slow(seed) * setting.unit_s
     even = np.full(setting.channels, 1 / setting.channels)

@@ -2,7 +2,7 @@
 perturbed; `mpc` beside `static`.
 
 Channels are paced; from the third batch on one of them has 43% of its speed. The response time
-is that of the whole stream, the building of the table omitted. Every row of output is compared
+is that of the whole stream, without the building of the table. Every row of output is compared
 with native Spark's join.
 """
 

@@ -101,7 +101,7 @@ def tracker_share(world: World, repeats: int) -> tuple[float, list[float], list[
 
     The rest of the batch is what the smallest stateful operator does to its rows, compiled: group
     them by key, then add each group to the key's running totals. Nothing of Spark, Arrow or files:
-    the hardest batch to be small against.
+    beside such a small batch the tracker's part is largest.
     """
     batches = [world.sample(1_000_000, seed=50 + i) for i in range(repeats)]
     heavy = HeavyKeys(capacity=1024, decay=0.8)

@@ -1,4 +1,6 @@
-"""Runs jobs in rounds whose order alternates: whatever drifts on the machine, no system always goes first."""
+"""Runs jobs in rounds whose order alternates: if the machine becomes slower or faster, it affects
+all systems alike.
+"""
 
 from __future__ import annotations
 
@@ -47,5 +49,5 @@ def folder_of(name: str, work: Path, number: int = 0) -> Path:
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle."""
+    """The median."""
     return float(statistics.median(values))

@@ -35,7 +35,7 @@ SERVERS = 8
 BATCHES = 22
 MILLION_BATCHES = 6
 MOST_S = 60.0
-"""A batch for which Spark queries of their own take longer counts as not answered."""
+"""If single Spark queries take longer than this for a batch, it counts as not answered."""
 BULK = 5_000
 CONF = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "2"}
 LIMITS = Limits(queries=2_000_000)
@@ -43,14 +43,14 @@ LIMITS = Limits(queries=2_000_000)
 
 @dataclass(frozen=True)
 class Measured:
-    """What one size gave."""
+    """The measurements for one number of queries."""
 
     queries: int
     computations: int
     registered_per_s: float
     batch_s: tuple[float, ...]
     cpu_s: float
-    """Of all servers' tasks in the middle batch: what a busy machine does not change."""
+    """CPU time of all servers' tasks in the median batch, which a busy machine does not change."""
     results: int
     memory_gb: float
     sent_bytes: float
@@ -65,7 +65,7 @@ class Measured:
 
     @property
     def per_query_us(self) -> float:
-        """The middle batch's time for each query."""
+        """The median time of a batch, divided by the number of queries."""
         return 1e6 * float(np.median(self.batch_s)) / self.queries
 
 

@@ -180,10 +180,10 @@ class Simulation:
             self.plane.advance(self.agenda.next_tick(until))
 
     def _quiesced(self) -> bool:
-        found = self.plane.ready()
-        for bin in found:
+        ready = self.plane.ready()
+        for bin in ready:
             self.movement.quiesced(bin)
-        return bool(found)
+        return bool(ready)
 
     def _happen(self, event: Event) -> None:
         if event.shares is not None:

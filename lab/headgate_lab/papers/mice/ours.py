@@ -68,7 +68,7 @@ def _sweeps(lab: Lab) -> list[Claim]:
     for x, v in still_settings(lab):
         names.append(f"fig4 {x}={v:g}")
         gain["fig4"].append(lab.still("rare-first", **{x: v}) / lab.still("least-cost", **{x: v}))
-        # The reference is made once, so repair is held against it on the same workload, not on the
+        # The reference is made once, so repair is compared with it on the same workload, not on the
         # mean of the seeds.
         plain, mended, paper = (
             lab.one(a, 0, **lab.config(**{x: v})) for a in ("rare-first", "repair", "least-cost")
@@ -159,7 +159,7 @@ def _exact() -> Claim:
         assert proved
         for name, values in gaps.items():
             if name in RULE:
-                # Offline rooms, so that all are held to the same limit: no alpha.
+                # Offline limits, so that all have the same one: no alpha.
                 out = arrive(load, 3, RULE[name], balance=Balance(absolute=0.0))
                 values.append(out.final * load.needed / best.traffic)
             else:

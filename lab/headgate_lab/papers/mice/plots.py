@@ -59,7 +59,7 @@ def curves(
 
 
 def legend(axis: Any) -> None:
-    """Put the names where no curve is."""
+    """Place the legend where no curve is."""
     axis.legend(fontsize=7, frameon=False, ncols=2)
 
 

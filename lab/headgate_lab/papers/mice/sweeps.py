@@ -33,7 +33,7 @@ RULE: dict[str, Rule] = {name: rules.RULES[name]() for name in rules.RULES} | {"
 
 
 class Lab:
-    """Runs experiments, remembering each. Means are over ``runs`` seeds."""
+    """Runs experiments and caches the results. Means are over ``runs`` seeds."""
 
     def __init__(self, *, quick: bool = False, progress: Progress | None = None) -> None:
         self.quick = quick
@@ -42,7 +42,7 @@ class Lab:
         self._known: dict[Any, Any] = {}
 
     def tell(self, what: str, part: float | None = None) -> None:
-        """Say what is being done, and how much of the whole is behind us."""
+        """Report the present step and the fraction of the whole that is done."""
         self._part = self._part if part is None else part
         if self._progress is not None:
             self._progress(what, self._part)
@@ -140,7 +140,7 @@ class Lab:
         return 1 if self.quick or n * d > 500_000 else 3
 
     def graph(self, n: int, beta: float, d: int, seed: int) -> Workload:
-        """A workload, kept while it is asked for again."""
+        """A workload; the last one is cached."""
         key = (n, beta, d, seed)
         if self._known.get("graph key") != key:
             self._known["graph key"], self._known["graph"] = key, graph(n, beta=beta, d=d, seed=seed)
@@ -177,7 +177,7 @@ class Lab:
             out = arrive(load, k, RULE[name], repair=REPAIR if name == "repair" else None, seed=seed)
             return _told(out)
         sizes = np.ones(k)
-        # What online rules are held against has the same limit as they have, alpha included.
+        # The reference for online rules has the same limit as they have, alpha included.
         rooms = np.full(k, np.floor(Balance().limit(load.queries, k) * (1 + SLACK)))
         if name == "floor":
             return {"factor": capacity_bound(load, rooms) / load.needed}
@@ -203,7 +203,7 @@ class Lab:
         return factor
 
     def life(self, beta: float, d: int, lifetime: float, gamma: int | None, lifetimes: Lifetimes) -> Churn:
-        """A life, kept while it is asked for again."""
+        """A life; the last one is cached."""
         key = (beta, d, lifetime, gamma, lifetimes)
         if self._known.get("life key") != key:
             self._known["life key"] = key
@@ -243,7 +243,7 @@ class Lab:
         """The hypergraph partitioner's factor for the queries that are there at the end of a life."""
 
         def make() -> float:
-            # What is there at the end of a life is the same under every rule.
+            # The queries at the end of a life are the same under every rule.
             end = self.churned("least-cost", servers_too=servers_too, **axis)
             assert end.live is not None
             self.tell("hypergraph at the end of churn " + " ".join(f"{x}={y}" for x, y in axis.items()))

@@ -1,6 +1,6 @@
 # mypy: allow-untyped-calls
-"""One run: queries arrive by a rule, or live and die among servers that do too, with what is
-measured on the way.
+"""One run: queries arrive by a rule, or come and go while servers do so too; and
+what is measured meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headgate.hosting.workload import Floats, Ints, Workload
 from headgate_lab.papers.mice.world import Churn
 
 SAMPLES = 200
-"""How often the factor is looked at under churn; the second half is averaged (MICE-E17)."""
+"""How often the factor is measured under churn; the second half is averaged (MICE-E17)."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class TrialResult:
 
 
 class Trial(Run):
-    """A run with servers that come and go, and what it came to."""
+    """A run with servers that come and go, and its measurements."""
 
     def server_event(self, luck: float) -> None:
         """Add a server, or lose a random one and place its queries again (MICE-29). The last one stays."""
@@ -53,7 +53,7 @@ class Trial(Run):
             self.arrive(orphans)
 
     def outcome(self, factors: list[float], events: int, live: Workload | None = None) -> TrialResult:
-        """Sum up."""
+        """The figures of the run."""
         totals, books = self.books.totals, self.books
         filled = books.fill[np.isfinite(books.fill)]
         return TrialResult(

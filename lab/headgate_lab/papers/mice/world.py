@@ -82,8 +82,8 @@ class Churn:
     """Arrivals and departures in order: ``act`` is 1 for an arrival, ``step`` its time; server
     trials every ``gamma`` steps.
 
-    ``coin`` is the luck of each trial: below one half a server is added, else
-    one is taken (MICE-29).
+    ``coin`` is the random number of each trial: below one half a server is added, else
+    one is removed (MICE-29).
     """
 
     load: Workload
