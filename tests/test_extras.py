@@ -25,7 +25,7 @@ sys.meta_path.insert(0, Hiding)
 
 from typer.testing import CliRunner
 
-from headgate.cli.app import app
+from headgate.cli import app
 
 told = {}
 for words in json.loads(sys.argv[2]):

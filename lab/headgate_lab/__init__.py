@@ -1,1 +1,3 @@
-"""The laboratory of headgate: the papers' experiments, the benches and the demonstration. Not part of the library."""
+"""The laboratory of headgate: the papers' experiments, the benches and the demonstration. Not
+part of the library.
+"""

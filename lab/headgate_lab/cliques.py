@@ -1,8 +1,9 @@
 """Cliques of a graph on Spark: GenericJoin under nested gates (FAUCET-15).
 
-The graph's index (successors by vertex, numbered by degree) is written once and mapped into memory by every task. Prefixes are rows: the
-edges first, then triangles, and so on. Each step is a `bounded` one inside of the one before; its gate counts proposals, which
-are known before they are made, so a vertex with a million neighbours is proposed in parts like any other.
+The graph's index (successors by vertex, numbered by degree) is written once and mapped into memory
+by every task. Prefixes are rows: the edges first, then triangles, and so on. Each step is a
+`bounded` one inside of the one before; its gate counts proposals, which are known before they are
+made, so a vertex with a million neighbours is proposed in parts like any other.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from headgate_lab.graphs.edges import Adjacency, Edges, clean, orient
 from headgate_lab.graphs.extend import check_size, counted, extended, proposals
 
 _PIECE = 1_000_000
-"""Proposals worked on at a time inside of a task: the room that one needs."""
+"""Proposals that a task works on at a time; it bounds the memory of a task."""
 _PART = FanOut("proposals", "first", "last")
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A graph made clean and indexed in a folder, and what was found on the way."""
+    """A graph that was cleaned and indexed in a folder, and what was removed from it."""
 
     folder: str
     vertices: int
@@ -46,24 +47,27 @@ class Graph:
 def read_edges(spark: SparkSession, path: str) -> DataFrame:
     """The edges in a file or folder; a line that could not be understood is a row with a null.
 
-    Parquet: the columns `source` and `target`, else the first two. Anything else is text, two whole numbers a line with a space, tab,
-    comma or semicolon between them; lines that begin with # or % are comments. A header is a malformed line.
+    Parquet: the columns `source` and `target`, else the first two. Anything else is text, two whole
+    numbers a line with a space, tab, comma or semicolon between them; lines that begin with # or %
+    are comments. A header is a malformed line.
     """
     if path.rstrip("/").endswith((".parquet", ".pq")):
         rows = spark.read.parquet(path)
         if len(rows.columns) < 2:
             raise ConfigError(f"{path} has {len(rows.columns)} columns; an edge needs two")
         names = ["source", "target"] if {"source", "target"} <= set(rows.columns) else rows.columns[:2]
-        one, other = (F.col(f"`{name}`").cast("string") for name in names)
+        source, target = (F.col(f"`{name}`").cast("string") for name in names)
     else:
         rows = spark.read.text(path).where(~F.col("value").rlike(r"^\s*([#%].*)?$"))
         fields = F.split(F.trim("value"), r"[\s,;]+")
-        one, other = F.get(fields, F.lit(0)), F.get(fields, F.lit(1))
-    return rows.select(one.try_cast("long").alias("source"), other.try_cast("long").alias("target"))
+        source, target = F.get(fields, F.lit(0)), F.get(fields, F.lit(1))
+    return rows.select(source.try_cast("long").alias("source"), target.try_cast("long").alias("target"))
 
 
 def index(edges: DataFrame, folder: str | Path) -> Graph:
-    """Make a graph simple, number its vertices by degree, and write its index. Rows with a null are malformed."""
+    """Make a graph simple, number its vertices by degree, and write its index. Rows with
+    a null are malformed.
+    """
     given = edges.select("source", "target").toArrow()
     table = given.drop_null()
     ends = np.concatenate([_values(table.column("source")), _values(table.column("target"))])
@@ -92,7 +96,8 @@ def cliques(
     inner: Gate | None = None,
     on_wave: Callable[[Wave], None] | None = None,
 ) -> Bounded:
-    """All cliques of so many vertices, as rows v1..vk of the names in the input; or, `counting`, numbers that add up to how many there are.
+    """All cliques of so many vertices, as rows v1..vk of the names in the input; or, `counting`,
+    numbers that add up to how many there are.
 
     `gate` is around everything, `inner` (the same, if not given) around each further step.
     """
@@ -103,10 +108,10 @@ def cliques(
         last = have + 1 == size
 
         def expand(rows: DataFrame) -> DataFrame | Bounded:
-            found = rows.mapInArrow(
+            extended = rows.mapInArrow(
                 _Extend(graph.folder, have, last, counting), _schema(have + 1, last, counting)
             )
-            return found if last else step(have + 1, found, deeper, None)
+            return extended if last else step(have + 1, extended, deeper, None)
 
         return bounded(
             prefixes, expand, batch=around.batch, in_flight=around.in_flight, fan_out=_PART, on_wave=told
@@ -118,9 +123,9 @@ def cliques(
     return step(2, edges, gate, on_wave)
 
 
-def count_of(found: Bounded) -> int:
+def count_of(counting: Bounded) -> int:
     """The sum of what a counting `cliques` gives."""
-    return sum(int(table.column("cliques").to_numpy().sum()) for table in found)
+    return sum(int(table.column("cliques").to_numpy().sum()) for table in counting)
 
 
 @lru_cache(maxsize=4)
@@ -163,7 +168,9 @@ class _Prefixes:
 
 @dataclass(frozen=True)
 class _Extend:
-    """Prefixes become those with one vertex more; the last step gives them their names, or only counts them."""
+    """Prefixes become those with one vertex more; the last step gives them their names,
+    or only counts them.
+    """
 
     folder: str
     have: int
@@ -179,14 +186,14 @@ class _Extend:
             if self.last and self.counting:
                 total += counted(prefixes, *parts, offsets, targets)
                 continue
-            for found in extended(prefixes, *parts, offsets, targets, _PIECE):
+            for larger in extended(prefixes, *parts, offsets, targets, _PIECE):
                 if self.last:
                     yield pa.RecordBatch.from_arrays(
-                        [pa.array(names[column]) for column in found.T],
+                        [pa.array(names[column]) for column in larger.T],
                         names=[f"v{i + 1}" for i in range(self.have + 1)],
                     )
                 else:
-                    yield _batch(found, offsets, targets)
+                    yield _batch(larger, offsets, targets)
         if self.last and self.counting:
             yield pa.RecordBatch.from_pydict({"cliques": pa.array([total], pa.int64())})
 

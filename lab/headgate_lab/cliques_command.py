@@ -26,8 +26,8 @@ WIDE = Gate(in_flight=2, batch=16_000_000)
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What to look for, where, and how much of it at a time."""
+class CliqueOptions:
+    """The options of the command line."""
 
     graph: str
     size: int = 3
@@ -39,19 +39,19 @@ class Wish:
     log: Path = Path("headgate-cliques.log")
 
 
-def find(wish: Wish, tick: Tick) -> dict[str, Any]:
-    """Count or list, on a Spark of this machine."""
-    check_size(wish.size)
-    if wish.out is not None and wish.out.exists():
-        raise ConfigError(f"{wish.out} exists; name a new folder")
-    if not Path(wish.graph).exists():
-        raise ConfigError(f"there is no file {wish.graph}; `headgate rmat` makes one to try")
-    with local_spark(wish.cores, wish.log, {"spark.driver.memory": wish.memory}) as spark:
-        return on_session(spark, wish, tick)
+def find(options: CliqueOptions, tick: Tick) -> dict[str, Any]:
+    """Count or list cliques, on a local Spark."""
+    check_size(options.size)
+    if options.out is not None and options.out.exists():
+        raise ConfigError(f"{options.out} exists; name a new folder")
+    if not Path(options.graph).exists():
+        raise ConfigError(f"there is no file {options.graph}; `headgate rmat` makes one to try")
+    with local_spark(options.cores, options.log, {"spark.driver.memory": options.memory}) as spark:
+        return on_session(spark, options, tick)
 
 
-def on_session(spark: Any, wish: Wish, tick: Tick) -> dict[str, Any]:
-    """The same on a session that is there."""
+def on_session(spark: Any, options: CliqueOptions, tick: Tick) -> dict[str, Any]:
+    """The same on an existing session."""
     from headgate.spark.gates.bounded import Wave
     from headgate_lab.cliques import cliques, count_of, index, read_edges
 
@@ -59,29 +59,31 @@ def on_session(spark: Any, wish: Wish, tick: Tick) -> dict[str, Any]:
 
     def told(wave: Wave) -> None:
         waves.append(wave)
-        tick(f"{wish.size}-cliques: wave {len(waves)} of {wave.rows:,} proposals", 0.1 + 0.9 * wave.part)
+        tick(f"{options.size}-cliques: wave {len(waves)} of {wave.rows:,} proposals", 0.1 + 0.9 * wave.part)
 
     with tempfile.TemporaryDirectory(prefix="headgate-graph-") as folder, watched() as memory:
         tick("reading the graph", 0.0)
         started = time.perf_counter()
-        graph = index(read_edges(spark, wish.graph), folder)
-        if wish.strict and (graph.malformed or graph.self_loops or graph.duplicates):
+        graph = index(read_edges(spark, options.graph), folder)
+        if options.strict and (graph.malformed or graph.self_loops or graph.duplicates):
             raise ConfigError(
-                f"{wish.graph} has {graph.malformed:,} malformed edges, {graph.self_loops:,} self-loops and "
-                f"{graph.duplicates:,} duplicates; mend them, or leave --strict away"
+                f"{options.graph} has {graph.malformed:,} malformed edges, {graph.self_loops:,} self-loops and "
+                f"{graph.duplicates:,} duplicates; remove them, or omit --strict"
             )
         indexed = time.perf_counter()
-        tick(f"{wish.size}-cliques", 0.1)
-        found = cliques(spark, graph, wish.size, counting=wish.out is None, gate=wish.gate, on_wave=told)
-        if wish.out is None:
-            number = count_of(found)
+        tick(f"{options.size}-cliques", 0.1)
+        answer = cliques(
+            spark, graph, options.size, counting=options.out is None, gate=options.gate, on_wave=told
+        )
+        if options.out is None:
+            number = count_of(answer)
         else:
-            found.to(str(wish.out))
-            number = spark.read.parquet(str(wish.out)).count() if waves else 0
+            answer.to(str(options.out))
+            number = spark.read.parquet(str(options.out)).count() if waves else 0
         ended = time.perf_counter()
     return {
-        "graph": wish.graph,
-        "size": wish.size,
+        "graph": options.graph,
+        "size": options.size,
         "cliques": number,
         "vertices": graph.vertices,
         "edges": graph.edges,
@@ -93,32 +95,34 @@ def on_session(spark: Any, wish: Wish, tick: Tick) -> dict[str, Any]:
         "index_s": round(indexed - started, 3),
         "search_s": round(ended - indexed, 3),
         "peak_mb": round(memory.peak / 1e6),
-        "out": None if wish.out is None else str(wish.out),
+        "out": None if options.out is None else str(options.out),
     }
 
 
-def as_table(found: dict[str, Any]) -> Grid:
-    """For a terminal."""
-    grid = Grid(title=f"{found['size']}-cliques of {found['graph']}", title_justify="left", show_header=False)
+def as_table(figures: dict[str, Any]) -> Grid:
+    """The figures for a terminal."""
+    grid = Grid(
+        title=f"{figures['size']}-cliques of {figures['graph']}", title_justify="left", show_header=False
+    )
     grid.add_column()
     grid.add_column(justify="right")
-    grid.add_row("cliques", f"{found['cliques']:,}", style="bold")
-    grid.add_row("vertices, edges", f"{found['vertices']:,}, {found['edges']:,}")
+    grid.add_row("cliques", f"{figures['cliques']:,}", style="bold")
+    grid.add_row("vertices, edges", f"{figures['vertices']:,}, {figures['edges']:,}")
     dropped = [
-        f"{found[name]:,} {name.replace('_', '-')}" for name in ("malformed", "self_loops", "duplicates")
+        f"{figures[name]:,} {name.replace('_', '-')}" for name in ("malformed", "self_loops", "duplicates")
     ]
     grid.add_row("left out", ", ".join(dropped))
-    grid.add_row("outer waves, proposals in them", f"{found['waves']:,}, {found['proposals']:,}")
-    grid.add_row("reading and indexing", f"{found['index_s']:.1f} s")
-    grid.add_row("searching", f"{found['search_s']:.1f} s")
-    grid.add_row("peak memory, Spark and all", f"{found['peak_mb']:,} MB")
-    if found["out"]:
-        grid.add_row("written to", found["out"])
+    grid.add_row("outer waves, proposals in them", f"{figures['waves']:,}, {figures['proposals']:,}")
+    grid.add_row("reading and indexing", f"{figures['index_s']:.1f} s")
+    grid.add_row("searching", f"{figures['search_s']:.1f} s")
+    grid.add_row("peak memory, Spark and all", f"{figures['peak_mb']:,} MB")
+    if figures["out"]:
+        grid.add_row("written to", figures["out"])
     return grid
 
 
 def generate(out: Path, scale: int, edges: int, seed: int) -> dict[str, Any]:
-    """Write a random graph: Parquet, or text by the name's ending."""
+    """Write a random graph: as Parquet or as text, depending on the end of the file name."""
     made = rmat(scale, edges, np.random.default_rng(seed).random)
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.suffix == ".parquet":

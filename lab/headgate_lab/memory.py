@@ -14,27 +14,33 @@ EVERY_S = 0.2
 
 @dataclass
 class Memory:
-    """Bytes at the beginning and the most since: of Python processes, of the JVM, and of both at one moment."""
+    """Bytes at the beginning and the most since: of Python processes, of the JVM, and of
+    both at one moment.
+    """
 
     idle: dict[str, int] = field(default_factory=dict)
     most: dict[str, int] = field(default_factory=dict)
 
     @property
     def peak(self) -> int:
-        """The most that all of it had."""
+        """The most of both together."""
         return self.most["all"]
 
     def grown(self, kind: str = "all") -> int:
-        """What the work took on top: "all", "python" or "jvm"."""
+        """What the work needed in addition: "all", "python" or "jvm"."""
         return max(0, self.most[kind] - self.idle[kind])
 
     def take(self) -> None:
-        """Look once. Pages that Python workers share are divided between them, where the system tells (Linux)."""
+        """Look once. Pages that Python workers share are divided between them, where
+        the system tells (Linux).
+        """
         now = {"python": 0, "jvm": 0}
         me = psutil.Process()
         for process in [me, *me.children(recursive=True)]:
             with suppress(psutil.Error):
-                if process.name() == "java":  # shares nothing, and dividing its pages would cost it dearly
+                if (
+                    process.name() == "java"
+                ):  # the JVM shares no pages, and asking the system would slow it down
                     now["jvm"] += process.memory_info().rss
                 else:
                     full = process.memory_full_info()
@@ -46,7 +52,7 @@ class Memory:
 
 @contextmanager
 def watched() -> Iterator[Memory]:
-    """Memory while the block runs."""
+    """Measure memory while the block runs."""
     memory, over = Memory(), threading.Event()
     memory.take()
 

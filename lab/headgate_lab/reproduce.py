@@ -1,4 +1,4 @@
-"""`headgate reproduce`: finds a paper's module and calls it. The papers themselves are in `headgate_lab.papers`."""
+"""`headgate reproduce`: find the module of a paper and call it. The papers are in `headgate_lab.papers`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from headgate.cli.console import Tick, unknown
 
 
 class Paper(Protocol):
-    """What the package of a paper offers."""
+    """What the package of each paper provides."""
 
     FIGURES: Sequence[str]
 
     def reproduce(self, figure: str | None, *, quick: bool, out: Path | None, progress: Tick) -> list[Any]:
-        """Rerun a figure, or all of them; rows of the claims table."""
+        """Rerun a figure, or all of them; return the rows of the claims table."""
 
 
 def papers() -> tuple[str, ...]:
@@ -25,7 +25,7 @@ def papers() -> tuple[str, ...]:
     import headgate_lab.papers
 
     return tuple(
-        sorted(found.name for found in pkgutil.iter_modules(headgate_lab.papers.__path__) if found.ispkg)
+        sorted(module.name for module in pkgutil.iter_modules(headgate_lab.papers.__path__) if module.ispkg)
     )
 
 

@@ -1,6 +1,6 @@
 """`python -m headgate` is the `headgate` command."""
 
-from headgate.cli.app import main
+from headgate.cli import main
 
 if __name__ == "__main__":
     main()

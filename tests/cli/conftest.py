@@ -3,7 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from headgate.cli.app import app
+from headgate.cli import app
 from headgate.control import journal
 from headgate.control.loop import Loop
 from headgate.control.report import BatchReport, BinReport, ChannelReport

@@ -1,8 +1,11 @@
 """The command line: what it lists, what it refuses, and that stdout holds only JSON when asked for it."""
 
 import json
+import pkgutil
 
 import pytest
+
+import headgate.cli
 
 COMMANDS = ("demo", "bench", "reproduce", "simulate", "replay", "place", "journal", "explain", "version")
 
@@ -47,6 +50,12 @@ def test_what_is_not_there_is_one_message_and_code_1(call, words, hint) -> None:
     assert hint in told.stderr
     assert "Traceback" not in told.output
     assert told.stdout == ""
+
+
+def test_no_command_hides_the_module_of_its_name() -> None:
+    """Otherwise `from headgate.cli import simulate` gives the command, not the module."""
+    for module in pkgutil.iter_modules(headgate.cli.__path__):
+        assert not callable(getattr(headgate.cli, module.name, None)), module.name
 
 
 def test_an_unknown_command_is_a_usage_error(call) -> None:

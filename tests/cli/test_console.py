@@ -2,16 +2,16 @@
 
 from rich.table import Table as Grid
 
-from headgate.cli.console import Talk
+from headgate.cli.console import Output
 
 
 def test_brackets_in_tables_titles_and_progress_are_shown_as_they_are(capsys) -> None:
     grid = Grid("sql", title="state in [bold]/tmp[/]")
     grid.add_row("SELECT tags[red] FROM events[0]")
-    talk = Talk(as_json=False)
-    with talk.progress("place [dim]queries[/dim].csv") as tick:
+    output = Output(as_json=False)
+    with output.progress("place [dim]queries[/dim].csv") as tick:
         tick("reading [blue]a[/blue]", 0.5)
-    talk.result(grid, {})
+    output.result(grid, {})
     told = capsys.readouterr().out
     for text in ("tags[red]", "[bold]/tmp[/]", "[dim]queries[/dim].csv", "[blue]a[/blue]"):
         assert text in told

@@ -5,10 +5,10 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.flow.backlog import Backlog, Waiting
+from headgate.flow.backlog import Backlog, BacklogEntry
 
 ENTRIES = st.lists(
-    st.builds(Waiting, st.text(max_size=3), st.integers(0, 5), st.integers(1, 9), st.integers(1, 99)),
+    st.builds(BacklogEntry, st.text(max_size=3), st.integers(0, 5), st.integers(1, 9), st.integers(1, 99)),
     unique=True,
 )
 
@@ -18,8 +18,8 @@ def test_taking_and_adding_keep_the_order_of_every_bin(first, added, data) -> No
     backlog = Backlog(tuple(first))
     taken = data.draw(st.lists(st.sampled_from(first), unique=True)) if first else []
     after = backlog.after(taken, added)
-    assert list(after) == [one for one in first if one not in taken] + added
+    assert list(after) == [entry for entry in first if entry not in taken] + added
     assert Backlog.from_json(json.loads(json.dumps(after.to_json()))) == after
-    assert after.files == {one.file for one in after}
-    assert sum(after.rows.values()) == sum(one.rows for one in after)
-    assert after.of([3]) == tuple(one for one in after if one.bin == 3)
+    assert after.files == {entry.file for entry in after}
+    assert sum(after.rows.values()) == sum(entry.rows for entry in after)
+    assert after.of([3]) == tuple(entry for entry in after if entry.bin == 3)

@@ -3,7 +3,7 @@
 import pytest
 
 from headgate.errors import ConfigError
-from headgate.flow import Batcher, Counted, Gate, Portion, Rows, leave
+from headgate.flow import Batcher, CountedItems, Gate, Portion, Rows, leave
 
 
 def open_gate(gate, rows, stamp=()):
@@ -105,7 +105,7 @@ def test_a_lazy_expansion_is_drawn_no_further_than_the_batches_in_flight() -> No
 
 def test_counted_items_spend_credit_by_rows_and_large_ones_are_split() -> None:
     batcher = Batcher(Gate(in_flight=9, batch=4))
-    batcher.offer((), Counted([("a", 3), ("b", 9), ("none", 0)]), Rows("xy"))
+    batcher.offer((), CountedItems([("a", 3), ("b", 9), ("none", 0)]), Rows("xy"))
     batcher.close(())
     got = [(batch.items, batch.rows) for batch in batcher.admit()]
     assert got == [
@@ -115,7 +115,7 @@ def test_counted_items_spend_credit_by_rows_and_large_ones_are_split() -> None:
         (("x", "y"), 2),
     ]
     with pytest.raises(ConfigError, match="item 'a' has -1 rows"):
-        Counted([("a", -1)]).take(1)
+        CountedItems([("a", -1)]).take(1)
 
 
 def test_each_outer_stamp_has_a_budget_of_its_own_unless_it_is_shared() -> None:
@@ -189,13 +189,13 @@ def test_tuples_are_counted_where_the_driver_sees_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("misuse", "told"),
     [
-        (lambda b: b.done((7,)), r"batch \(7,\) is not in flight"),
-        (lambda b: [b.done((0,)), b.done((0,))], r"batch \(0,\) is not in flight: it was done before"),
+        (lambda b: b.done((7,)), r"wave \(7,\) is not in flight"),
+        (lambda b: [b.done((0,)), b.done((0,))], r"wave \(0,\) is not in flight: it was done before"),
         (lambda b: b.close((5,)), r"no open input at \(5,\)"),
         (lambda b: [b.close(()), b.close(())], r"close it once"),
         (lambda b: [b.close(()), b.offer((), Rows("x"))], r"the input at \(\) is closed"),
         (lambda b: [b.done((0,)), b.update((0,), +1)], r"\(0,\) is complete"),
-        (lambda b: b.update((0,), -2), r"2 taken away at \(0,\), where 1 were outstanding"),
+        (lambda b: b.update((0,), -2), r"cannot remove 2 at \(0,\), where 1 are outstanding"),
         (lambda b: b.progress.passed((0, 0)), "stamps of different scopes"),
     ],
     ids=[

@@ -13,8 +13,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.flow import Batcher, Counted, Frontier, Gate, Progress, Rows, cut, leave
-from headgate.flow.stamps import precedes
+from headgate.flow import Batcher, CountedItems, Frontier, Gate, Progress, Rows, cut_into_portions, leave
+from headgate.flow.progress import precedes
 
 Stamp = tuple[int, ...]
 Row = tuple[int, ...]
@@ -193,13 +193,13 @@ def test_progress_counts_and_what_is_passed_stays_passed(changes) -> None:
 @given(st.lists(st.integers(0, 20), max_size=12), st.integers(1, 9))
 def test_cutting_all_at_once_gives_what_a_batcher_releases(counts, batch) -> None:
     batcher = Batcher(Gate(in_flight=10**6, batch=batch))
-    batcher.offer((), Counted(enumerate(counts)))
+    batcher.offer((), CountedItems(enumerate(counts)))
     released = [
         (one.stamp[0], portion.item, portion.start, portion.stop)
         for one in batcher.admit()
         for portion in one.items
     ]
-    cuts = cut(np.array(counts, dtype=np.int64), batch)
-    columns = (cuts.batch, cuts.item, cuts.start, cuts.stop)
+    cuts = cut_into_portions(np.array(counts, dtype=np.int64), batch)
+    columns = (cuts.wave, cuts.item, cuts.start, cuts.stop)
     assert list(zip(*(column.tolist() for column in columns), strict=True)) == released
-    assert all(a <= b for a, b in pairwise(cuts.batch.tolist()))
+    assert all(a <= b for a, b in pairwise(cuts.wave.tolist()))

@@ -20,7 +20,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headgate.control import LoadView, fold
-from headgate.flow.backlog import Backlog, Waiting
+from headgate.flow.backlog import Backlog, BacklogEntry
 from headgate.flow.rotation import TURN
 from headgate.operators.admission import Admission
 from headgate.operators.event_time import Clock
@@ -45,7 +45,7 @@ class Loop:
         self.sizes = dict(enumerate(sizes))
         self.view, self.number = LoadView(), 0
         self.last: Manifest | None = None
-        self.files: dict[Waiting, pa.RecordBatch] = {}
+        self.files: dict[BacklogEntry, pa.RecordBatch] = {}
         self.waited: list[tuple[int, int]] = []
         """(bin, batches) of every row processed."""
 
@@ -96,7 +96,7 @@ class Loop:
         waiting = []
         for b, parts in admission.left().items():
             whole = pa.concat_batches(parts)
-            waiting.append(Waiting(f"{self.number}-{channel}", b, whole.num_rows, whole.nbytes))
+            waiting.append(BacklogEntry(f"{self.number}-{channel}", b, whole.num_rows, whole.nbytes))
             self.files[waiting[-1]] = whole
         count = sum(done.values())
         return Answer(

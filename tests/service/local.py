@@ -10,7 +10,7 @@ from tests.sql.world import KIND, NAMES, plain
 
 from headgate.service.queries import Query
 from headgate.service.service import Service, Settings
-from headgate.sql.kind import slot_type
+from headgate.sql.source_schema import slot_type
 
 _attempts = count()
 

@@ -2,7 +2,7 @@
 
 from tests.sql.world import KINDS, PREPARER
 
-from headgate.sql.kind import Kind
+from headgate.sql.source_schema import SourceSchema
 
 
 def test_constants_and_sources_are_no_part_of_the_template() -> None:
@@ -24,7 +24,7 @@ def test_windows_are_part_of_the_template() -> None:
 
 
 def test_sources_of_another_kind_are_read_anew() -> None:
-    kinds = {**KINDS, "delta": Kind({"city": "varchar", "n": "double", "x": "bigint"})}
+    kinds = {**KINDS, "delta": SourceSchema({"city": "varchar", "n": "double", "x": "bigint"})}
     one, other = (
         PREPARER.prepare(f"SELECT x FROM {s} WHERE n > 5", kinds).template for s in ("alpha", "delta")
     )

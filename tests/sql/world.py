@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from headgate.sql.clock import NEVER, Clock, after
 from headgate.sql.engine import Engine
-from headgate.sql.kept import keep
-from headgate.sql.kind import Kind
+from headgate.sql.join_state import keep
 from headgate.sql.prepare import Preparer
 from headgate.sql.shared import Piece, Work, step
+from headgate.sql.source_schema import SourceSchema
 
-KIND = Kind({"x": "double", "city": "varchar", "n": "bigint"})
+KIND = SourceSchema({"x": "double", "city": "varchar", "n": "bigint"})
 NAMES = ("alpha", "beta", "gamma")
 KINDS = dict.fromkeys(NAMES, KIND)
 SECOND = 1_000_000

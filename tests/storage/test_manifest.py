@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.flow.backlog import Backlog, Waiting
+from headgate.flow.backlog import Backlog, BacklogEntry
 from headgate.flow.flow_state import FlowState
 from headgate.flow.rotation import Rotation
-from headgate.flow.waves import Range
+from headgate.flow.row_ranges import RowRange
 from headgate.operators.event_time import Clock
 from headgate.routing.table import Table
 from headgate.storage.manifest import Delivery, Manifest, Written
@@ -39,7 +39,7 @@ deliveries = st.builds(
     columns=names,
     rows=numbers,
     rows_at_gate=st.none() | numbers,
-    rest=st.lists(st.builds(Range, numbers, numbers, numbers), max_size=2).map(tuple),
+    rest=st.lists(st.builds(RowRange, numbers, numbers, numbers), max_size=2).map(tuple),
     rest_in=names,
     extra=st.booleans(),
 )
@@ -66,7 +66,7 @@ manifests = st.builds(
     state=states,
     clock=clocks,
     held_clock=st.none() | clocks,
-    backlog=st.lists(st.builds(Waiting, names, numbers, numbers, numbers), max_size=3)
+    backlog=st.lists(st.builds(BacklogEntry, names, numbers, numbers, numbers), max_size=3)
     .map(tuple)
     .map(Backlog),
     flow=flows,

@@ -1,4 +1,6 @@
-"""Benchmarks by name, each beside its native twin: `run("aggregate")`. How to read them: `benchmarks/README.md`."""
+"""Benchmarks by name, each beside its native twin: `run("aggregate")`. How to read
+them: `benchmarks/README.md`.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def listing() -> Grid:
 
 
 def run(name: str, *, quick: bool = False, repeat: int = 1, progress: Tick | None = None) -> Report:
-    """Run a benchmark. `quick` takes small sizes, to see that it works; `repeat` rounds alternate the order of the systems."""
+    """Run a benchmark. `quick` takes small sizes, to see that it works; `repeat` rounds alternate
+    the order of the systems.
+    """
     if name not in names():
         raise unknown("bench", name, names())
     if repeat < 1:

@@ -1,4 +1,6 @@
-"""`headgate bench aggregate`: count, sum and max per key against native Spark; untouched state; the fixed cost of a batch."""
+"""`headgate bench aggregate`: count, sum and max per key against native Spark; untouched state; the
+fixed cost of a batch.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ STORES = {"hdfs": "HDFS-backed", "rocksdb": "RocksDB+changelog"}
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """How much. The last `steady` batches of each job count."""
+class AggregateSizes:
+    """The sizes of a run. The last `steady` batches of each job count."""
 
     rows: int = 500_000
     keys: int = 1_000_000
@@ -35,12 +37,12 @@ class Sizes:
     stores: tuple[str, ...] = tuple(STORES)
 
 
-QUICK = Sizes(20_000, 20_000, 3, 2, 1_000, 4, 2, 2_000, 50_000, 50_000, 10_000, 3, 2, ("hdfs",))
+QUICK = AggregateSizes(20_000, 20_000, 3, 2, 1_000, 4, 2, 2_000, 50_000, 50_000, 10_000, 3, 2, ("hdfs",))
 
 
 def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
-    """Measure, and set it beside the goals."""
-    sizes = QUICK if quick else Sizes()
+    """Measure, and compare with the goals."""
+    sizes = QUICK if quick else AggregateSizes()
     where = machine()
     with workspace() as work:
         progress("writing the input", 0.0)
@@ -52,7 +54,7 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
     return report(times, sizes, where=where, quick=quick)
 
 
-def _jobs(sizes: Sizes, work: Path) -> tuple[list[list[Job]], dict[str, int]]:
+def _jobs(sizes: AggregateSizes, work: Path) -> tuple[list[list[Job]], dict[str, int]]:
     big, small = work / "big", work / "small"
     data.write(data.zipf(sizes.rows, sizes.batches, sizes.keys), big)
     data.write(data.zipf(sizes.small_rows, sizes.small_batches, sizes.keys, seed=4), small)
@@ -96,7 +98,7 @@ def state_name(keys: int) -> str:
     return f"headgate, {keys:,} untouched keys"
 
 
-def report(times: Times, sizes: Sizes, *, where: dict[str, object], quick: bool) -> Report:
+def report(times: Times, sizes: AggregateSizes, *, where: dict[str, object], quick: bool) -> Report:
     """Ratios and goals from the steady times."""
     results, goals = [], []
 

@@ -1,8 +1,10 @@
-"""Controllers on one modelled stage: static, Flux's load policy, LQR, MPC, and an oracle that knows the loads to come.
+"""Controllers on one modelled stage: static, Flux's load policy, LQR, MPC, and an oracle that knows
+the loads to come.
 
-Loads: Poisson, cyclic Poisson, a step and a drift, on one, half and all of 3 to 128 channels. The LQR has the weight that is
-best in each row; `mpc squares` is the paper's cost with R from what a move takes. Response time is the sum of the batches'
-times, moves included. No Spark: `bench rebalance` has that.
+Loads: Poisson, cyclic Poisson, a step and a drift, on one, half and all of 3 to 128 channels.
+The LQR has the weight that is best in each row; `mpc squares` is the paper's cost with R from
+what a move takes. Response time is the sum of the batches' times, moves included. No Spark:
+`bench rebalance` has that.
 """
 
 from __future__ import annotations
@@ -53,38 +55,38 @@ class Row:
 
     def seconds(self, policy: str) -> float:
         """The mean response time."""
-        return float(np.mean([one.seconds for one in self.runs[policy]]))
+        return float(np.mean([run.seconds for run in self.runs[policy]]))
 
     def moved_mb(self, policy: str) -> float:
         """The mean of what was moved."""
-        return float(np.mean([one.moved_mb for one in self.runs[policy]]))
+        return float(np.mean([run.moved_mb for run in self.runs[policy]]))
 
     def adaptations(self, policy: str) -> float:
         """The mean number of new tables."""
-        return float(np.mean([one.adaptations for one in self.runs[policy]]))
+        return float(np.mean([run.adaptations for run in self.runs[policy]]))
 
     def planning_ms(self, policy: str) -> float:
         """The median time of a decision, in ms of the processor."""
-        spent = [ms for one in self.runs[policy] for ms in one.planning_ms]
+        spent = [ms for run in self.runs[policy] for ms in run.planning_ms]
         return float(np.median(spent)) if spent else 0.0
 
 
 def settings(*, quick: bool) -> list[tuple[Setting, int]]:
-    """What is measured, with the number of seeds."""
+    """The settings to measure, each with its number of seeds."""
     if quick:
         sizes: Sequence[tuple[int, int, int, int]] = ((3, 60, 16, 1), (6, 60, 16, 1))
         rates: tuple[int, ...] = (6,)
     else:
         sizes = ((3, 150, 32, 3), (6, 150, 32, 3), (32, 100, 16, 1), (128, 60, 8, 1))
         rates = (1, 2, 4, 5, 6)
-    found = [
+    rows = [
         (Setting(kind, size, number, RATE, batches, bins), seeds)
         for size, batches, bins, seeds in sizes
         for kind in KINDS
         for number in (1, (size + 1) // 2, size)
     ]
     size, batches, bins, seeds = sizes[0]
-    return found + [(Setting("cyclic", size, 1, float(rate), batches, bins), seeds) for rate in rates]
+    return rows + [(Setting("cyclic", size, 1, float(rate), batches, bins), seeds) for rate in rates]
 
 
 def run_row(setting: Setting, seeds: int) -> Row:
@@ -93,7 +95,7 @@ def run_row(setting: Setting, seeds: int) -> Row:
         name: [drive(setting, policy, seed) for seed in range(seeds)] for name, policy in POLICIES.items()
     }
     tried = [runs.pop(f"lqr {weight:g}") for weight in WEIGHTS]
-    runs["lqr"] = min(tried, key=lambda one: sum(each.seconds for each in one))
+    runs["lqr"] = min(tried, key=lambda runs_of_weight: sum(each.seconds for each in runs_of_weight))
     runs["oracle"] = [oracle(setting, seed) for seed in range(seeds)]
     return Row(setting, runs)
 
@@ -109,14 +111,16 @@ def measure(*, quick: bool, progress: Tick) -> list[Row]:
 
 
 def goals(rows: Sequence[Row]) -> tuple[Goal, ...]:
-    """What was asked for, of the policy as it comes; planning where 6 and 128 channels were measured."""
+    """The goals for the policy with its defaults, and for planning with 6 and 128 channels
+    where these were measured.
+    """
     cyclic = [
         r for r in rows if r.setting.kind == "cyclic" and (r.setting.channels, r.setting.perturbed) == (3, 1)
     ]
     better = [1 - row.seconds(AS_IT_COMES) / row.seconds("lqr") for row in cyclic]
     worst = max(row.seconds(AS_IT_COMES) / row.seconds("static") for row in rows)
     ideal = float(np.mean([row.seconds(AS_IT_COMES) / row.seconds("oracle") for row in rows]))
-    found = [
+    asked = [
         Goal(
             "time saved over the best LQR, cyclic, mean over the rates", 0.10, float(np.mean(better)), unit=""
         ),
@@ -127,30 +131,32 @@ def goals(rows: Sequence[Row]) -> tuple[Goal, ...]:
         spent = [row.planning_ms(AS_IT_COMES) for row in rows if row.setting.channels == channels]
         if spent:
             name = f"planning with {channels} channels, slowest row's median"
-            found.append(Goal(name, bound, max(spent), at_most=True, unit=" ms"))
-    return tuple(found)
+            asked.append(Goal(name, bound, max(spent), at_most=True, unit=" ms"))
+    return tuple(asked)
 
 
 def results(rows: Sequence[Row]) -> tuple[Result, ...]:
     """Every number of the table, beside static's."""
-    found = []
+    measured = []
     for row in rows:
         for name in SHOWN:
             what = f"{row.setting.name}: {name}"
-            found.append(
+            measured.append(
                 Result(f"{what}, response", "s", row.seconds(name), "static", row.seconds("static"), {})
             )
             if name == "static":
                 continue
-            found.append(Result(f"{what}, moved", "MB", row.moved_mb(name), None, None, {}))
-            found.append(Result(f"{what}, adaptations", "tables", row.adaptations(name), None, None, {}))
+            measured.append(Result(f"{what}, moved", "MB", row.moved_mb(name), None, None, {}))
+            measured.append(Result(f"{what}, adaptations", "tables", row.adaptations(name), None, None, {}))
             if name != "oracle":
-                found.append(Result(f"{what}, planning", "ms", row.planning_ms(name), None, None, {}))
-    return tuple(found)
+                measured.append(Result(f"{what}, planning", "ms", row.planning_ms(name), None, None, {}))
+    return tuple(measured)
 
 
 def as_grid(rows: Sequence[Row]) -> Grid:
-    """The table for a terminal: response times, then what it took; the least of those that don't know the future is bold."""
+    """The table for a terminal: response times, then what it took; the least of those that don't
+    know the future is bold.
+    """
     grid = Grid(
         title="bench control: response time, s (LQR at its best weight in each row)", title_justify="left"
     )
@@ -201,7 +207,7 @@ def picture(rows: Sequence[Row]) -> Figure:
 
 
 def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
-    """Measure and judge. Repeating would only repeat it: all but the planning times is modelled."""
+    """Measure and judge. There is no use in repeating: everything but the planning times is modelled."""
     where = machine()
     rows = measure(quick=quick, progress=progress)
     return Report(

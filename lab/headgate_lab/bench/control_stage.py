@@ -1,9 +1,11 @@
-"""A stage in batches, without Spark: channels whose speed an external load changes; real policies, guard and loop.
+"""A stage in batches, without Spark: channels whose speed an external load changes; real
+policies, guard and loop.
 
-Every batch has the same rows. A channel takes rows * cost * (1 + jobs) for its part of them, and bytes / bandwidth for
-the state that it gives or takes under a new table; the batch takes as long as its slowest channel. Loads go by batch, so
-that every policy sees the same and the future can be known: the oracle plans shares for all of it, bound to no bins. Nobody
-can be faster.
+Every batch has the same rows. A channel takes rows * cost * (1 + jobs) for its part of them,
+and bytes / bandwidth for the state that it gives or takes under a new table; the batch takes as
+long as its slowest channel. Loads go by batch, so that every policy sees the same and the
+future can be known: the oracle plans shares for all of it, without the limits of whole bins. No
+policy can be faster.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """In words."""
+        """The load in words."""
         return f"{self.kind} {self.rate:g}/s, {self.perturbed} of {self.channels}"
 
     def slow(self, seed: int) -> Floats:
@@ -71,7 +73,9 @@ class Setting:
 
 @dataclass(frozen=True)
 class Run:
-    """What a policy achieved: the response time of all batches, what it moved, how often, and how long it thought."""
+    """What a policy achieved: the response time of all batches, what it moved, how often, and
+    how long its decisions took.
+    """
 
     seconds: float
     moved_mb: float
@@ -88,7 +92,7 @@ class Timed(Policy):
 
     @property
     def name(self) -> str:
-        """The policy's own."""
+        """As the policy itself."""
         return self.inner.name
 
     @property
@@ -97,11 +101,11 @@ class Timed(Policy):
         return self.inner.remembers
 
     def initial(self, bins: int, channels: int) -> Table:
-        """The policy's own."""
+        """As the policy itself."""
         return self.inner.initial(bins, channels)
 
     def propose(self, view: LoadView, table: Table) -> Plan | Refusal | None:
-        """The policy's own, timed."""
+        """As the policy itself, timed."""
         begin = time.thread_time()
         try:
             return self.inner.propose(view, table)
@@ -150,7 +154,9 @@ def drive(setting: Setting, policy: Policy, seed: int) -> Run:
 
 
 def oracle(setting: Setting, seed: int) -> Run:
-    """The shares that are best for the loads of the whole run; as everyone it begins with equal ones and acts from the second batch on."""
+    """The shares that are best for the loads of the whole run; like all policies it begins with
+    equal ones and acts from the second batch on.
+    """
     unit_s = setting.slow(seed) * setting.unit_s
     even = np.full(setting.channels, 1 / setting.channels)
     horizon = Horizon(len(unit_s) - 1, len(unit_s) - 1)

@@ -1,4 +1,6 @@
-"""Input of the benchmarks: Parquet files with times in batch order, two files a batch so that both cores scan."""
+"""Input of the benchmarks: Parquet files with times in batch order, two files a batch so
+that both cores scan.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ def uniform(rows: int, batches: int, keys: int, *, seed: int = 2) -> Iterator[pa
 
 
 def untouched(keys: int, rows: int) -> Iterator[pa.Table]:
-    """Each of so many keys once, in batches of at most `rows`; no other batch has these keys."""
+    """Every one of `keys` keys once, in batches of at most `rows`; no other batch has these keys."""
     rng = np.random.default_rng(3)
     for start in range(0, keys, rows):
         yield _table(_APART + np.arange(start, min(start + rows, keys), dtype=np.int64), rng)

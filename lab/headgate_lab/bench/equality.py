@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 def differing_history(spark: SparkSession, rows: Path, output: Path, k: int) -> int:
-    """Rows that only one of the two has, for `HistoryWindow(k, ["mean", "max"], of="amount", keep=["seq", "amount"])` by user."""
+    """Rows that only one of the two has, for `HistoryWindow(k, ["mean", "max"], of="amount",
+    keep=["seq", "amount"])` by user.
+    """
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window
 
@@ -29,7 +31,9 @@ def differing_history(spark: SparkSession, rows: Path, output: Path, k: int) -> 
 
 
 def differing_aggregate(spark: SparkSession, rows: Path, output: Path) -> int:
-    """The same for `Aggregate(n=count(), total=sum("amount"), top=max("amount"))`: the last answer of every user counts."""
+    """The same for `Aggregate(n=count(), total=sum("amount"), top=max("amount"))`: the last answer
+    of every user counts.
+    """
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window
 

@@ -1,7 +1,9 @@
-"""`headgate bench faucet`: a step that explodes, behind a gate and not; cliques beside plain Spark SQL.
+"""`headgate bench faucet`: a step that explodes, behind a gate and not; cliques
+beside plain Spark SQL.
 
-Every run has a process and a Spark of its own and is warmed up on a small input, so that time and memory are the run's. Memory is
-resident memory of the JVM and all Python workers above what was there before; the JVM is told to keep its heap close to what is live.
+Every run has a process and a Spark of its own and is warmed up on a small input, so that time and
+memory are the run's. Memory is resident memory of the JVM and all Python workers above what was
+there before; the JVM is told to keep its heap close to what is live.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ TIGHT = {
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """What is run: graphs as scale and edges, sizes of waves, work of stragglers."""
+class FaucetSizes:
+    """The sizes of a run: graphs as scale and edges, sizes of waves, work of stragglers."""
 
     graph: tuple[int, int] = (14, 280_000)
     batches: tuple[int, ...] = (250_000, 1_000_000, 4_000_000)
@@ -44,8 +46,8 @@ class Sizes:
     beyond: tuple[int, int] = (18, 3_700_000)
 
     @classmethod
-    def quick(cls) -> Sizes:
-        """To see that it runs."""
+    def quick(cls) -> FaucetSizes:
+        """Sizes that only show that it runs."""
         return cls((10, 8_000), (5_000, 50_000), 50_000, 20_000_000, 4, (11, 20_000), (11, 20_000))
 
 
@@ -72,14 +74,14 @@ class _Bench:
         if child.returncode:
             lines = child.stderr.strip().splitlines()
             raise HeadgateError(f"{name} failed: {lines[-1] if lines else child.returncode}")
-        found: dict[str, float] = json.loads(child.stdout.strip().splitlines()[-1])
-        self.samples.setdefault(f"{name} (s)", []).append(found["seconds"])
-        return found
+        figures: dict[str, float] = json.loads(child.stdout.strip().splitlines()[-1])
+        self.samples.setdefault(f"{name} (s)", []).append(figures["seconds"])
+        return figures
 
 
 def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
-    """Measure, and set it beside the goals."""
-    where, sizes = machine(), Sizes.quick() if quick else Sizes()
+    """Measure, and compare with the goals."""
+    where, sizes = machine(), FaucetSizes.quick() if quick else FaucetSizes()
     with workspace() as work:
         bench = _Bench(work, progress, repeat * (len(sizes.batches) + 6) + 4)
         results, goals, figure = _exploding(bench, sizes, repeat)
@@ -87,7 +89,7 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
     return Report("faucet", (*results, *more), (*goals, *other), machine=where, quick=quick, picture=figure)
 
 
-def _exploding(bench: _Bench, sizes: Sizes, repeat: int) -> tuple[list[Result], list[Goal], Figure]:
+def _exploding(bench: _Bench, sizes: FaucetSizes, repeat: int) -> tuple[list[Result], list[Goal], Figure]:
     graph = _indexed(bench.work / "graph", *sizes.graph)
     answer = count_cliques(graph, 3)
     proposals = int(graph.degrees[graph.targets].sum())
@@ -100,16 +102,16 @@ def _exploding(bench: _Bench, sizes: Sizes, repeat: int) -> tuple[list[Result], 
     gated: dict[tuple[int, float], list[dict[str, float]]] = {}
     wrong = 0
     for _ in range(repeat):
-        for part, found in free.items():
-            found.append(
+        for part, figures in free.items():
+            figures.append(
                 bench.run(
                     f"no gate, {part:g} of the input", part=part, batch=None, warm={"part": 0.1}, **common
                 )
             )
         for batch in sizes.batches:
-            one = bench.run(f"waves of {batch:,}", part=1.0, batch=batch, warm=warm, **common)
-            gated.setdefault((batch, 1.0), []).append(one)
-            wrong += one["answer"] != answer
+            figures_of_run = bench.run(f"waves of {batch:,}", part=1.0, batch=batch, warm=warm, **common)
+            gated.setdefault((batch, 1.0), []).append(figures_of_run)
+            wrong += figures_of_run["answer"] != answer
         small = bench.run(
             f"waves of {sizes.plateau:,}, 0.1 of the input", part=0.1, batch=sizes.plateau, **common
         )
@@ -169,7 +171,7 @@ def _exploding(bench: _Bench, sizes: Sizes, repeat: int) -> tuple[list[Result], 
     return results, goals, _drawn(times, peaks, seconds[1], memory[1])
 
 
-def _cliques(bench: _Bench, sizes: Sizes) -> tuple[list[Result], list[Goal]]:
+def _cliques(bench: _Bench, sizes: FaucetSizes) -> tuple[list[Result], list[Goal]]:
     file = bench.work / "triangles.parquet"
     scale, edges = sizes.triangles
     generate(file, scale, edges, seed=1)
@@ -223,11 +225,13 @@ def _python(ours: list[dict[str, float]], rival: str, theirs: list[dict[str, flo
 
 
 def _median(runs: list[dict[str, float]], what: str) -> float:
-    return statistics.median(max(one[what], 1e-3) for one in runs)
+    return statistics.median(max(run[what], 1e-3) for run in runs)
 
 
 def _drawn(times: dict[int, float], peaks: dict[int, float], time: float, peak: float) -> Figure:
-    """Time and memory by the size of a wave, beside the run without a gate: the paper's figure 4, on Spark."""
+    """Time and memory by the size of a wave, beside the run without a gate: the paper's
+    figure 4, on Spark.
+    """
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     panels = [(times, time, "seconds"), (peaks, peak, "MB above idle")]
     for axes, (values, free, what) in zip(figure.subplots(1, 2), panels, strict=True):

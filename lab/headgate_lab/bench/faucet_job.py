@@ -1,7 +1,9 @@
-"""One run of `headgate bench faucet` in a process of its own, so that its memory is its own: JSON in, JSON out.
+"""One run of `headgate bench faucet` in a process of its own, so that its memory is its own:
+JSON in, JSON out.
 
-The guarded step is the paper's: propose, exchange, intersect. Candidates go to the partition that owns their first vertex and are
-looked up there in one piece, as `applyInArrow` does it; with all edges at once that piece is as large as the intermediate result.
+The guarded step is the paper's: propose, exchange, intersect. Candidates go to the partition that
+owns their first vertex and are looked up there in one piece, as `applyInArrow` does it; with all
+edges at once that piece is as large as the intermediate result.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ CORES = 2
 
 
 def triangles_step(folder: str) -> Callable[[DataFrame], DataFrame]:
-    """The paper's topology around an index that `spark.cliques` made; `first` and `last`, if there, choose among the proposals."""
+    """The paper's topology around an index that `spark.cliques` made; `first` and `last`, if there,
+    choose among the proposals.
+    """
     from pyspark.sql import functions as F
 
     def propose(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -104,7 +108,9 @@ def burn(steps: int) -> int:
 
 
 def stragglers(spark: SparkSession, job: dict[str, Any]) -> int:
-    """Waves of two tasks, one of which has a row that costs a hundred times as much as all the others together."""
+    """Waves of two tasks, one of which has a row that costs a hundred times as much as
+    all the others together.
+    """
     import headgate as hg
 
     half = 50 * job["waves"]
@@ -118,16 +124,16 @@ def stragglers(spark: SparkSession, job: dict[str, Any]) -> int:
 
     rows = spark.range(0, 2 * half, 1, 2)
     gated = hg.bounded(
-        rows, lambda some: some.mapInArrow(work, "id long"), batch=100, in_flight=job["in_flight"]
+        rows, lambda part: part.mapInArrow(work, "id long"), batch=100, in_flight=job["in_flight"]
     )
     return int(gated.count())
 
 
 def cliques(spark: SparkSession, job: dict[str, Any]) -> int:
     """What `headgate cliques` does, from the file on."""
-    from headgate_lab.cliques_command import Wish, on_session
+    from headgate_lab.cliques_command import CliqueOptions, on_session
 
-    return int(on_session(spark, Wish(job["file"], job["size"]), lambda what, part: None)["cliques"])
+    return int(on_session(spark, CliqueOptions(job["file"], job["size"]), lambda what, part: None)["cliques"])
 
 
 def self_join(spark: SparkSession, job: dict[str, Any]) -> int:
@@ -148,8 +154,8 @@ def self_join(spark: SparkSession, job: dict[str, Any]) -> int:
     edges = ranked.select(
         F.expr("if(first, a, b)").alias("source"), F.expr("if(first, b, a)").alias("target")
     ).localCheckpoint()
-    one = edges.toDF("x", "y")
-    wedges = one.join(edges.toDF("x", "z"), "x").where("y < z")
+    first = edges.toDF("x", "y")
+    wedges = first.join(edges.toDF("x", "z"), "x").where("y < z")
     either = edges.select(F.least("source", "target").alias("y"), F.greatest("source", "target").alias("z"))
     return int(wedges.join(either, ["y", "z"]).count())
 

@@ -1,4 +1,6 @@
-"""`headgate bench history`: per key the last 100 rows, and mean and std for every row, against native `transformWithState` in Python."""
+"""`headgate bench history`: per key the last 100 rows, and mean and std for every row, against
+native `transformWithState` in Python.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,10 @@ OURS, NATIVE = "headgate", "native transformWithState (Python rows, RocksDB)"
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """How much. The native twin is slow, so it gets fewer rows, and its rate is that of its own steady batches."""
+class HistorySizes:
+    """The sizes of a run. The native twin is slow, so it gets fewer rows, and its rate is that of
+    its own steady batches.
+    """
 
     rows: int = 500_000
     keys: int = 1_000_000
@@ -28,12 +32,12 @@ class Sizes:
     native_steady: int = 3
 
 
-QUICK = Sizes(20_000, 20_000, 4, 2, 1_000, 3, 2)
+QUICK = HistorySizes(20_000, 20_000, 4, 2, 1_000, 3, 2)
 
 
 def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
-    """Measure, and set it beside the goal."""
-    sizes = QUICK if quick else Sizes()
+    """Measure, and compare with the goal."""
+    sizes = QUICK if quick else HistorySizes()
     check_twin()
     where = machine()
     with workspace() as work:

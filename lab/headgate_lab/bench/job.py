@@ -1,6 +1,7 @@
 """One system over one input, in a process of its own, so that no JVM disturbs another.
 
-The parent sends jobs as JSON (`run_jobs`), the child (`python -m headgate_lab.bench.job`) answers with one line a batch and one at the end.
+The parent sends jobs as JSON (`run_jobs`), the child (`python -m headgate_lab.bench.job`) answers
+with one line a batch and one at the end.
 """
 
 from __future__ import annotations
@@ -32,9 +33,11 @@ CORES = 2
 class Job:
     """What to run: `system` is headgate or native, `operator` one that both know.
 
-    A job with an `other` source joins the two, and rows of operators that go by event time have one.
+    A job with an `other` source joins the two, and rows of operators that go by
+    event time have one.
 
-    `store` (hdfs or rocksdb) and `sink` (parquet or noop) are the native twin's; headgate always writes Parquet and is always durable.
+    `store` (hdfs or rocksdb) and `sink` (parquet or noop) are the native twin's; headgate always
+    writes Parquet and is always durable.
     """
 
     name: str
@@ -47,7 +50,7 @@ class Job:
     sink: str = "parquet"
     other: str = ""
     closing: int = 0
-    """Of the batches, the last that only close what is open; their times are left out."""
+    """How many of the last batches only close what is open; their times are omitted."""
 
     @property
     def closes(self) -> bool:
@@ -61,7 +64,9 @@ class Job:
 
 
 def run_jobs(jobs: Sequence[Job], tick: Callable[[Job, int], None]) -> dict[str, list[float]]:
-    """Run jobs one after the other in one fresh process and session; times of batches in ms by job name, as `_measure` has them."""
+    """Run jobs one after the other in one fresh process and session; times of batches in ms by job
+    name, as `_measure` has them.
+    """
     spec = json.dumps([asdict(job) for job in jobs])
     by_name = {job.name: job for job in jobs}
     times: dict[str, list[float]] = {}
@@ -105,7 +110,7 @@ def _log(job: Job) -> Path:
 
 
 def _kept(job: Job) -> str:
-    """Saves Spark's log from the folder that is about to go, and says where."""
+    """Save Spark's log from the folder that is about to be removed, and return where it is."""
     if not _log(job).exists():
         return ""
     kept = Path(tempfile.mkdtemp(prefix="headgate-bench-log-")) / "spark.log"
@@ -114,7 +119,9 @@ def _kept(job: Job) -> str:
 
 
 def _measure(spark: SparkSession, job: Job, say: Callable[[dict[str, Any]], None]) -> list[float]:
-    """Trigger times in ms. That of the first batch is counted from before the query was made: all that a start takes is in it."""
+    """Trigger times in ms. That of the first batch is counted from before the query was made: all
+    that a start takes is in it.
+    """
     last, began = -1, dt.datetime.now(dt.UTC)
     query = _start(spark, job)
     while query.isActive:
@@ -163,7 +170,7 @@ def _child(jobs: list[Job], say: Callable[[dict[str, Any]], None]) -> None:
 
 @contextlib.contextmanager
 def workspace() -> Iterator[Path]:
-    """A folder for inputs, checkpoints and outputs, gone afterwards."""
+    """A folder for inputs, checkpoints and outputs, removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="headgate-bench-") as folder:
         yield Path(folder)
 

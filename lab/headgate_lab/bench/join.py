@@ -1,7 +1,9 @@
-"""`headgate bench join`: LineItem probing Orders, as in the MPC paper, with one of three channels perturbed; `mpc` beside `static`.
+"""`headgate bench join`: LineItem probing Orders, as in the MPC paper, with one of three channels
+perturbed; `mpc` beside `static`.
 
-Channels are paced; from the third batch on one of them has 43% of its speed. The response time is that of the whole stream, the building of
-the table left out. Every row of output is compared with native Spark's join.
+Channels are paced; from the third batch on one of them has 43% of its speed. The response time
+is that of the whole stream, without the building of the table. Every row of output is compared
+with native Spark's join.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ CHANNELS, PERTURBED, SLOW, PARTS = 3, 3, 0.43, 20
 
 
 def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
-    """Measure, and set it beside the goal."""
+    """Measure, and compare with the goal."""
     where = machine()
     scale, pace_us = (0.001, 500.0) if quick else (0.005, 1000.0)
     times: dict[str, list[float]] = {"static": [], "mpc": []}
@@ -44,7 +46,7 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
                     times[policy].append(_response_s(spark, policy, work / "tpch", folder, pace_us))
                     wrong += _differing(spark, work / "tpch", folder / "out")
     value, rival = (sorted(times[name])[len(times[name]) // 2] for name in ("mpc", "static"))
-    samples = {f"{name} (s)": found for name, found in times.items()}
+    samples = {f"{name} (s)": seconds for name, seconds in times.items()}
     result = Result(
         "response time of the join, one of three channels perturbed", "s", value, "static", rival, samples
     )

@@ -1,7 +1,9 @@
-"""`headgate bench kernel`: a user's function per row (a z-score), against native `transformWithState` in Python.
+"""`headgate bench kernel`: a user's function per row (a z-score), against native
+`transformWithState` in Python.
 
-The first batch after a start is shown as well, with nothing of the kernel compiled, and with what an earlier run has left. So is the
-kernel in plain memory, without Spark and files, as rows a second of one core's time: compiled, and interpreted.
+The first batch after a start is shown as well, with nothing of the kernel compiled, and with what
+an earlier run has left. So is the kernel in plain memory, without Spark and files, as rows a second
+of one core's time: compiled, and interpreted.
 """
 
 from __future__ import annotations
@@ -37,8 +39,10 @@ NATIVE = "native transformWithState (Python rows, RocksDB)"
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """How much. The native twin is slow, so it gets fewer rows, and its rate is that of its own steady batches."""
+class KernelSizes:
+    """The sizes of a run. The native twin is slow, so it gets fewer rows, and its rate is that of
+    its own steady batches.
+    """
 
     rows: int = 2_000_000
     keys: int = 1_000_000
@@ -50,12 +54,12 @@ class Sizes:
 
 
 BINS = 64
-QUICK = Sizes(20_000, 20_000, 4, 2, 1_000, 3, 2)
+QUICK = KernelSizes(20_000, 20_000, 4, 2, 1_000, 3, 2)
 
 
 def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
-    """Measure, and set it beside the goals."""
-    sizes = QUICK if quick else Sizes()
+    """Measure, and compare with the goals."""
+    sizes = QUICK if quick else KernelSizes()
     check_twin()
     where = machine()
     with workspace() as work, _empty_cache(work / "cache"):
@@ -75,7 +79,7 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
         kernel(**(zscore.options | {"compiled": False}))(zscore.function), QUICK.rows, QUICK.keys
     )
     rounds = [times[OURS][at : at + sizes.batches] for at in range(0, repeat * sizes.batches, sizes.batches)]
-    steady = [time for one in rounds for time in one[-sizes.steady :]]
+    steady = [time for round_times in rounds for time in round_times[-sizes.steady :]]
     first, later = 1e-3 * rounds[0][0], 1e-3 * times[AGAIN][0]
     value = 1e3 * sizes.rows / median(steady)
     rival = 1e3 * sizes.native_rows / median(times[NATIVE])

@@ -101,9 +101,11 @@ def _join(left: DataFrame, right: DataFrame) -> DataFrame:
 
 
 def _history(rows: DataFrame) -> DataFrame:
-    """The last 100 amounts of each key in one value of array type: one read and one write of state per key and batch.
+    """The last 100 amounts of each key in one value of array type: one read and one write of state
+    per key and batch.
 
-    The statistics come from running sums. That is less exact than what the stage computes, and the fastest that plain Python does.
+    The statistics come from running sums. That is less exact than what the stage computes, and the
+    fastest that plain Python does.
     """
     from pyspark.sql import Row
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
@@ -145,7 +147,9 @@ def _history(rows: DataFrame) -> DataFrame:
 
 
 def _zscore(rows: DataFrame) -> DataFrame:
-    """Count, mean and sum of squares of each key in one value: one read and one write of state per key and batch."""
+    """Count, mean and sum of squares of each key in one value: one read and one write of state
+    per key and batch.
+    """
     from pyspark.sql import Row
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 

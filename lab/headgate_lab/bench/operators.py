@@ -1,4 +1,5 @@
-"""`headgate bench operators`: windows, dedup, lists of the largest and a join of two streams against native Spark's, under Zipf(1.0).
+"""`headgate bench operators`: windows, dedup, lists of the largest and a join of two streams
+against native Spark's, under Zipf(1.0).
 
 Both write Parquet and are durable. The native twin runs on the faster of its state stores.
 """
@@ -27,11 +28,12 @@ TITLES = {
 
 
 @dataclass(frozen=True)
-class Sizes:
+class OperatorSizes:
     """Rows a batch (of each stream, for the join); the last `steady` batches of each job count.
 
-    The join is small for the native twin's sake: it compares all pairs of a key, and takes a minute for a batch of 100,000 rows. RocksDB
-    with changelog is left out, since it took three to six times as long as the HDFS-backed store here.
+    The join is small for the native twin's sake: it compares all pairs of a key, and takes a minute
+    for a batch of 100,000 rows. RocksDB with changelog is omitted, since it took three to six times
+    as long as the HDFS-backed store here.
     """
 
     rows: int = 1_000_000
@@ -46,12 +48,12 @@ class Sizes:
         return 2 * self.join_rows if operator == "join" else self.rows
 
 
-QUICK = Sizes(20_000, 10_000, 20_000, 3, 2)
+QUICK = OperatorSizes(20_000, 10_000, 20_000, 3, 2)
 
 
 def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
-    """Measure, and set it beside the goals."""
-    sizes = QUICK if quick else Sizes()
+    """Measure, and compare with the goals."""
+    sizes = QUICK if quick else OperatorSizes()
     where = machine()
     with workspace() as work:
         progress("writing the input", 0.0)
@@ -61,16 +63,16 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
     return report(times, sizes, where=where, quick=quick)
 
 
-def _jobs(sizes: Sizes, work: Path) -> list[list[Job]]:
+def _jobs(sizes: OperatorSizes, work: Path) -> list[list[Job]]:
     """One session for headgate's jobs, and one for each native store's."""
-    one, left, right = work / "one", work / "left", work / "right"
-    data.write(data.timed(data.zipf(sizes.rows, sizes.batches, sizes.keys)), one)
+    single, left, right = work / "one", work / "left", work / "right"
+    data.write(data.timed(data.zipf(sizes.rows, sizes.batches, sizes.keys)), single)
     for seed, folder in ((6, left), (7, right)):
         rows = data.zipf(sizes.join_rows, sizes.batches, sizes.keys, seed=seed)
         data.write(data.timed(rows, seed=seed), folder)
 
     def job(operator: str, system: str, store: str = "") -> Job:
-        source, other = (str(left), str(right)) if operator == "join" else (str(one), "")
+        source, other = (str(left), str(right)) if operator == "join" else (str(single), "")
         return Job(
             job_name(operator, store), system, operator, source, sizes.batches, "", store=store, other=other
         )
@@ -79,7 +81,7 @@ def _jobs(sizes: Sizes, work: Path) -> list[list[Job]]:
     return groups + [[job(operator, "native", store) for operator in TITLES] for store in sizes.stores]
 
 
-def report(times: Times, sizes: Sizes, *, where: dict[str, object], quick: bool) -> Report:
+def report(times: Times, sizes: OperatorSizes, *, where: dict[str, object], quick: bool) -> Report:
     """Ratios and goals from the steady times."""
     results = {
         operator: versus.result(operator, title, sizes.of(operator), times, sizes.stores)

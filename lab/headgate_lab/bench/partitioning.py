@@ -1,9 +1,9 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Speed of partitioning functions: building, lookup, and what tracking hot keys adds to a batch.
 
-The workload is the paper's default: Zipf(1.0) over 10^6 keys, resources LCL, alpha 1.2, N grown one channel
-at a time. Each number is the best of its samples, after compilation, in CPU seconds of the one thread:
-neighbours disturb them less.
+The workload is the paper's default: Zipf(1.0) over 10^6 keys, resources LCL, alpha 1.2, N grown one
+channel at a time. Each number is the best of its samples, after compilation, in CPU seconds of the
+one thread: neighbours disturb them less.
 """
 
 from __future__ import annotations
@@ -99,9 +99,9 @@ def grown(world: World, channels: int, sigma: float, algorithm: str) -> Problem:
 def tracker_share(world: World, repeats: int) -> tuple[float, list[float], list[float]]:
     """Return the tracker's part of a batch, and the samples of both parts.
 
-    The rest of the batch is what the smallest stateful operator does to its rows, compiled: group them by
-    key, then add each group to the key's running totals. Nothing of Spark, Arrow or files: the hardest
-    batch to be small against.
+    The rest of the batch is what the smallest stateful operator does to its rows, compiled: group
+    them by key, then add each group to the key's running totals. Nothing of Spark, Arrow or files:
+    beside such a small batch the tracker's part is largest.
     """
     batches = [world.sample(1_000_000, seed=50 + i) for i in range(repeats)]
     heavy = HeavyKeys(capacity=1024, decay=0.8)

@@ -1,4 +1,5 @@
-"""Speed of placement: online rules, churn, offline algorithms, and how their cost grows with n, k, d and m. No Spark.
+"""Speed of placement: online rules, churn, offline algorithms, and how their cost grows with n, k,
+d and m. No Spark.
 
 The workload is the paper's (Zipf degrees of exponent 2, two sources a query). CPU seconds of one thread after compilation, so
 that neighbours disturb them less; memory is what the arrays of the placement hold.
@@ -47,21 +48,23 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
         (LeastSource(), None),
         (OnRand(), None),
     ):
-        some = (
+        sample = (
             load if rule.name in ("least-cost", "rare-first") and repair is None else graph(n // 10, seed=1)
         )
-        name = f"{rule.name}{' with repair' if repair else ''}, n={some.queries:,}, k={k:,}"
+        name = f"{rule.name}{' with repair' if repair else ''}, n={sample.queries:,}, k={k:,}"
         rates, state = [], None
         for _ in range(repeat):
-            seconds, state = placing(some, k, rule, repair)
-            rates.append(some.queries / seconds)
+            seconds, state = placing(sample, k, rule, repair)
+            rates.append(sample.queries / seconds)
         best = note(name, "placements/s", rates)
         if isinstance(rule, LeastCost):
             goals.append(Goal(f"LeastCost, k={k:,}", 200_000, best, unit=" placements/s"))
             assert state is not None
             pairs = int(state.streams.size.sum())
             note(
-                "bytes of the placement for each query and pair", "B", [held(state) / (some.queries + pairs)]
+                "bytes of the placement for each query and pair",
+                "B",
+                [held(state) / (sample.queries + pairs)],
             )
     progress("churn", 0.35)
     life = churn(steps, steps / 10, queries=n // 10, seed=0)
@@ -111,7 +114,9 @@ def held(state: PlacementState) -> int:
 
 
 def growth(*, quick: bool) -> dict[str, list[tuple[float, float]]]:
-    """Return microseconds a LeastCost placement over queries, servers, sources a query, and sources (by exponent)."""
+    """Return microseconds a LeastCost placement over queries, servers, sources a query,
+    and sources (by exponent).
+    """
     n, k = (10_000, 100) if quick else (100_000, 100)
 
     def cost(queries: int, servers: int, d: int, beta: float) -> tuple[float, float]:

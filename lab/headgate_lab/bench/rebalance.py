@@ -1,9 +1,11 @@
-"""`headgate bench rebalance`: Flux's policies on live channels that are paced, beside the same stage with `static`.
+"""`headgate bench rebalance`: Flux's policies on live channels that are paced, beside the
+same stage with `static`.
 
-Channels sleep for each row, so that 16 and 32 of them can be slow or fast on two cores. Three troubles, each from batch 10 on: one channel
-at 43% of its speed (the paper's external load), one channel that loses half of its memory, and bursts that visit the channels in turn
-while a buffer lets rows wait. Throughput is rows over the time of a batch, all of Spark's bookkeeping in it, relative to the same
-stage before the trouble. Every row of output is compared with native Spark's.
+Channels sleep for each row, so that 16 and 32 of them can be slow or fast on two cores. There are
+three troubles, each from batch 10 on: one channel at 43% of its speed (the paper's external load),
+one channel that loses half of its memory, and bursts that visit the channels in turn while a buffer
+lets rows wait. Throughput is rows over the time of a batch, all of Spark's bookkeeping in it,
+relative to the same stage before the trouble. Every row of output is compared with native Spark's.
 """
 
 from __future__ import annotations
@@ -42,8 +44,8 @@ FREE = Guard(min_gain=0, cool_down_batches=0)
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """How much: a batch takes `rows * pace_us` of sleep on each channel."""
+class RebalanceSizes:
+    """The sizes of a run: a batch takes `rows * pace_us` of sleep on each channel."""
 
     rows: int = 1000
     pace_us: float = 2000.0
@@ -57,12 +59,14 @@ class Sizes:
         return slice(self.trouble - 5, self.trouble)
 
 
-QUICK = Sizes(rows=300, keys=500, batches=14, trouble=6)
+QUICK = RebalanceSizes(rows=300, keys=500, batches=14, trouble=6)
 
 
 @dataclass(frozen=True)
 class Case:
-    """One trouble under one policy. `before` is called with the stage and the number of the batch that comes."""
+    """One trouble under one policy. `before` is called with the stage and the number of
+    the batch that comes.
+    """
 
     trouble: str
     who: str
@@ -71,20 +75,20 @@ class Case:
     before: Callable[[Stage, int, Case], None]
     guard: Guard | None = None
     options: Mapping[str, Any] | None = None
-    sizes: Sizes = Sizes()
+    sizes: RebalanceSizes = RebalanceSizes()
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The case in words."""
         return f"{self.trouble}, {self.channels} channels: {self.who}"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of a case."""
+    """The run of a case."""
 
     entries: list[Entry]
-    sizes: Sizes
+    sizes: RebalanceSizes
     wrong_rows: int
 
     def speeds(self) -> list[float]:
@@ -115,12 +119,12 @@ class Trial:
     def moving(self) -> float:
         """The share of the time after the trouble that the slowest reader spent on state that came to it."""
         reports = [entry.report for entry in self.entries[self.sizes.trouble :]]
-        reading = sum(max(one.read_ms for one in report.channels) for report in reports)
+        reading = sum(max(channel.read_ms for channel in report.channels) for report in reports)
         return reading / sum(report.wall_ms for report in reports)
 
     def waiting(self) -> int:
         """Rows that wait after the last batch with rows."""
-        return sum(one.backlog_rows for one in self.entries[self.sizes.batches - 1].report.channels)
+        return sum(channel.backlog_rows for channel in self.entries[self.sizes.batches - 1].report.channels)
 
 
 def slow_channel(stage: Stage, batch: int, case: Case) -> None:
@@ -132,7 +136,7 @@ def slow_channel(stage: Stage, batch: int, case: Case) -> None:
 def less_memory(stage: Stage, batch: int, case: Case) -> None:
     """Channel 0 loses half of its memory, of which it used three quarters."""
     if batch == case.sizes.trouble:
-        held = max(one.state_bytes for one in stage.journal()[-1].report.channels)
+        held = max(channel.state_bytes for channel in stage.journal()[-1].report.channels)
         stage.reclaim(int(1e12 - held * 4 / 3))
         stage.reclaim(int(held * 4 / 3 / 2), channel=0)
 
@@ -147,10 +151,10 @@ def _paced(case: Case) -> dict[int, float]:
     return dict.fromkeys(range(case.channels), case.sizes.pace_us)
 
 
-def cases(channels: int, sizes: Sizes) -> list[Case]:
-    """What is run on so many channels."""
+def cases(channels: int, sizes: RebalanceSizes) -> list[Case]:
+    """The cases for a number of channels."""
     memory = {"memory": 10**12}
-    found = [
+    all_cases = [
         Case("slow channel", "static", Static(), channels, slow_channel),
         Case("slow channel", "flux-load, paper's thresholds", PAPER, channels, slow_channel, FREE),
         Case("slow channel", "flux-load", FluxLoad(), channels, slow_channel),
@@ -159,14 +163,14 @@ def cases(channels: int, sizes: Sizes) -> list[Case]:
         Case("bursts in turn", "static", Static(), channels, bursts),
         Case("bursts in turn", "static, buffer", Static(), channels, bursts, options={"buffer": "64MB"}),
     ]
-    return [replace(case, sizes=sizes) for case in found]
+    return [replace(case, sizes=sizes) for case in all_cases]
 
 
 def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
-    """Measure, and set it beside the goals."""
+    """Measure, and compare with the goals."""
     where = machine()
-    sizes = QUICK if quick else Sizes()
-    found: dict[str, Trial] = {}
+    sizes = QUICK if quick else RebalanceSizes()
+    trials: dict[str, Trial] = {}
     counts = (8,) if quick else (16, 32)
     total = len(counts) * len(cases(8, sizes))
     with workspace() as work:
@@ -174,10 +178,10 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
             _write(sizes, channels, work / f"input-{channels}")
             with local_spark(channels, work / f"spark-{channels}.log") as spark:
                 for at, case in enumerate(cases(channels, sizes)):
-                    progress(case.name, len(found) / total)
+                    progress(case.name, len(trials) / total)
                     rows = work / f"input-{channels}"
-                    found[case.name] = _trial(spark, case, rows, work / f"{channels}-{at}")
-    return _report(found, counts, quick, where)
+                    trials[case.name] = _trial(spark, case, rows, work / f"{channels}-{at}")
+    return _report(trials, counts, quick, where)
 
 
 def _trial(spark: SparkSession, case: Case, rows: Path, work: Path) -> Trial:
@@ -208,7 +212,7 @@ def _trial(spark: SparkSession, case: Case, rows: Path, work: Path) -> Trial:
     return Trial(stage.journal(), case.sizes, differing_history(spark, rows, work / "out", K))
 
 
-def _write(sizes: Sizes, channels: int, folder: Path) -> None:
+def _write(sizes: RebalanceSizes, channels: int, folder: Path) -> None:
     """Uniform keys, as in the paper's baseline."""
     folder.mkdir(parents=True)
     count = sizes.rows * channels
@@ -223,7 +227,7 @@ def _write(sizes: Sizes, channels: int, folder: Path) -> None:
 
 
 def _report(
-    found: dict[str, Trial], counts: tuple[int, ...], quick: bool, where: Mapping[str, Any]
+    trials: dict[str, Trial], counts: tuple[int, ...], quick: bool, where: Mapping[str, Any]
 ) -> Report:
     results: list[Result] = []
     goals: list[Goal] = []
@@ -231,8 +235,8 @@ def _report(
     grid.add_column("trouble from the tenth batch on", overflow="fold", min_width=22)
     for head in ("speed after, of before", "moved", "moving, of the time", "rows waiting", "wrong rows"):
         grid.add_column(head, justify="right", overflow="fold")
-    for name, trial in found.items():
-        static = found[name.split(": ")[0] + ": static"]
+    for name, trial in trials.items():
+        static = trials[name.split(": ")[0] + ": static"]
         samples = {name: [round(speed, 3) for speed in trial.speeds()]}
         rival = None if trial is static else "static"
         results += [
@@ -253,34 +257,34 @@ def _report(
             f"{trouble}, {channels} channels"
             for trouble in ("slow channel", "memory halved", "bursts in turn")
         )
-        paper, ours = found[f"{slow}: flux-load, paper's thresholds"], found[f"{slow}: flux-load"]
+        paper, ours = trials[f"{slow}: flux-load, paper's thresholds"], trials[f"{slow}: flux-load"]
         late = 10 * len(paper.entries)  # never
-        hybrid = found[f"{memory}: flux-hybrid"]
+        hybrid = trials[f"{memory}: flux-hybrid"]
         last = hybrid.entries[hybrid.sizes.batches - 1].report
-        disk = sum(one.disk_bytes for one in last.channels)
+        disk = sum(channel.disk_bytes for channel in last.channels)
         goals += [
-            Goal(f"{slow}: static falls to about 43% of the speed", 0.6, found[f"{slow}: static"].relative(), at_most=True),
+            Goal(f"{slow}: static falls to about 43% of the speed", 0.6, trials[f"{slow}: static"].relative(), at_most=True),
             Goal(f"{slow}: paper's thresholds, speed after", 0.85, paper.relative()),
             Goal(f"{slow}: paper's thresholds, back to 0.85 in", 15, _or(paper.batches_until(0.85), late), at_most=True, unit=" batches"),
             Goal(f"{slow}: ours, speed after", 0.95, ours.relative()),
             Goal(f"{slow}: ours, back to 0.95 in", 15, _or(ours.batches_until(0.95), late), at_most=True, unit=" batches"),
             Goal(f"{memory}: flux-hybrid, speed after", 0.95, hybrid.relative()),
             Goal(f"{memory}: flux-hybrid, bytes on disk at the end", 0, disk, at_most=True, unit=""),
-            Goal(f"{turn}: with the buffer, speed after", 0.9, found[f"{turn}: static, buffer"].relative()),
+            Goal(f"{turn}: with the buffer, speed after", 0.9, trials[f"{turn}: static, buffer"].relative()),
         ]  # fmt: skip
     goals.append(
         Goal(
             "share of the time that moving takes",
             0.5,
-            max(t.moving() for t in found.values()),
+            max(t.moving() for t in trials.values()),
             at_most=True,
             unit="",
         )
     )
-    wrong = sum(trial.wrong_rows for trial in found.values())
+    wrong = sum(trial.wrong_rows for trial in trials.values())
     goals.append(Goal("rows of output that differ from native Spark's", 0, wrong, at_most=True, unit=""))
     return Report("rebalance", tuple(results), tuple(goals), machine=where, quick=quick, shown=grid)
 
 
-def _or(found: int | None, otherwise: int) -> int:
-    return otherwise if found is None else found
+def _or(number: int | None, otherwise: int) -> int:
+    return otherwise if number is None else number

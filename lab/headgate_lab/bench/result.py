@@ -25,7 +25,9 @@ Samples = Mapping[str, Sequence[float]]
 
 @dataclass(frozen=True)
 class Result:
-    """One measurement beside its rival's, if it has one. `ratio` is value over rival_value, whichever way is better."""
+    """One measurement beside its rival's, if it has one. `ratio` is value over rival_value,
+    whichever way is better.
+    """
 
     name: str
     unit: str
@@ -54,7 +56,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Goal:
-    """A figure that was asked for, as it was asked for: at least (`>=`) or at most (`<=`) so much."""
+    """A goal as it was set: a figure is to be at least (`>=`) or at most (`<=`) so much."""
 
     name: str
     bound: float
@@ -83,7 +85,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Report:
-    """A benchmark's whole answer."""
+    """The whole report of a benchmark."""
 
     bench: str
     results: tuple[Result, ...]
@@ -91,7 +93,7 @@ class Report:
     machine: Mapping[str, Any] = field(default_factory=lambda: machine())
     quick: bool = False
     shown: RenderableType | None = None
-    """The results as the terminal shows them, where a line each would be hard to read."""
+    """A table for the terminal, where one line for each result would be hard to read."""
     picture: Figure | None = None
 
     def save_picture(self, folder: Path) -> None:
@@ -110,20 +112,20 @@ class Report:
         }
 
     def as_table(self) -> RenderableType:
-        """For a terminal."""
+        """The figures for a terminal."""
         results = Grid(title=f"bench {self.bench}{' (quick)' if self.quick else ''}", title_justify="left")
         results.add_column("measured", overflow="fold")
         for head in ("unit", "headgate", "rival's", "ratio"):
             results.add_column(head, justify="right", no_wrap=True)
         results.add_column("rival", overflow="fold")
-        for one in self.results:
+        for result in self.results:
             results.add_row(
-                one.name,
-                one.unit,
-                _number(one.value),
-                "" if one.rival_value is None else _number(one.rival_value),
-                "" if one.ratio is None else f"{one.ratio:.2f}x",
-                one.rival or "",
+                result.name,
+                result.unit,
+                _number(result.value),
+                "" if result.rival_value is None else _number(result.rival_value),
+                "" if result.ratio is None else f"{result.ratio:.2f}x",
+                result.rival or "",
             )
         goals = Grid(title="goals", title_justify="left")
         goals.add_column("goal", overflow="fold")
@@ -139,8 +141,8 @@ class Report:
         samples.add_column("median", justify="right")
         samples.add_column("all", overflow="fold", style="dim")
         seen: dict[str, Sequence[float]] = {}
-        for one in self.results:
-            seen.update(one.samples)
+        for result in self.results:
+            seen.update(result.samples)
         for name, values in seen.items():
             samples.add_row(name, _number(statistics.median(values)), " ".join(f"{x:.4g}" for x in values))
         where = ", ".join(f"{name} {value}" for name, value in self.machine.items())
@@ -156,7 +158,9 @@ def _number(value: float) -> str:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on. `load` is the machine's load before the start: above 0 others were at work."""
+    """What the figures were measured on. `load` is the machine's load before the start: above 0,
+    other processes were running.
+    """
     return {
         "cpu": _cpu(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),

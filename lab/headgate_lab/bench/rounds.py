@@ -1,4 +1,6 @@
-"""Runs jobs in rounds whose order alternates: whatever drifts on the machine, no system always goes first."""
+"""Runs jobs in rounds whose order alternates: if the machine becomes slower or faster, it affects
+all systems alike.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ def run_rounds(
 ) -> Times:
     """Steady trigger times in ms by job name, over all rounds.
 
-    The jobs of a group share a session; every group gets a fresh process. Of each job the last `steady[name]` batches count.
+    The jobs of a group share a session; every group gets a fresh process. Of each job the last
+    `steady[name]` batches count.
     """
     total = repeat * sum(job.batches for group in groups for job in group)
     done = 0
@@ -34,8 +37,8 @@ def run_rounds(
                 progress(said, (base + ahead[job.name] + batch) / total)
 
             Path(placed[0].work).mkdir(parents=True)
-            for name, found in run_jobs(placed, tick).items():
-                times[name] += found[-steady[name] :]
+            for name, measured in run_jobs(placed, tick).items():
+                times[name] += measured[-steady[name] :]
             done += sum(job.batches for job in group)
     return times
 
@@ -46,5 +49,5 @@ def folder_of(name: str, work: Path, number: int = 0) -> Path:
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle."""
+    """The median."""
     return float(statistics.median(values))

@@ -1,7 +1,9 @@
-"""The query service at full size: registration, time of a batch, memory, cost as queries are added, traffic, and two rivals.
+"""The query service at full size: registration, time of a batch, memory, cost as queries are added,
+traffic, and two rivals.
 
-One process holds the service, its HTTP and Spark on two cores, as `headgate serve` does. Rows come through the push log, fifty
-thousand at a time; the time of a batch is from the moment its rows are durable to its commit.
+One process holds the service, its HTTP and Spark on two cores, as `headgate serve` does. Rows come
+through the push log, fifty thousand at a time; the time of a batch is from the moment its rows are
+durable to its commit.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ SERVERS = 8
 BATCHES = 22
 MILLION_BATCHES = 6
 MOST_S = 60.0
-"""A batch for which Spark queries of their own take longer counts as not answered."""
+"""If single Spark queries take longer than this for a batch, it counts as not answered."""
 BULK = 5_000
 CONF = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "2"}
 LIMITS = Limits(queries=2_000_000)
@@ -41,14 +43,14 @@ LIMITS = Limits(queries=2_000_000)
 
 @dataclass(frozen=True)
 class Measured:
-    """What one size gave."""
+    """The measurements for one number of queries."""
 
     queries: int
     computations: int
     registered_per_s: float
     batch_s: tuple[float, ...]
     cpu_s: float
-    """Of all servers' tasks in the middle batch: what a busy machine does not change."""
+    """CPU time of all servers' tasks in the median batch, which a busy machine does not change."""
     results: int
     memory_gb: float
     sent_bytes: float
@@ -63,7 +65,7 @@ class Measured:
 
     @property
     def per_query_us(self) -> float:
-        """The middle batch's time for each query."""
+        """The median time of a batch, divided by the number of queries."""
         return 1e6 * float(np.median(self.batch_s)) / self.queries
 
 
@@ -74,14 +76,14 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
     shape = {"sources": 100, "rows": 5_000} if quick else {}
     batches = (4 if quick else BATCHES) * repeat
     log = Path(tempfile.mkdtemp(prefix="headgate-bench-")) / "spark.log"
-    found = list[Measured]()
+    measured = list[Measured]()
     with local_spark(2, log, CONF) as spark:
         for at, size in enumerate(sizes):
             progress(f"{size:,} queries", 0.05 + 0.6 * at / len(sizes))
-            found.append(measure(spark, World(size, **shape), batches))
+            measured.append(measure(spark, World(size, **shape), batches))
         if not quick:
             progress("a million queries", 0.5)
-            found.append(measure(spark, World(1_000_000), MILLION_BATCHES))
+            measured.append(measure(spark, World(1_000_000), MILLION_BATCHES))
         progress("random placement", 0.65)
         chance = measure(spark, World(sizes[-1], **shape), max(4, batches // 3), rule="on-rand")
         progress("one Spark query each", 0.75)
@@ -89,7 +91,7 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
     progress("without sharing", 0.9)
     alone = unshared(World(sizes[-1], **shape), sample=100 if quick else 500)
     shutil.rmtree(log.parent, ignore_errors=True)
-    return _report(found, len(sizes), chance, broken, alone, where, quick=quick)
+    return _report(measured, len(sizes), chance, broken, alone, where, quick=quick)
 
 
 def measure(spark: Any, world: World, batches: int, rule: str = DEFAULT_RULE.name) -> Measured:
@@ -155,7 +157,7 @@ def served(spark: Any, folder: Path, rule: str) -> Iterator[tuple[Service, Clien
 
 
 def _report(
-    found: list[Measured],
+    measured: list[Measured],
     asked: int,
     chance: Measured,
     broken: list[tuple[int, float | None]],
@@ -166,34 +168,34 @@ def _report(
 ) -> Report:
     results = list[Result]()
     alone_us = float(np.mean(alone))
-    for one in found:
-        name = f"{one.queries:,} queries"
+    for size in measured:
+        name = f"{size.queries:,} queries"
         results += [
-            Result(f"{name}: registered over HTTP", "queries/s", one.registered_per_s, None, None, {}),
+            Result(f"{name}: registered over HTTP", "queries/s", size.registered_per_s, None, None, {}),
             Result(
                 f"{name}: a batch, 95th percentile",
                 "s",
-                one.p95_s,
+                size.p95_s,
                 None,
                 None,
-                {f"{name}, batch s": one.batch_s},
+                {f"{name}, batch s": size.batch_s},
             ),
             Result(
                 f"{name}: a batch, for each query",
                 "us",
-                one.per_query_us,
+                size.per_query_us,
                 "the same engine, each alone",
                 alone_us,
-                {"each alone, us": alone[:50]} if one is found[0] else {},
+                {"each alone, us": alone[:50]} if size is measured[0] else {},
             ),
-            Result(f"{name}: CPU of a batch's tasks", "s", one.cpu_s, None, None, {}),
-            Result(f"{name}: distinct computations", "", one.computations, None, None, {}),
-            Result(f"{name}: results of a batch", "rows", one.results, None, None, {}),
-            Result(f"{name}: memory of all processes", "GB", one.memory_gb, None, None, {}),
-            Result(f"{name}: bytes a batch sent", "B", one.sent_bytes, None, None, {}),
-            Result(f"{name}: predicted bytes, furthest off", "%", 100 * one.off_by, None, None, {}),
+            Result(f"{name}: CPU of a batch's tasks", "s", size.cpu_s, None, None, {}),
+            Result(f"{name}: distinct computations", "", size.computations, None, None, {}),
+            Result(f"{name}: results of a batch", "rows", size.results, None, None, {}),
+            Result(f"{name}: memory of all processes", "GB", size.memory_gb, None, None, {}),
+            Result(f"{name}: bytes a batch sent", "B", size.sent_bytes, None, None, {}),
+            Result(f"{name}: predicted bytes, furthest off", "%", 100 * size.off_by, None, None, {}),
         ]
-    large = found[asked - 1]
+    large = measured[asked - 1]
     results.append(
         Result(
             f"{large.queries:,} queries: bytes a batch sent",
@@ -215,7 +217,7 @@ def _report(
         Goal(
             "cost of a query falls tenfold to hundredfold",
             1,
-            large.per_query_us / found[0].per_query_us,
+            large.per_query_us / measured[0].per_query_us,
             at_most=True,
         ),
         Goal("shuffle bytes off the prediction", 5, 100 * large.off_by, at_most=True, unit="%"),
@@ -227,16 +229,16 @@ def _report(
         goals,
         machine=where,
         quick=quick,
-        picture=_picture(found, broken, alone_us),
+        picture=_picture(measured, broken, alone_us),
     )
 
 
-def _picture(found: list[Measured], broken: list[tuple[int, float | None]], alone_us: float) -> Any:
+def _picture(measured: list[Measured], broken: list[tuple[int, float | None]], alone_us: float) -> Any:
     from headgate_lab.papers.gedik.plots import new
 
     figure, axes = new(2, "The query service: a batch of rows answered for everyone")
-    sizes = [one.queries for one in found]
-    axes[0].plot(sizes, [one.per_query_us for one in found], marker="o", color="#2b6cb0", label="shared")
+    sizes = [size.queries for size in measured]
+    axes[0].plot(sizes, [size.per_query_us for size in measured], marker="o", color="#2b6cb0", label="shared")
     axes[0].plot(
         sizes, [alone_us] * len(sizes), linestyle="--", color="#c05621", label="the same engine, each alone"
     )
@@ -254,7 +256,7 @@ def _picture(found: list[Measured], broken: list[tuple[int, float | None]], alon
     axes[0].set_xlabel("queries")
     axes[0].set_ylabel("microseconds a query and batch")
     axes[0].legend(frameon=False)
-    axes[1].plot(sizes, [one.p95_s for one in found], marker="o", color="#2b6cb0")
+    axes[1].plot(sizes, [size.p95_s for size in measured], marker="o", color="#2b6cb0")
     axes[1].axhline(5, linestyle=":", color="#718096")
     axes[1].set_xscale("log")
     axes[1].set_ylim(bottom=0)

@@ -1,4 +1,6 @@
-"""What the query service is held against: one Spark streaming query for each query, and the same engine without sharing."""
+"""What the query service is compared with: one Spark streaming query for each query, and the
+same engine without sharing.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,10 @@ import pyarrow.parquet as pq
 
 from headgate.sql.clock import NEVER, Clock, after
 from headgate.sql.engine import Engine
-from headgate.sql.kept import keep
-from headgate.sql.kind import Kind
+from headgate.sql.join_state import keep
 from headgate.sql.prepare import Prepared, Preparer
 from headgate.sql.shared import Piece, Work, step
+from headgate.sql.source_schema import SourceSchema
 from headgate.sql.template import Template
 from headgate_lab.bench.service_world import COLUMNS, ROWS, World
 
@@ -27,13 +29,14 @@ START_S = 300.0
 
 
 def spark_queries(spark: Any, world: World, *, most_s: float, most: int) -> list[tuple[int, float | None]]:
-    """(queries, seconds until each has answered a batch, None if that takes more than `most_s`), doubling until then.
+    """(queries, seconds until each has answered a batch, None if that takes more than
+    `most_s`), doubling until then.
 
-    The plainest that Spark offers: each query reads the folder of its source's rows and filters them. Only the first of the families,
-    so that no state store is in its way.
+    The simplest way that Spark offers: each query reads the folder of its source's rows and filters
+    them. Only queries of the first family run, so that no state store is involved.
     """
     folder = Path(tempfile.mkdtemp(prefix="headgate-rival-"))
-    found = list[tuple[int, float | None]]()
+    answered = list[tuple[int, float | None]]()
     try:
         schema = spark.createDataFrame(world.batch(0).slice(0, 1).to_pandas()).schema
         number, batch = 4, 0
@@ -56,38 +59,40 @@ def spark_queries(spark: Any, world: World, *, most_s: float, most: int) -> list
             began = time.perf_counter()
             done = _wait(running, 1, most_s)
             seconds = time.perf_counter() - began
-            for one in running:
-                one.stop()
-            found.append((number, seconds if done else None))
+            for query in running:
+                query.stop()
+            answered.append((number, seconds if done else None))
             if not done:
                 break
             number, batch = 2 * number, batch + 1
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return found
+    return answered
 
 
 def _wait(running: list[Any], batches: int, most_s: float) -> bool:
-    """Until every query has had so many batches of rows; False if that takes too long."""
+    """Wait until every query has had so many batches of rows; return False if that takes too long."""
     deadline = time.perf_counter() + most_s
     while time.perf_counter() < deadline:
         if batches == 0 and all(
-            not one.status["isTriggerActive"] and one.status["message"] != "Initializing sources"
-            for one in running
+            not query.status["isTriggerActive"] and query.status["message"] != "Initializing sources"
+            for query in running
         ):
             return True
-        if batches and all(any(p["numInputRows"] for p in one.recentProgress) for one in running):
+        if batches and all(any(p["numInputRows"] for p in query.recentProgress) for query in running):
             return True
         time.sleep(0.05)
     return False
 
 
 def unshared(world: World, *, sample: int) -> tuple[float, ...]:
-    """Microseconds that the service's own engine takes for one query alone on a batch: a sample of all queries.
+    """Microseconds that the service's own engine takes for one query alone on a batch: a
+    sample of all queries.
 
-    Each has a statement of its own over its own sources' rows, which it is given for nothing. The second batch counts: the first warms it.
+    Each has a statement of its own over its own sources' rows, and preparing these is not counted.
+    The second batch counts, because the first warms up.
     """
-    kind = Kind(COLUMNS)
+    kind = SourceSchema(COLUMNS)
     kinds = dict.fromkeys(world.names, kind)
     texts = world.texts()[:: max(1, world.queries // sample)][:sample]
     delay, latest = np.full(world.sources, 1_000_000), np.full(world.sources, NEVER)

@@ -1,4 +1,6 @@
-"""The load of `bench service`: 30 templates, constants and sources by Zipf's law, a third of the queries joins of two sources."""
+"""The load of `bench service`: 30 templates, constants and sources by Zipf's law, a third of the
+queries joins of two sources.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,12 @@
-"""`headgate bench skew`: hot keys pinned and balanced on Spark, beside the same stage with `static`.
+"""`headgate bench skew`: hot keys pinned and balanced on Spark, beside the
+same stage with `static`.
 
-A history window over Zipf keys and over one key at 20%, on 8 and 16 channels: rows of the busiest channel over the mean once the table
-has settled, beside the least that any placement of whole keys could reach; what was moved, how large the table got, how long a plan
-took; how soon a hot set that shifts is followed; and whether every row of output equals native Spark's. Rows are counted, not timed, so
-the machine's load does not matter to the balance. Where a key passes a channel's fair share, an aggregate shows what splitting it does.
+A history window over Zipf keys and over one key at 20%, on 8 and 16 channels: rows of the busiest
+channel over the mean once the table has settled, beside the least that any placement of whole keys
+could reach; what was moved, how large the table got, how long a plan took; how soon a hot set that
+shifts is followed; and whether every row of output equals native Spark's. Rows are counted, not
+timed, so the machine's load does not matter to the balance. Where a key passes a channel's fair
+share, an aggregate shows what splitting it does.
 """
 
 from __future__ import annotations
@@ -54,7 +57,8 @@ OPERATORS: dict[str, Operator] = {
 class Case:
     """One stream through one stage.
 
-    `bend` is Zipf's exponent, `single` the share of one key above the rest, `shift` the batch with a new hot set.
+    `bend` is Zipf's exponent, `single` the share of one key above the rest, `shift` the batch with
+    a new hot set.
     """
 
     bend: float
@@ -68,7 +72,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The case in words."""
         keys = f"one key at {self.single:.0%}" if self.single else f"Zipf {self.bend}"
         shift = ", hot set shifts" if self.shift is not None else ""
         split = ", aggregate (keys may be split)" if self.operator == "aggregate" else ""
@@ -84,20 +88,20 @@ class Case:
 
 
 def cases(*, quick: bool) -> Iterator[Case]:
-    """What is run."""
+    """The cases to run."""
     for channels in (8, 16):
-        found = [Case(bend, channels) for bend in (0.8, 1.0, 1.2)]
-        found += [Case(0.5, channels, single=0.2, operator=operator) for operator in OPERATORS]
-        found.append(Case(1.0 if channels == 8 else 0.8, channels, shift=8, batches=14))
+        chosen = [Case(bend, channels) for bend in (0.8, 1.0, 1.2)]
+        chosen += [Case(0.5, channels, single=0.2, operator=operator) for operator in OPERATORS]
+        chosen.append(Case(1.0 if channels == 8 else 0.8, channels, shift=8, batches=14))
         if not quick:
-            yield from found
+            yield from chosen
         elif channels == 8:
-            yield from (replace(case, rows=20_000, keys=5_000) for case in found[3:])
+            yield from (replace(case, rows=20_000, keys=5_000) for case in chosen[3:])
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What one policy made of a case."""
+    """The run of one policy in a case."""
 
     entries: list[Entry]
     planning_ms: list[float]
@@ -112,7 +116,7 @@ class Trial:
         total = 0
         for before, after in zip(self.entries, self.entries[1:], strict=False):
             old, new = before.decision.base, after.decision.base
-            sizes = {one.bin: one.state_bytes for one in after.report.bins}
+            sizes = {bin_report.bin: bin_report.state_bytes for bin_report in after.report.bins}
             total += sum(
                 sizes.get(bin, 0) for bin, channel in new.items() if _came_from(bin, old, new) != channel
             )
@@ -139,7 +143,7 @@ def _came_from(bin: int, old: Table, new: Table) -> int:
 
 
 def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
-    """Measure, and set it beside the goals. Repeating would only repeat it: rows are counted."""
+    """Measure, and compare with the goals. There is no use in repeating: rows are counted."""
     where = machine()
     todo = list(cases(quick=quick))
     results: list[Result] = []
@@ -201,27 +205,27 @@ def _samples(case: Case, static: Trial, ours: Trial) -> dict[str, list[float]]:
 
 
 class Timed(Rebuild):
-    """Rebuild with a stopwatch."""
+    """Rebuild that measures the time of its plans."""
 
     spent_ms: list[float] = []  # noqa: RUF012
 
     def propose(self, view: LoadView, table: Table) -> Plan | Refusal | None:
         """As it is."""
         began = time.perf_counter()
-        found = super().propose(view, table)
+        plan = super().propose(view, table)
         self.spent_ms.append(1e3 * (time.perf_counter() - began))
-        return found
+        return plan
 
 
 def _compare(
     spark: SparkSession, case: Case, work: Path, progress: Tick, done: float, part: float
 ) -> tuple[Trial, Trial]:
     _write(case, work / "input")
-    found = []
+    compared = []
     for half, policy in enumerate(("static", "rebuild")):
         progress(f"{case.name}: {policy}", done + part * half / 2)
-        found.append(_trial(spark, case, work, policy))
-    return found[0], found[1]
+        compared.append(_trial(spark, case, work, policy))
+    return compared[0], compared[1]
 
 
 def _trial(spark: SparkSession, case: Case, work: Path, policy: str) -> Trial:

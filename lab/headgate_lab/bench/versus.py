@@ -1,4 +1,6 @@
-"""Operators and queries beside their native twins on each of its state stores: the faster store counts. Results, and a picture of them."""
+"""Operators and queries beside their native twins on each of its state stores: the faster store
+counts. Results, and a picture of them.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +34,19 @@ def picture(results: Mapping[str, Result]) -> Figure:
     axes = figure.subplots()
     places = np.arange(len(results))
     bars = (
-        ("headgate", [one.value for one in results.values()], "#3366aa", -0.2),
-        ("native, the faster store", [one.rival_value or 0.0 for one in results.values()], "#bbbbbb", 0.2),
+        ("headgate", [result.value for result in results.values()], "#3366aa", -0.2),
+        (
+            "native, the faster store",
+            [result.rival_value or 0.0 for result in results.values()],
+            "#bbbbbb",
+            0.2,
+        ),
     )
     for label, values, colour, shift in bars:
         axes.bar(places + shift, [v / 1e3 for v in values], 0.4, label=label, color=colour)
-    for place, one in zip(places, results.values(), strict=True):
-        said = "native refuses" if one.ratio is None else f"{one.ratio:.1f}x"
-        top = max(one.value, one.rival_value or 0.0) / 1e3
+    for place, result in zip(places, results.values(), strict=True):
+        said = "native refuses" if result.ratio is None else f"{result.ratio:.1f}x"
+        top = max(result.value, result.rival_value or 0.0) / 1e3
         axes.annotate(said, (place, top), xytext=(0, 3), textcoords="offset points", ha="center")
     axes.set_xticks(places, list(results))
     axes.set_ylabel("thousand rows a second")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from headgate_lab.demo.outcome import Lane, Outcome
+from headgate_lab.demo.result import DemoResult, Lane
 
 FIXED, ADAPTIVE, INK, FAINT = "#e07b39", "#2f8fd8", "#808690", "#80869040"
 
 
-def draw(outcome: Outcome, path: Path) -> Path:
+def draw(outcome: DemoResult, path: Path) -> Path:
     """Batch time and imbalance over the batches, with marks where the hot keys change and where plans act."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

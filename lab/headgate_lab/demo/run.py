@@ -1,7 +1,8 @@
 """Runs the demonstration: one input, two streaming queries at once, each with a stage of its own.
 
-The two share the machine but hardly hurt each other: their channels mostly sleep (`outcome.pacing`). Everything is a real Spark
-Structured Streaming job: file source, `foreachBatch(stage)`, a checkpoint and a Parquet sink for each.
+The two share the machine but hardly disturb each other: their channels mostly sleep
+(`result.pacing`). Everything is a real Spark Structured Streaming job: file source,
+`foreachBatch(stage)`, a checkpoint and a Parquet sink for each.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from headgate.errors import ConfigError, HeadgateError
 from headgate.operators.history import HistoryWindow
 from headgate.policies import Guard
 from headgate.spark.local import failure_of, local_spark
-from headgate_lab.demo.outcome import Lane, Outcome, Step
+from headgate_lab.demo.result import DemoResult, Lane, Step
 from headgate_lab.demo.stream import Skew, write
 
 if TYPE_CHECKING:
@@ -29,13 +30,15 @@ if TYPE_CHECKING:
 
 SCHEMA = "seq long, user long, amount double"
 POLL_S = 0.25
-CLOSING_S, SHORTEST_S = 8.0, 10.0  # left for comparing and drawing; and some race there must be
+CLOSING_S, SHORTEST_S = 8.0, 10.0  # reserved for comparing and drawing; and the shortest race
 MARK = ".headgate-demo"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What to run. `seconds` is for all of it, Spark's start too: the race ends with the stream or when time is up."""
+    """What to run. `seconds` includes the start of Spark: the race ends with the stream or
+    when time is up.
+    """
 
     out: Path
     policy: str = "flux-load"
@@ -46,7 +49,7 @@ class Settings:
     skew: Skew = field(default_factory=Skew)
 
     def __post_init__(self) -> None:
-        """Refuse what would only fail after Spark has started."""
+        """Refuse settings that would otherwise fail only after Spark has started."""
         policies.get(self.policy)
         if self.skew.batches < 1 or self.seconds <= 0 or self.channels < 2:
             raise ConfigError(
@@ -56,14 +59,14 @@ class Settings:
 
 
 class Runner:
-    """One stage under way."""
+    """A stage that runs."""
 
     def __init__(self, name: str, policy: str, stage: Any, query: Any) -> None:
         self.name, self.policy, self.stage, self.query = name, policy, stage, query
         self.steps: list[Step] = []
 
     def look(self) -> bool:
-        """See whether a batch has ended since the last look. Batches take longer than looks, so none is missed for long."""
+        """Check whether a batch has ended since the last call; this is called more often than batches end."""
         status = self.stage.status()
         if status.report is None or status.decision is None:
             return False
@@ -80,11 +83,13 @@ class Runner:
 
 
 Watch = Callable[[Runner, Runner, float], None]
-"""Called whenever a batch has ended in either, and now and then besides, with the seconds since the start."""
+"""Called whenever a batch has ended in either stage, and from time to time, with the
+seconds since the start.
+"""
 
 
-def run(settings: Settings, *, say: Callable[[str], None], watch: Watch) -> Outcome:
-    """Both stages over the same stream; their outputs are compared at the end."""
+def run(settings: Settings, *, say: Callable[[str], None], watch: Watch) -> DemoResult:
+    """Run both stages over the same stream, and compare their outputs at the end."""
     began = time.monotonic()
     out = fresh(settings.out)
     log = out / "spark.log"
@@ -96,10 +101,10 @@ def run(settings: Settings, *, say: Callable[[str], None], watch: Watch) -> Outc
     say("starting Spark")
     cores = (
         2 * settings.channels + 4
-    )  # every channel of both needs a slot to sleep in, and the exchange a few
+    )  # every channel of both stages needs a slot to sleep in, and the exchange needs a few
     conf = {
         "spark.sql.streaming.numRecentProgressUpdates": str(settings.skew.batches + 10),
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # a minute is too short for the slow compiler to pay
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # in a minute the optimising compiler does not pay off
     }
     with local_spark(cores, log, conf) as spark:
         say("warming up")
@@ -113,7 +118,7 @@ def run(settings: Settings, *, say: Callable[[str], None], watch: Watch) -> Outc
     differing = first_difference(out / "fixed", out / "adaptive", len(lanes[0].steps))
     shutil.rmtree(out / "work", ignore_errors=True)
     shifts = tuple(b for b in settings.skew.shifts if b < len(lanes[0].steps))
-    return Outcome(
+    return DemoResult(
         *lanes,
         shifts=shifts,
         differing=differing,
@@ -158,8 +163,9 @@ def _query(spark: SparkSession, stage: Any, source: Path, checkpoint: Path) -> A
 
 
 def _warm_up(spark: SparkSession, settings: Settings, work: Path, log: Path) -> None:
-    """Two small batches: the first on one channel, so that one worker compiles what the others then find compiled, the second on as many
-    channels as the race has. Afterwards classes are loaded, code is generated and workers run.
+    """Run two small batches to warm up. The first is on one channel, so that one worker compiles
+    and the others find the result; the second is on as many channels as the race. Afterwards
+    classes are loaded, code is generated and workers run.
     """
     stage = _stage(replace(settings, pace_us=0), "static", 1, work / "warm-state", work / "warm-out")
     stage.rescale(2 * settings.channels)  # takes effect with the second batch

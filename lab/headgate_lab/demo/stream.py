@@ -1,9 +1,11 @@
-"""The demonstration's input: most rows belong to a few dozen hot keys, and the hot set changes every few batches.
+"""The demonstration's input: most rows belong to a few dozen hot keys, and the hot set
+changes every few batches.
 
-Hot keys are drawn at random, and hash routing puts several of them on one channel by chance alone, as it does in life. The default seed
-was picked: of seeds 0 to 9 it is the worst for hash routing (its busiest channel has 2.3 times the mean; the others lie between 1.5
-and 1.9), so it shows more than a typical stream would. No hot key fills a channel by itself, so moving bins can help; where two of the
-hottest share a bin (another seed may do that), moving bins cannot part them.
+Hot keys are drawn at random, and hash routing puts several of them on one channel by chance alone,
+as in practice. The default seed was chosen: of seeds 0 to 9 it is the worst for hash routing (its
+busiest channel has 2.3 times the mean; the others lie between 1.5 and 1.9), so it shows more than a
+typical stream would. No hot key fills a channel by itself, so moving bins can help; where two of
+the hottest share a bin (another seed may do that), moving bins cannot separate them.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ SPAN_S = 2  # between the files' times: the file source reads them in the order 
 
 @dataclass(frozen=True)
 class Skew:
-    """How skewed, and how restless. `hot_share` of the rows go to `hot_keys` keys, the k-th with weight k**-`bend`."""
+    """How skewed the stream is, and how often it changes. `hot_share` of the rows go to `hot_keys`
+    keys, the k-th with weight k**-`bend`.
+    """
 
     batches: int = 21
     rows_per_batch: int = 16_000
@@ -64,7 +68,7 @@ def batch(skew: Skew, number: int) -> pa.Table:
 
 
 def write(skew: Skew, folder: Path) -> None:
-    """All batches as Parquet files, one each, with times in their order."""
+    """Write every batch as a Parquet file, with modification times in their order."""
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(skew.batches):
         path = folder / f"batch-{number:05d}.parquet"

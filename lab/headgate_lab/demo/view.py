@@ -1,4 +1,6 @@
-"""The demonstration in the terminal, while it runs: both stages side by side, or a line a batch where there is no terminal."""
+"""The demonstration while it runs: both stages side by side in a terminal, or else one
+line for each batch.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from rich.panel import Panel
 from rich.table import Table as Grid
 from rich.text import Text
 
-from headgate_lab.demo.outcome import Step, pacing
+from headgate_lab.demo.result import Step, pacing
 from headgate_lab.demo.run import Runner, Settings
 
 BLOCKS = " ▏▎▍▌▋▊▉█"
@@ -20,7 +22,7 @@ DECISIONS = 3
 
 
 class View:
-    """Shows a race. A context manager, since it may hold the terminal."""
+    """Shows a race. It is a context manager, because it may take over the terminal."""
 
     def __init__(self, console: Console, settings: Settings) -> None:
         self.console, self.settings = console, settings
@@ -41,7 +43,7 @@ class View:
             self._status.stop()
 
     def say(self, text: str) -> None:
-        """What is being done before and after the race."""
+        """Show the present step, before and after the race."""
         if self.live is not None:
             self.live.stop()
             self.live = None
@@ -52,7 +54,7 @@ class View:
             self._status.start()
 
     def watch(self, fixed: Runner, adaptive: Runner, elapsed: float) -> None:
-        """The race as it stands."""
+        """Show the present state of the race."""
         if not self.console.is_terminal:
             self._lines(fixed, adaptive)
             return
@@ -75,7 +77,7 @@ class View:
 
 
 def screen(settings: Settings, runners: tuple[Runner, Runner], elapsed: float, width: int) -> RenderableType:
-    """Both stages, and what is modelled, at one moment."""
+    """Both stages at one moment, and a note on what is modelled."""
     steps = [step for runner in runners for step in runner.steps]
     slowest = max((step.ms for step in steps), default=1.0)
     busiest = max((c.busy_ms for step in steps for c in step.report.channels), default=1.0)
@@ -130,7 +132,7 @@ def panel(runner: Runner, colour: str, settings: Settings, scale: tuple[float, f
 
 
 def decided(step: Step) -> str:
-    """What was decided after a batch, in a few words."""
+    """A short text on the decision after a batch."""
     plan = step.decision.plan
     if plan is None:
         return ""

@@ -1,4 +1,6 @@
-"""Graphs as arrays: a generator of social-network-like ones, edges made clean and oriented, cliques counted on one machine."""
+"""Graphs as arrays: a generator of graphs like social networks, edges that are cleaned and
+oriented, cliques counted on one machine.
+"""
 
 from headgate_lab.graphs.count import count_cliques
 from headgate_lab.graphs.edges import Adjacency, Cleaned, Edges, clean, orient

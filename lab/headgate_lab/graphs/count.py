@@ -1,4 +1,5 @@
-"""Cliques counted on one machine, by depth-first intersection: the independent answer that listings are held against.
+"""Cliques counted on one machine, by depth-first intersection: the independent answer with
+which listings are compared.
 
 It keeps one list of candidates for each vertex of a clique, so memory is that of the graph.
 """
@@ -33,7 +34,7 @@ def _count(offsets: Ints, targets: Ints, size: int, room: Ints) -> int:
     if size == 2:
         return targets.size
     last = size - 3
-    found = 0
+    cliques = 0
     length = np.zeros(size, np.int64)
     place = np.zeros(size, np.int64)
     for vertex in range(offsets.size - 1):
@@ -50,16 +51,16 @@ def _count(offsets: Ints, targets: Ints, size: int, room: Ints) -> int:
             place[level] += 1
             i, j, both = place[level], offsets[chosen], 0
             while i < length[level] and j < offsets[chosen + 1]:
-                one, other = room[level, i], targets[j]
-                if one == other:
-                    room[level + 1, both] = one
+                first, second = room[level, i], targets[j]
+                if first == second:
+                    room[level + 1, both] = first
                     both += 1
-                i += one <= other
-                j += other <= one
+                i += first <= second
+                j += second <= first
             if level == last:
-                found += both
+                cliques += both
             else:
                 level += 1
                 length[level] = both
                 place[level] = 0
-    return found
+    return cliques

@@ -1,8 +1,9 @@
-"""Edges as two arrays: made clean, and oriented from the vertex of lower degree to that of higher.
+"""Edges as two arrays: cleaned, and oriented from the vertex of lower degree to
+that of higher degree.
 
-A graph here is simple and undirected once it is clean: no self-loops, and each pair of vertices at most once in either direction.
-Oriented by degree no vertex has more than sqrt(2 * edges) successors, whatever its degree was, which is what makes listing
-cliques worst-case optimal.
+A graph here is simple and undirected once it is clean: no self-loops, and each pair of vertices at
+most once in either direction. Oriented by degree no vertex has more than sqrt(2 * edges)
+successors, whatever its degree was, which is what makes listing cliques worst-case optimal.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class Cleaned:
 
 
 def clean(edges: Edges) -> Cleaned:
-    """Each pair once, the smaller vertex first, in order; self-loops and duplicates (either direction) are counted.
+    """Each pair once, the smaller vertex first, in order; self-loops and duplicates
+    (either direction) are counted.
 
     >>> got = clean(Edges(np.array([0, 1, 1, 2]), np.array([1, 0, 1, 0]), 3))
     >>> got.edges.source.tolist(), got.edges.target.tolist(), got.self_loops, got.duplicates
@@ -60,13 +62,13 @@ def clean(edges: Edges) -> Cleaned:
     if edges.vertices > 2**31:
         raise ConfigError(f"{edges.vertices} vertices are more than 2^31; number those that have edges anew")
     kept = edges.source != edges.target
-    one, other = edges.source[kept], edges.target[kept]
-    pairs = np.unique(np.minimum(one, other) * edges.vertices + np.maximum(one, other))
+    first, second = edges.source[kept], edges.target[kept]
+    pairs = np.unique(np.minimum(first, second) * edges.vertices + np.maximum(first, second))
     source, target = np.divmod(pairs, max(edges.vertices, 1))
     return Cleaned(
         Edges(source, target, edges.vertices),
-        self_loops=len(edges) - len(one),
-        duplicates=len(one) - len(pairs),
+        self_loops=len(edges) - len(first),
+        duplicates=len(first) - len(pairs),
     )
 
 
@@ -77,16 +79,16 @@ class Adjacency:
     offsets: Ints
     targets: Ints
     names: Ints
-    """What each vertex was called before it was numbered by degree."""
+    """The name of each vertex before it was numbered by degree."""
 
     @property
     def vertices(self) -> int:
-        """How many there are."""
+        """The number of vertices."""
         return len(self.offsets) - 1
 
     @property
     def degrees(self) -> Ints:
-        """Successors of each vertex."""
+        """The number of successors of each vertex."""
         return np.diff(self.offsets)
 
 
@@ -99,7 +101,8 @@ def adjacency(edges: Edges, names: Ints | None = None) -> Adjacency:
 
 
 def orient(edges: Edges) -> Adjacency:
-    """A clean graph with vertices numbered by degree (ties by name) and each edge from the lower number to the higher.
+    """A clean graph with vertices numbered by degree (ties by name) and each edge from the lower
+    number to the higher.
 
     >>> star = clean(Edges(np.array([0, 0, 0, 1]), np.array([1, 2, 3, 2]), 4)).edges
     >>> got = orient(star)
@@ -111,5 +114,5 @@ def orient(edges: Edges) -> Adjacency:
     names = np.argsort(degree, kind="stable")
     number = np.empty(edges.vertices, np.int64)
     number[names] = np.arange(edges.vertices)
-    one, other = number[edges.source], number[edges.target]
-    return adjacency(Edges(np.minimum(one, other), np.maximum(one, other), edges.vertices), names)
+    first, second = number[edges.source], number[edges.target]
+    return adjacency(Edges(np.minimum(first, second), np.maximum(first, second), edges.vertices), names)

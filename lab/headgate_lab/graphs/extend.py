@@ -1,9 +1,12 @@
-"""One step of GenericJoin over a graph's index (FAUCET-15): cliques of k vertices become cliques of k + 1.
+"""One step of GenericJoin over a graph's index (FAUCET-15): cliques of k vertices become cliques
+of k + 1.
 
-The index holds, for every vertex, its neighbours of higher rank, sorted (`offsets`, `targets`). A prefix v1 < ... < vk is extended by
-vertices after vk that are neighbours of all of them. *Count*: the vertex with the fewest neighbours after vk is to propose, so the
-number of proposals is known. *Propose*: these neighbours, or a part of them, `first` to `last`. *Intersect*: each proposal is looked for
-among the neighbours of the others, by galloping from where the last one was found.
+The index holds, for every vertex, its neighbours of higher rank, sorted (`offsets`, `targets`).
+A prefix v1 < ... < vk is extended by vertices after vk that are neighbours of all of them.
+*Count*: the vertex with the fewest neighbours after vk proposes, so the number of proposals is
+known in advance. *Propose*: these neighbours, or a part of them, `first` to `last`.
+*Intersect*: each proposal is looked for among the neighbours of the others, by galloping from
+where the last one was found.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ def check_size(size: int) -> None:
 
 @inlined
 def _reach(targets: Vertices, at: int, end: int, wanted: int) -> int:
-    """The first place from `at` on whose vertex is at least `wanted`, or `end`."""
+    """The first position from `at` on whose vertex is at least `wanted`, or `end`."""
     step = 1
     low = at
     high = at
@@ -73,11 +76,13 @@ def _extend(
     last: NDArray[np.int64],
     offsets: Offsets,
     targets: Vertices,
-    found: Vertices,
+    room: Vertices,
 ) -> int:
-    """Write the cliques found into `found` and return how many; with no room at all they are only counted."""
+    """Write the larger cliques into `room` and return how many there are; with an empty `room`
+    they are only counted.
+    """
     rows, k = prefixes.shape
-    keep = found.shape[0] > 0
+    keep = room.shape[0] > 0
     places = np.empty(k, np.int64)
     ends = np.empty(k, np.int64)
     total = 0
@@ -106,8 +111,8 @@ def _extend(
             if everywhere:
                 if keep:
                     for i in range(k):
-                        found[total, i] = prefixes[row, i]
-                    found[total, k] = wanted
+                        room[total, i] = prefixes[row, i]
+                    room[total, k] = wanted
                 total += 1
     return total
 
@@ -120,19 +125,21 @@ def extended(
     targets: Vertices,
     most: int,
 ) -> Iterator[Vertices]:
-    """The larger cliques, in pieces made from at most `most` proposals each (or from one prefix with more)."""
+    """The larger cliques, in pieces made from at most `most` proposals each (or from
+    one prefix with more).
+    """
     ends = np.cumsum(last - first)
     start, done = 0, 0
     while start < len(ends):
         stop = max(start + 1, int(np.searchsorted(ends, done + most, side="right")))
         room = int(ends[stop - 1]) - done
-        found = np.empty((room, prefixes.shape[1] + 1), np.int32)
+        cliques = np.empty((room, prefixes.shape[1] + 1), np.int32)
         if room:
             total = _extend(
-                prefixes[start:stop], first[start:stop], last[start:stop], offsets, targets, found
+                prefixes[start:stop], first[start:stop], last[start:stop], offsets, targets, cliques
             )
             if total:
-                yield found[:total]
+                yield cliques[:total]
         start, done = stop, int(ends[stop - 1])
 
 

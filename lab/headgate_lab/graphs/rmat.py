@@ -1,8 +1,10 @@
-"""R-MAT (Chakrabarti, Zhan, Faloutsos 2004): random graphs with the heavy-tailed degrees of a social network.
+"""R-MAT (Chakrabarti, Zhan, Faloutsos 2004): random graphs with the heavy-tailed degrees
+of a social network.
 
-Each edge falls into one of the four quarters of the adjacency matrix with probabilities a, b, c, d, then into a quarter of
-that, and so on, `scale` times. With the defaults degrees resemble those of LiveJournal, which has 2^22.2 vertices and 14
-edges for each. Raw edges have self-loops and duplicates, as data have: `clean` counts and removes them.
+Each edge falls into one of the four quarters of the adjacency matrix with probabilities a, b, c, d,
+then into a quarter of that, and so on, `scale` times. With the defaults degrees resemble those of
+LiveJournal, which has 2^22.2 vertices and 14 edges for each. Raw edges have self-loops and
+duplicates, as data have: `clean` counts and removes them.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from headgate.errors import ConfigError
 from headgate_lab.graphs.edges import Edges
 
 Draw = Callable[[int], NDArray[np.float64]]
-"""So many numbers, uniform in [0, 1): `numpy.random.default_rng(seed).random`."""
+"""Returns a given number of floats, uniform in [0, 1): `numpy.random.default_rng(seed).random`."""
 
 LIVEJOURNAL = (0.57, 0.19, 0.19, 0.05)
 
@@ -30,10 +32,12 @@ def rmat(
     noise: float = 0.0,
     shuffle: bool = True,
 ) -> Edges:
-    """So many edges over 2^scale vertices; time and memory grow with scale * edges and edges.
+    """Generate random edges over 2^scale vertices; time and memory grow with scale
+    * edges and edges.
 
-    `noise` varies the quarters from level to level, up to that part of each, which smooths the steps in the degrees (Seshadhri
-    et al. 2011). `shuffle` renames the vertices, or those with small numbers would have the most edges.
+    `noise` varies the quarters from level to level, up to that part of each, which smooths the
+    steps in the degrees (Seshadhri et al. 2011). `shuffle` renames the vertices, or those with
+    small numbers would have the most edges.
 
     >>> import numpy as np
     >>> made = rmat(10, 5000, np.random.default_rng(1).random)

@@ -1,7 +1,9 @@
-"""The table that every reproduction ends in: one row a claim, the paper beside what was measured.
+"""The table at the end of every reproduction: one row for each claim, the
+paper beside the measurement.
 
-``ok`` is True or False where there is something to check, None where the text gives nothing. A claim that
-can't be reproduced stays in the table with ``ok=False`` and the reason in its note.
+`ok` is True or False where there is something to check, and None where the paper gives
+nothing to check. A claim that cannot be reproduced stays in the table with `ok=False` and the
+reason in its note.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ Value = float | str | Mapping[str, float]
 
 @dataclass(frozen=True)
 class Claim:
-    """One row: what the paper says, what we measured, and whether it is within the digest's tolerance.
+    """What the paper says, what we measured, and whether the two agree within the tolerance.
 
     >>> Claim("PX-4", "alpha from utilization 0.9", 1.11, 1.1111, "0.01", ok=True).verdict
     'yes'
@@ -34,7 +36,7 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        """The word for ``ok``: yes, no, or a dash."""
+        """`ok` as a word: yes, no, or a dash."""
         return "-" if self.ok is None else ("yes" if self.ok else "no")
 
     def as_json(self) -> dict[str, Any]:
@@ -47,26 +49,28 @@ class Claim:
 
 
 def as_json(paper: str, claims: Iterable[Claim]) -> dict[str, Any]:
-    """Return ``{"paper", "claims"}`` as `headgate reproduce --json` prints it."""
+    """Return `{"paper", "claims"}` as `headgate reproduce --json` prints it."""
     return {"paper": paper, "claims": [claim.as_json() for claim in claims]}
 
 
 def as_table(paper: str, claims: Iterable[Claim]) -> Table:
-    """Return the rows as a table for a terminal."""
-    table = Table(title=f"{paper}: claims and measurements", show_lines=False)
-    for name in ("id", "setup", "paper", "measured", "tolerance", "ok", "note"):
-        table.add_column(name, overflow="fold", no_wrap=name in ("id", "ok"))
+    """Return the rows as a table for a terminal; text wraps between words, at any usual width."""
+    table = Table(title=f"{paper}: claims and measurements", title_justify="left", show_lines=True)
+    table.add_column("id", no_wrap=True)
+    table.add_column("ok", no_wrap=True)
+    table.add_column("claim", overflow="fold")
     colours = {"yes": "green", "no": "red", "-": "dim"}
     for claim in claims:
-        table.add_row(
-            claim.id,
+        lines = [
             claim.setup,
-            as_text(claim.paper),
-            as_text(claim.measured),
-            claim.tolerance,
-            Text(claim.verdict, style=colours[claim.verdict]),
-            claim.note,
-        )
+            f"paper: {as_text(claim.paper)}",
+            f"measured: {as_text(claim.measured)}"
+            + (f" (tolerance: {claim.tolerance})" if claim.tolerance else ""),
+        ]
+        text = Text("\n".join(lines))
+        if claim.note:
+            text.append(f"\n{claim.note}", style="dim")
+        table.add_row(claim.id, Text(claim.verdict, style=colours[claim.verdict]), text)
     return table
 
 

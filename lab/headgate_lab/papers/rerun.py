@@ -1,4 +1,6 @@
-"""What every reproduction does: go through the figures, measure their claims, draw them, tell how far it is."""
+"""What every reproduction does: go through the figures, measure their claims, draw
+them, and report progress.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,14 @@ from typing import Generic, Protocol, TypeVar
 from headgate_lab.papers.claims import Claim
 
 Progress = Callable[[str, float], None]
-"""Told what is being done, and which part of the whole is behind us."""
+"""Called with the present step and the fraction of the whole that is done."""
 
 
 class Lab(Protocol):
-    """Runs a paper's experiments and remembers them."""
+    """Runs a paper's experiments and caches the results."""
 
     def tell(self, what: str, part: float) -> None:
-        """Pass on what is being done, and which part of the whole is behind us."""
+        """Report the present step and the fraction of the whole that is done."""
 
 
 _Lab = TypeVar("_Lab", bound=Lab)
@@ -47,7 +49,8 @@ class Reproduction(Generic[_Lab]):
         out: Path | None = None,
         progress: Progress | None = None,
     ) -> list[Claim]:
-        """Measure the claims of one figure, or of all of them in order, and draw into ``out`` if given.
+        """Measure the claims of one figure, or of all of them in order, and draw
+        into ``out`` if given.
 
         Random choices are seeded, so all but measured times come out the same each time.
         """

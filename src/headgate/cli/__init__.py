@@ -1,1 +1,5 @@
-"""The command line: `app` names the commands, each of which lives in a module of its own."""
+"""The command line: `commands` declares the commands, and each has a module with its work."""
+
+from headgate.cli.commands import app, main
+
+__all__ = ["app", "main"]

@@ -1,4 +1,4 @@
-"""What all commands share: errors as a message and an exit code, and the options that many have."""
+"""What all commands share: errors become a message and an exit code, and some options are common."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ Quick = Annotated[bool, typer.Option("--quick", help="Small sizes: to try it, no
 
 
 class Commands(TyperGroup):
-    """Turns errors into a message and an exit code, and a module that an extra would bring into what to install."""
+    """Turns an error into a message and an exit code, and a missing module into what to install."""
 
     def invoke(self, ctx: Any) -> Any:
         """Call the command."""
-        words = Console(stderr=True, highlight=False, markup=False)
+        console = Console(stderr=True, highlight=False, markup=False)
         try:
             return super().invoke(ctx)
         except HeadgateError as error:
-            words.print(f"headgate: {error}", style="red", soft_wrap=True)
+            console.print(f"headgate: {error}", style="red", soft_wrap=True)
             raise typer.Exit(1) from error
         except ModuleNotFoundError as error:
-            told = not_installed(error, f"{ctx.command_path} {ctx.invoked_subcommand or ''}".strip())
-            if told is None:  # not an extra's: a bug, or an installation that is broken
+            message = not_installed(error, f"{ctx.command_path} {ctx.invoked_subcommand or ''}".strip())
+            if message is None:  # no extra has this module: a bug, or a broken installation
                 raise
-            words.print(f"headgate: {told}", style="red", soft_wrap=True)
+            console.print(f"headgate: {message}", style="red", soft_wrap=True)
             raise typer.Exit(1) from error
         except KeyboardInterrupt:
-            words.print("headgate: stopped", style="yellow")
+            console.print("headgate: stopped", style="yellow")
             raise typer.Exit(130) from None

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from rich import box
+from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 
+from headgate.cli.console import numbers_grid
 from headgate.control import journal
 from headgate.errors import ConfigError, CorruptState
 from headgate.storage.checkpoint import read_journal
@@ -13,36 +16,40 @@ from headgate.storage.store import Store
 
 
 def read(checkpoint: str) -> tuple[list[journal.Entry], str]:
-    """The entries, oldest first, and a word on a torn last line (empty if there is none)."""
+    """Read a checkpoint's journal; return the entries, oldest first, and a warning if the last line
+    is torn (or "").
+    """
     lines, torn = read_journal(Store(checkpoint))
     if not lines:
         raise ConfigError(
-            f"{checkpoint} holds no journal: give the folder that the stage has as its checkpoint, after its first batch"
+            f"{checkpoint} holds no journal: give the checkpoint folder of a stage, after its first batch"
         )
     entries, _ = decoded(lines, f"{checkpoint}, journal")
-    return entries, f"the last line is torn and was left out: {torn[:60]!r}" if torn else ""
+    return entries, f"the last line is torn and was omitted: {torn[:60]!r}" if torn else ""
 
 
 def entry_of(checkpoint: str, batch: int | None) -> journal.Entry:
-    """The entry of a batch, or the last."""
+    """The entry of a batch, by default of the last one."""
     entries, _ = read(checkpoint)
-    found = {entry.report.batch: entry for entry in entries}
-    if batch is not None and batch not in found:
+    by_batch = {entry.report.batch: entry for entry in entries}
+    if batch is not None and batch not in by_batch:
         raise ConfigError(
-            f"batch {batch} is not in the journal of {checkpoint}: it has {min(found)} to {max(found)}"
+            f"batch {batch} is not in the journal of {checkpoint}: it has {min(by_batch)} to {max(by_batch)}"
         )
-    return entries[-1] if batch is None else found[batch]
+    return entries[-1] if batch is None else by_batch[batch]
 
 
 def decoded(lines: list[str], where: str) -> tuple[list[journal.Entry], str]:
-    """The entries of some lines, and a word on a torn last one; any other bad line is an error that names it."""
+    """Decode lines; a torn last line is omitted with a warning, any other bad line is an
+    error that names it.
+    """
     entries: list[journal.Entry] = []
     for number, line in enumerate(lines, start=1):
         try:
             entries.append(journal.decode(line))
         except CorruptState as error:
             if entries and number == len(lines):
-                return entries, f"the last line is torn and was left out: {line[:60]!r}"
+                return entries, f"the last line is torn and was omitted: {line[:60]!r}"
             raise CorruptState(f"{where} line {number}: {error}") from error
     return entries, ""
 
@@ -72,33 +79,49 @@ def row(entry: journal.Entry) -> dict[str, Any]:
 
 
 def _why(decision: Any) -> str:
-    said = [decision.plan.reason] if decision.plan else []
+    reasons = [decision.plan.reason] if decision.plan else []
     if decision.refusal:
-        said.append(f"{decision.refusal.name.value}: {decision.refusal.detail}")
-    return "; ".join(said)
+        reasons.append(f"{decision.refusal.name.value}: {decision.refusal.detail}")
+    return "; ".join(reasons)
 
 
-def as_table(rows: list[dict[str, Any]], checkpoint: str) -> Grid:
-    """The decisions for a terminal."""
-    grid = Grid(title=f"journal of {checkpoint}", title_justify="left", expand=False)
-    heads = ("batch", "rows", "ms", "busiest/mean", "table", "channels", "moves", "MB", "gain", "done")
-    for head in heads:
-        grid.add_column(head, justify="right", no_wrap=True)
-    grid.add_column("why", overflow="fold")
-    for one in rows:
-        planned = one["policy"] is not None
-        grid.add_row(
-            str(one["batch"]),
-            f"{one['rows']:,}",
-            f"{one['wall_ms']:,.0f}",
-            f"{one['imbalance']:.2f}",
-            str(one["table"]),
-            str(one["channels"]),
-            str(one["moves"]) if planned else "",
-            f"{one['bytes_moved'] / 1e6:,.2f}" if planned else "",
-            f"{one['gain']:.0%}" if planned else "",
-            ("yes" if one["carried_out"] else "no") if planned else "",
-            one["why"],
-            style="bold" if one["carried_out"] else None,
+def as_table(rows: list[dict[str, Any]], checkpoint: str) -> Group:
+    """The decisions for a terminal: their figures, and below them the reasons."""
+    heads = (
+        "batch",
+        "rows",
+        "ms",
+        "busiest\n/ mean",
+        "table",
+        "chan-\nnels",
+        "moves",
+        "MB\nmoved",
+        "gain",
+        "done",
+    )
+    figures = numbers_grid(f"journal of {checkpoint}", heads)
+    reasons = Grid(title="why", title_justify="left", box=box.SIMPLE, show_header=False, show_edge=False)
+    reasons.add_column("batch", justify="right", no_wrap=True)
+    reasons.add_column("why", overflow="fold")
+    for decision in rows:
+        planned = decision["policy"] is not None
+        style = "bold" if decision["carried_out"] else None
+        figures.add_row(
+            str(decision["batch"]),
+            f"{decision['rows']:,}",
+            f"{decision['wall_ms']:,.0f}",
+            f"{decision['imbalance']:.2f}",
+            str(decision["table"]),
+            str(decision["channels"]),
+            str(decision["moves"]) if planned else "",
+            f"{decision['bytes_moved'] / 1e6:,.2f}" if planned else "",
+            f"{decision['gain']:.0%}" if planned else "",
+            ("yes" if decision["carried_out"] else "no") if planned else "",
+            style=style,
         )
-    return grid
+        if decision["why"]:
+            reasons.add_row(str(decision["batch"]), decision["why"], style=style)
+    parts: list[RenderableType] = [figures]
+    if reasons.row_count:
+        parts += ["", reasons]
+    return Group(*parts)

@@ -1,4 +1,6 @@
-"""`headgate place`: a file of queries placed on servers by any algorithm, with what that costs and what it could at best."""
+"""`headgate place`: place a file of queries on servers by any algorithm, and show its cost
+beside a lower bound.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,12 @@ from headgate.hosting.placement.state import FALLBACKS, MOVED_QUERIES, SAVED_TRA
 KNOWN = (*RULES, *ALGORITHMS, "hypergraph")
 CHUNK = 50_000
 LARGE_BYTES = 1_000_000_000
-"""A file of queries above this is read on Spark, unless told otherwise."""
+"""A larger file of queries is by default read on Spark."""
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What is asked for on the command line."""
+class PlaceOptions:
+    """The options of the command line."""
 
     file: Path
     sources: Path | None
@@ -43,34 +45,34 @@ class Wish:
     spark: bool | None
 
 
-def place(wish: Wish, tick: Tick) -> dict[str, Any]:
-    """Read, place, write; return what came out as plain data."""
-    if wish.algorithm not in KNOWN:
-        raise unknown("algorithm", wish.algorithm, KNOWN)
-    if wish.out is not None and wish.out.suffix.lower() not in FORMATS:
-        raise ConfigError(f"{wish.out}: the ending says the format, one of {', '.join(FORMATS)}")
-    if wish.repair.moves and wish.algorithm not in RULES:
+def place(options: PlaceOptions, tick: Tick) -> dict[str, Any]:
+    """Read, place and write; return the figures of the placement as plain data."""
+    if options.algorithm not in KNOWN:
+        raise unknown("algorithm", options.algorithm, KNOWN)
+    if options.out is not None and options.out.suffix.lower() not in FORMATS:
+        raise ConfigError(f"{options.out}: the file name must end in one of {', '.join(FORMATS)}")
+    if options.repair.moves and options.algorithm not in RULES:
         raise ConfigError(
-            f"repair follows events, and {wish.algorithm} has none: choose one of {', '.join(RULES)}"
+            f"--repair works with online rules, and {options.algorithm} is none: choose one of {', '.join(RULES)}"
         )
-    sizes = server_sizes(sized(wish.sizes) if wish.sizes else wish.servers)
+    sizes = server_sizes(sized(options.sizes) if options.sizes else options.servers)
     on_spark = (
-        wish.spark
-        if wish.spark is not None
-        else wish.file.exists() and wish.file.stat().st_size > LARGE_BYTES
+        options.spark
+        if options.spark is not None
+        else options.file.exists() and options.file.stat().st_size > LARGE_BYTES
     )
-    tick(f"reading {wish.file.name}{' on Spark' if on_spark else ''}", 0.0)
+    tick(f"reading {options.file.name}{' on Spark' if on_spark else ''}", 0.0)
     if on_spark:
         from headgate.cli.place_spark import placed_on_spark
 
-        return placed_on_spark(wish, sizes, tick)
-    load = read_workload(wish.file, wish.sources)
-    found, extra = placed(load, sizes, wish, tick)
-    if wish.out is not None:
-        tick(f"writing {wish.out.name}", 0.95)
-        write_assignment(wish.out, load, found.server_of)
+        return placed_on_spark(options, sizes, tick)
+    load = read_workload(options.file, options.sources)
+    assignment, extra = placed(load, sizes, options, tick)
+    if options.out is not None:
+        tick(f"writing {options.out.name}", 0.95)
+        write_assignment(options.out, load, assignment.server_of)
     tick("done", 1.0)
-    return report(load, found, wish, extra)
+    return report(load, assignment, options, extra)
 
 
 def sized(text: str) -> list[float]:
@@ -89,49 +91,57 @@ def sized(text: str) -> list[float]:
     return sizes
 
 
-def placed(load: Workload, sizes: Any, wish: Wish, tick: Tick) -> tuple[Assignment, dict[str, float]]:
+def placed(
+    load: Workload, sizes: Any, options: PlaceOptions, tick: Tick
+) -> tuple[Assignment, dict[str, float]]:
     """Place a workload; online rules see the queries in the order of the file."""
-    limits = offline_limits(load, sizes, wish.balance)  # raises if the queries cannot fit at all
-    if wish.algorithm in RULES:
-        limits = wish.balance.online_limits(load.total_cost, load.queries, sizes)
-    draw = np.random.default_rng(wish.seed).random
+    limits = offline_limits(load, sizes, options.balance)  # raises if the queries cannot fit at all
+    if options.algorithm in RULES:
+        limits = options.balance.online_limits(load.total_cost, load.queries, sizes)
+    draw = np.random.default_rng(options.seed).random
     tick(f"grouping {load.queries:,} queries", 0.1)
-    tick(f"{wish.algorithm}: {len(load.types):,} types", 0.2)
-    if wish.algorithm == "hypergraph":
-        return partition(load, sizes, limits, seed=wish.seed), {}
-    if wish.algorithm in ALGORITHMS:
-        return solve(load, sizes.tolist(), wish.algorithm, balance=wish.balance, chance=draw(100_003)), {}
-    replay = Replay(load, sizes, rule_of(wish.algorithm), balance=wish.balance, repair=wish.repair, draw=draw)
+    tick(f"{options.algorithm}: {len(load.types):,} types", 0.2)
+    if options.algorithm == "hypergraph":
+        return partition(load, sizes, limits, seed=options.seed), {}
+    if options.algorithm in ALGORITHMS:
+        return solve(
+            load, sizes.tolist(), options.algorithm, balance=options.balance, chance=draw(100_003)
+        ), {}
+    replay = Replay(
+        load, sizes, rule_of(options.algorithm), balance=options.balance, repair=options.repair, draw=draw
+    )
     for begin in range(0, load.queries, CHUNK):
         replay.arrive(np.arange(begin, min(begin + CHUNK, load.queries)))
-        tick(f"{wish.algorithm}: {begin:,} of {load.queries:,} placed", 0.2 + 0.7 * begin / load.queries)
+        tick(f"{options.algorithm}: {begin:,} of {load.queries:,} placed", 0.2 + 0.7 * begin / load.queries)
     totals = replay.state.totals
     extra = {"fallbacks": float(totals[FALLBACKS])}
-    if wish.repair.moves:
+    if options.repair.moves:
         extra |= {"moves": float(totals[MOVED_QUERIES]), "saved_traffic": float(totals[SAVED_TRAFFIC])}
     return replay.assignment(limits), extra
 
 
-def report(load: Workload, found: Assignment, wish: Wish, extra: dict[str, float]) -> dict[str, Any]:
+def report(
+    load: Workload, assignment: Assignment, options: PlaceOptions, extra: dict[str, float]
+) -> dict[str, Any]:
     """Return the figures of a placement."""
-    floor = capacity_bound(load, found.limits)
-    k = found.sizes.shape[0]
+    floor = capacity_bound(load, assignment.limits)
+    k = assignment.sizes.shape[0]
     return {
-        "algorithm": wish.algorithm,
+        "algorithm": options.algorithm,
         "queries": load.queries,
         "types": len(load.types),
         "sources": load.sources,
         "servers": k,
-        "traffic": round(found.traffic, 6),
+        "traffic": round(assignment.traffic, 6),
         "needed": round(load.rate_in_use, 6),
-        "replication": round(found.replication, 6),
+        "replication": round(assignment.replication, 6),
         "floor": round(floor / load.rate_in_use if load.rate_in_use else 1.0, 6),
         "random": round(expected_random_traffic(load, k) / load.rate_in_use if load.rate_in_use else 1.0, 6),
-        "largest_load": float(found.loads.max()),
-        "mean_load": float(found.loads.mean()),
-        "imbalance": round(found.imbalance, 6),
+        "largest_load": float(assignment.loads.max()),
+        "mean_load": float(assignment.loads.mean()),
+        "imbalance": round(assignment.imbalance, 6),
         **extra,
-        "out": str(wish.out) if wish.out else None,
+        "out": str(options.out) if options.out else None,
     }
 
 
@@ -142,15 +152,15 @@ def as_table(data: dict[str, Any]) -> Grid:
         title_justify="left",
         show_header=False,
     )
-    grid.add_column("what")
+    grid.add_column("figure")
     grid.add_column("value", justify="right")
     grid.add_column("means", style="dim")
     rows = (
         ("query types", f"{data['types']:,}", f"over {data['sources']:,} sources"),
         ("replication factor", f"{data['replication']:.4f}", "traffic / rate of the sources in use"),
-        ("  at best", f">= {data['floor']:.4f}", "capacity bound: no placement within the limits is below"),
-        ("  at random", f"{data['random']:.4f}", "expected, every query on any server"),
-        ("traffic", f"{data['traffic']:,.6g}", "each source once for each server that needs it"),
+        ("  at best", f">= {data['floor']:.4f}", "capacity bound: no placement within the limits is lower"),
+        ("  at random", f"{data['random']:.4f}", "expected if every query is on any server"),
+        ("traffic", f"{data['traffic']:,.6g}", "each source, once for each server that needs it"),
         (
             "largest load",
             f"{data['largest_load']:,.6g}",

@@ -1,7 +1,8 @@
 """Queries and sources from files, assignments to files: CSV, JSON, JSON lines, Parquet.
 
-Queries: columns ``query`` and ``sources`` (a list; in CSV separated by ";"), or one row for each ``query`` and ``source``;
-``cost`` is optional. Sources: ``source`` and ``rate``; without a file of them, every source that a query names has rate 1.
+Queries: columns ``query`` and ``sources`` (a list; in CSV separated by ";"), or one row for each
+``query`` and ``source``; ``cost`` is optional. Sources: ``source`` and ``rate``; without a file of
+them, every source that a query names has rate 1.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def read_table(path: Path) -> Any:
             return pa.Table.from_pylist(_records(json.loads(path.read_text(encoding="utf-8")), path))
     except (pa.ArrowInvalid, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
-    raise ConfigError(f"{path}: the ending says the format, one of {', '.join(FORMATS)}")
+    raise ConfigError(f"{path}: the file name must end in one of {', '.join(FORMATS)}")
 
 
 def _records(data: Any, path: Path) -> list[dict[str, Any]]:
@@ -56,11 +57,11 @@ def column(table: Any, name: str, path: Path) -> Any:
     """Return a column without nulls."""
     if name not in table.column_names:
         raise ConfigError(f"{path} has no column {name!r}: it has {', '.join(table.column_names) or 'none'}")
-    found = table.column(name).combine_chunks()
-    if found.null_count:
-        row = int(pc.index(pc.is_null(found), True).as_py()) + 1
+    values = table.column(name).combine_chunks()
+    if values.null_count:
+        row = int(pc.index(pc.is_null(values), True).as_py()) + 1
         raise ConfigError(f"{path}, row {row}: {name!r} is empty")
-    return found
+    return values
 
 
 def read_rates(path: Path) -> dict[str, float]:
@@ -68,7 +69,7 @@ def read_rates(path: Path) -> dict[str, float]:
     table = read_table(path)
     names = pc.cast(column(table, "source", path), pa.string()).to_pylist()
     rates = numbers(column(table, "rate", path), "rate", path)
-    _once(names, "source", path)
+    _check_unique(names, "source", path)
     for name, rate in zip(names, rates.tolist(), strict=True):
         if not np.isfinite(rate) or rate < 0:
             raise ConfigError(f"{path}: the rate of source {name!r} is {rate:g}; give a number, 0 or more")
@@ -78,17 +79,17 @@ def read_rates(path: Path) -> dict[str, float]:
 def numbers(values: Any, name: str, path: Path) -> Floats:
     """Return a column of numbers."""
     try:
-        found: Floats = pc.cast(values, pa.float64()).to_numpy(zero_copy_only=False)
+        floats: Floats = pc.cast(values, pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid as error:
-        raise ConfigError(f"{path}: column {name!r} is not all numbers: {error}") from error
-    return found
+        raise ConfigError(f"{path}: column {name!r} has values that are not numbers: {error}") from error
+    return floats
 
 
-def _once(names: list[str], what: str, path: Path) -> None:
+def _check_unique(names: list[str], kind: str, path: Path) -> None:
     if len(set(names)) < len(names):
         seen: set[str] = set()
-        twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise ConfigError(f"{path}: {what} {twice!r} is there twice")
+        duplicate = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise ConfigError(f"{path}: {kind} {duplicate!r} occurs twice")
 
 
 def read_workload(path: Path, sources: Path | None) -> Workload:
@@ -104,7 +105,7 @@ def read_workload(path: Path, sources: Path | None) -> Workload:
         else np.ones(len(names))
     )
     if "sources" in table.column_names:
-        _once(names.to_pylist(), "query", path)
+        _check_unique(names.to_pylist(), "query", path)
         lists = column(table, "sources", path)
         if pa.types.is_string(lists.type):
             lists = pc.split_pattern(lists, ";")
@@ -123,23 +124,23 @@ def read_workload(path: Path, sources: Path | None) -> Workload:
 def built(
     query_names: list[str], owner: Any, member: Any, cost: Floats, rates: dict[str, float] | None, path: Path
 ) -> Workload:
-    """Return the workload of (query, source) pairs, whatever cannot be refused by name."""
+    """Return the workload of (query, source) pairs; an error names the first query that is not valid."""
     coded = pc.dictionary_encode(member)
-    found = coded.dictionary.to_pylist()
-    named = list(rates) if rates is not None else found
+    mentioned = coded.dictionary.to_pylist()
+    named = list(rates) if rates is not None else mentioned
     number = {name: i for i, name in enumerate(named)}
     code = (
-        np.array([number.get(name, -1) for name in found], np.int64)[coded.indices.to_numpy()]
-        if found
+        np.array([number.get(name, -1) for name in mentioned], np.int64)[coded.indices.to_numpy()]
+        if mentioned
         else np.zeros(0, np.int64)
     )
     owner = np.asarray(owner, np.int64)
-    lacking = np.flatnonzero((code < 0) | (member.to_numpy(zero_copy_only=False) == ""))
-    if lacking.size:
-        at = int(lacking[0])
-        said = member[at].as_py()
-        why = "which is not among the sources" if said else "an empty name"
-        raise ConfigError(f"{path}: query {query_names[owner[at]]!r} reads source {said!r}, {why}")
+    unknown = np.flatnonzero((code < 0) | (member.to_numpy(zero_copy_only=False) == ""))
+    if unknown.size:
+        at = int(unknown[0])
+        name = member[at].as_py()
+        why = "which is not among the sources" if name else "an empty name"
+        raise ConfigError(f"{path}: query {query_names[owner[at]]!r} reads source {name!r}, {why}")
     held = np.bincount(owner, minlength=len(query_names))
     if len(query_names) and held.min() == 0:
         raise ConfigError(f"{path}: query {query_names[int(held.argmin())]!r} has no source")
@@ -172,4 +173,4 @@ def write_assignment(path: Path, load: Workload, server_of: Any) -> None:
             encoding="utf-8",
         )
     else:
-        raise ConfigError(f"{path}: the ending says the format, one of {', '.join(FORMATS)}")
+        raise ConfigError(f"{path}: the file name must end in one of {', '.join(FORMATS)}")

@@ -1,80 +1,136 @@
-"""`headgate query`: a running service from the command line."""
+"""`headgate query`: the client of a running service."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table as Grid
 
-from headgate.cli.console import Talk
+from headgate.cli.console import Output
+from headgate.cli.group import AsJson, Commands
 from headgate.errors import ConfigError, HeadgateError
-from headgate.service.client import Client
 
-HERE = Path("headgate-service") / "token"
-"""Where `headgate serve` leaves the token of a service in this folder."""
+if TYPE_CHECKING:
+    from headgate.service.client import Client
+
+DEFAULT_URL = "http://127.0.0.1:8620"
+TOKEN_FILE = Path("headgate-service") / "token"
+"""Where `headgate serve` leaves the token of a service that it started in this folder."""
+
+query_app = typer.Typer(cls=Commands, no_args_is_help=True, help="Standing queries of a running service.")
+Url = Annotated[str, typer.Option(envvar="HEADGATE_URL", help="The service's address.")]
+Token = Annotated[
+    str,
+    typer.Option(envvar="HEADGATE_TOKEN", help="Your token; by default that of the service in this folder."),
+]
+Number = Annotated[int, typer.Argument(help="The query's number, as `query list` shows it.")]
 
 
-def client(url: str, token: str) -> Client:
-    """A client with the token that is given, or that of the service in this folder."""
-    if not token and HERE.exists():
-        token = HERE.read_text(encoding="utf-8").strip()
+def connect(url: str, token: str) -> Client:
+    """A client with the given token, or with that of the service in this folder."""
+    from headgate.service.client import Client
+
+    if not token and TOKEN_FILE.exists():
+        token = TOKEN_FILE.read_text(encoding="utf-8").strip()
     if not token:
         raise ConfigError("a token is needed: --token or HEADGATE_TOKEN, as `headgate serve` printed it")
     return Client(url, token)
 
 
-def add(one: Client, sql: str, name: str, talk: Talk) -> None:
-    """Register a query and say what to do next."""
-    number = one.register(sql, name)
-    talk.result(f"query {number} is registered; see it with: headgate query tail {number}", {"id": number})
+@query_app.command("add")
+def add(
+    sql: Annotated[str, typer.Argument(help="SELECT ... FROM source ...")],
+    name: Annotated[str, typer.Option(help="A name for the query.")] = "",
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    as_json: AsJson = False,
+) -> None:
+    """Register a query."""
+    with connect(url, token) as client:
+        number = client.register(sql, name)
+    text = f"query {number} is registered; see it with: headgate query tail {number}"
+    Output(as_json=as_json).result(text, {"id": number})
 
 
-def show(one: Client, talk: Talk) -> None:
-    """List the queries."""
-    found = one.queries()
-    grid = Grid(title=f"{len(found)} queries", title_justify="left")
+@query_app.command("list")
+def show(url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
+    """List your queries."""
+    with connect(url, token) as client:
+        queries = client.queries()
+    grid = Grid(title=f"{len(queries)} queries", title_justify="left")
     for head in ("id", "name", "state", "sql"):
         grid.add_column(head, overflow="fold")
-    for query in found:
+    for query in queries:
         state = query["state"] if not query["why"] else f"{query['state']}: {query['why']}"
         grid.add_row(str(query["id"]), query["name"], state, query["sql"])
-    talk.result(grid, {"queries": found})
+    Output(as_json=as_json).result(grid, {"queries": queries})
 
 
-def explain(one: Client, number: int, talk: Talk) -> None:
-    """Say what a query became."""
-    found = one.explain(number)
-    placement = found.pop("placement")
-    lines = [f"{name}: {value}" for name, value in found.items()]
-    talk.result(
-        "\n".join([*lines, "placement of a query like it now:", *placement]),
-        {**found, "placement": placement},
-    )
+@query_app.command("tail")
+def tail(
+    number: Number,
+    rows: Annotated[int | None, typer.Option(help="Stop after so many results.")] = None,
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON for each result.")] = False,
+) -> None:
+    """Print a query's results as they come, until stopped."""
+    console = Console(highlight=False, markup=False)
+    with connect(url, token) as client:
+        if rows is not None and rows < 1:
+            raise ConfigError(f"--rows {rows}: at least 1")
+        state = client.query(number)["state"]
+        if state != "active":
+            raise HeadgateError(f"query {number} is {state}, so no results will come")
+        for count, row in enumerate(client.tail(number), start=1):
+            if as_json:
+                typer.echo(json.dumps(row))
+            else:
+                when = row["window"]["start"] if "window" in row else row["time"]
+                values = "  ".join(f"{name}={value}" for name, value in row["values"].items())
+                console.print(f"batch {row['batch']}  {when}  ", style="dim", end="")
+                console.print(values, soft_wrap=True)
+                if "cut" in row:
+                    omitted = f"{row['cut']:,} more rows of batch {row['batch']} were omitted: over the limit"
+                    console.print(omitted, style="yellow")
+            if count == rows:
+                return
 
 
-def tail(one: Client, number: int, rows: int | None, *, as_json: bool) -> None:
-    """Print results as they come, until stopped."""
-    words = Console(highlight=False, markup=False)
-    if rows is not None and rows < 1:
-        raise ConfigError(f"--rows {rows}: at least 1")
-    state = one.query(number)["state"]
-    if state != "active":
-        raise HeadgateError(f"query {number} is {state}, so there is nothing to come")
-    for seen, row in enumerate(one.tail(number), start=1):
-        if as_json:
-            typer.echo(json.dumps(row))
-        else:
-            when = row["window"]["start"] if "window" in row else row["time"]
-            values = "  ".join(f"{name}={value}" for name, value in row["values"].items())
-            words.print(f"batch {row['batch']}  {when}  ", style="dim", end="")
-            words.print(values, soft_wrap=True)
-            if "cut" in row:
-                words.print(
-                    f"{row['cut']:,} more rows of batch {row['batch']} were cut off at the limit",
-                    style="yellow",
-                )
-        if seen == rows:
-            return
+@query_app.command("explain")
+def explain(number: Number, url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
+    """Show what a query became, which server runs it, and how many queries share its work."""
+    with connect(url, token) as client:
+        explained = client.explain(number)
+    placement = explained.pop("placement")
+    lines = [f"{name}: {value}" for name, value in explained.items()]
+    text = "\n".join([*lines, "placement of a query like it now:", *placement])
+    Output(as_json=as_json).result(text, {**explained, "placement": placement})
+
+
+@query_app.command("rm")
+def rm(number: Number, url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
+    """Remove a query."""
+    with connect(url, token) as client:
+        client.remove(number)
+    Output(as_json=as_json).result(f"query {number} is removed", {"removed": number})
+
+
+@query_app.command("pause")
+def pause(number: Number, url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
+    """Pause a query: it costs nothing until it is resumed."""
+    with connect(url, token) as client:
+        client.pause(number)
+    Output(as_json=as_json).result(f"query {number} is paused", {"paused": number})
+
+
+@query_app.command("resume")
+def resume(number: Number, url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
+    """Resume a query that is paused or has failed, from the next batch on."""
+    with connect(url, token) as client:
+        client.resume(number)
+    Output(as_json=as_json).result(f"query {number} runs again", {"resumed": number})

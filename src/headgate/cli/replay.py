@@ -1,9 +1,10 @@
 """`headgate replay`: what another policy would have done with a recorded run. Needs no Spark.
 
-Measured are the rows, the busy times and the sizes of the recorded run. The rest is predicted: the other policy's
-tables are applied to the rows that each bin had in each batch, and a channel's load is those rows at what a row cost
-on that channel then, or last. It is assumed that the source and the machines would have been the same, and that
-moves cost bytes but no time.
+The rows, busy times and state sizes of the recorded run were measured. The rest is predicted: the
+tables of the other policy are applied to the rows that each bin had in each batch, and the load of
+a channel is the number of its rows times the cost of a row there, as measured in that batch or in
+the last one that had rows. The prediction assumes the same source and the same machines, and moves
+that cost bytes but no time.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from rich.table import Table as Grid
 
 from headgate import policies
+from headgate.cli.console import numbers_grid
 from headgate.cli.journal import decoded, read
 from headgate.control import journal
 from headgate.control.guard import Guard
@@ -26,15 +28,17 @@ from headgate.control.report import BatchReport, BinReport, ChannelReport, HotKe
 from headgate.errors import ConfigError
 from headgate.routing.table import Table
 
-WORDS = (
-    "recorded: measured by the stage. replayed: predicted from the recorded rows and row costs of each batch; "
-    "same source and machines assumed, and moves that take no time"
+ABOUT = (
+    "recorded: measured by the stage. replayed: predicted from the recorded rows and row costs of each batch, "
+    "assuming the same source, the same machines, and moves that take no time"
 )
 
 
 @dataclass(frozen=True)
-class Side:
-    """Busiest over mean, the busiest channel's ms, and what was decided after the batch."""
+class BatchFigures:
+    """One batch of a run: its imbalance (busiest over mean), the busiest channel's time, and what
+    was moved after it.
+    """
 
     imbalance: float
     busiest_ms: float
@@ -44,17 +48,19 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Step:
+class ReplayedBatch:
     """One batch, as it was recorded and as it would have been."""
 
     batch: int
     rows: int
-    recorded: Side
-    replayed: Side
+    recorded: BatchFigures
+    replayed: BatchFigures
 
 
 def entries_of(path: str) -> tuple[list[journal.Entry], str]:
-    """The entries of a checkpoint's journal, or of one file of its lines; and a word on a torn last line."""
+    """Read a checkpoint's journal, or one file of it; return the entries, and a warning if the
+    last line is torn.
+    """
     if not os.path.isfile(path):
         return read(path)
     lines = [line for line in Path(path).read_text(encoding="utf-8", errors="replace").splitlines() if line]
@@ -65,8 +71,8 @@ def entries_of(path: str) -> tuple[list[journal.Entry], str]:
     return decoded(lines, f"{path},")
 
 
-def replay(entries: list[journal.Entry], policy: str, guard: Guard) -> list[Step]:
-    """The recorded run under another policy, from the first table of the journal on."""
+def replay(entries: list[journal.Entry], policy: str, guard: Guard) -> list[ReplayedBatch]:
+    """Replay the recorded run under another policy, beginning with the first table of the journal."""
     chosen, first = policies.get(policy), entries[0]
     if first.start is not None:
         loop = Loop.restore({**first.start, "asked": None}, chosen, guard, "act")
@@ -76,47 +82,54 @@ def replay(entries: list[journal.Entry], policy: str, guard: Guard) -> list[Step
     steps = []
     for entry in entries:
         report, decision = entry.report, entry.decision
-        costs |= {one.channel: one.busy_ms / one.rows for one in report.channels if one.rows and one.busy_ms}
+        costs |= {
+            each.channel: each.busy_ms / each.rows for each in report.channels if each.rows and each.busy_ms
+        }
         if decision.asked is not None:
             loop.request_channels(decision.asked)
         predicted = under(report, decision.base, loop.table, costs)
-        made = loop.step(predicted)
-        steps.append(Step(report.batch, report.rows, _side(report, decision), _side(predicted, made)))
+        decided = loop.step(predicted)
+        steps.append(
+            ReplayedBatch(report.batch, report.rows, _figures(report, decision), _figures(predicted, decided))
+        )
     return steps
 
 
 def under(report: BatchReport, recorded: Table, table: Table, costs: dict[int, float]) -> BatchReport:
     """The report that the same rows would have made under another table.
 
-    A key pinned in one of the two tables takes its rows along: as its own bin had them, or as the report counts
-    them among its hot keys. Law: no row is lost, so the totals are those of the report.
+    The rows of a key that is pinned in only one of the two tables go with it. Their number is that
+    of its own bin, or the count among the report's hot keys. Law: no row is lost, so the totals are
+    those of the report.
     """
     rows, size = Counter[int](), Counter[int]()
-    keys = {pin.bin: pin.hash for pin in recorded.pins}
-    place = {pin.hash: pin.bin for pin in table.pins}
-    kept = {one.bin: one for one in report.bins}
-    for one in report.bins:
-        key = keys.get(one.bin)
-        bin = one.bin if key is None else place.get(key, table.home_bin(key))
-        rows[bin] += one.rows
-        size[bin] += one.state_bytes
+    key_of = {pin.bin: pin.hash for pin in recorded.pins}
+    pinned_to = {pin.hash: pin.bin for pin in table.pins}
+    reported = {each.bin: each for each in report.bins}
+    for each in report.bins:
+        key = key_of.get(each.bin)
+        bin = each.bin if key is None else pinned_to.get(key, table.home_bin(key))
+        rows[bin] += each.rows
+        size[bin] += each.state_bytes
     for hot in report.hot_keys:
-        if hot.hash in place and hot.hash not in keys.values():
+        if hot.hash in pinned_to and hot.hash not in key_of.values():
             share = min(hot.rows, rows[table.home_bin(hot.hash)])
             rows[table.home_bin(hot.hash)] -= share
-            rows[place[hot.hash]] += share
+            rows[pinned_to[hot.hash]] += share
     usual = sum(costs.values()) / len(costs) if costs else 1.0
     cost = [costs.get(channel, usual) for channel in range(table.channels)]
     bins = tuple(
-        BinReport(bin, rows[bin], rows[bin] * cost[channel], size[bin], bin in kept and kept[bin].on_disk)
+        BinReport(
+            bin, rows[bin], rows[bin] * cost[channel], size[bin], bin in reported and reported[bin].on_disk
+        )
         for bin, channel in table.items()
     )
     total, held = [0] * table.channels, [0] * table.channels
     for bin, channel in table.items():
         total[channel] += rows[bin]
         held[channel] += size[bin]
-    busy = [count * each for count, each in zip(total, cost, strict=True)]
-    limit = {one.channel: one.memory_limit for one in report.channels}
+    busy = [count * row_ms for count, row_ms in zip(total, cost, strict=True)]
+    limit = {channel.channel: channel.memory_limit for channel in report.channels}
     channels = tuple(
         ChannelReport(
             channel, total[channel], busy_ms=ms, idle_ms=max(busy) - ms, state_bytes=held[channel],
@@ -129,67 +142,65 @@ def under(report: BatchReport, recorded: Table, table: Table, costs: dict[int, f
     return BatchReport(report.batch, table.version, sum(total), max(busy), channels, bins, hot_keys)
 
 
-def _side(report: BatchReport, decision: Decision) -> Side:
+def _figures(report: BatchReport, decision: Decision) -> BatchFigures:
     plan = decision.plan if decision.changed else None
-    return Side(
+    return BatchFigures(
         imbalance=report.imbalance,
-        busiest_ms=max((one.busy_ms for one in report.channels), default=0.0),
+        busiest_ms=max((channel.busy_ms for channel in report.channels), default=0.0),
         moves=len(plan.moves) if plan else 0,
         pins=len(plan.pins) if plan else 0,
         moved_bytes=int(plan.cost) if plan else 0,
     )
 
 
-def summary(steps: list[Step]) -> dict[str, dict[str, float]]:
-    """Sums over the run: the busiest channels' time, what was moved, and the mean imbalance."""
-    sides = {"recorded": [step.recorded for step in steps], "replayed": [step.replayed for step in steps]}
+def summary(steps: list[ReplayedBatch]) -> dict[str, dict[str, float]]:
+    """Totals over the run: the time of the busiest channels, what was moved, and the mean imbalance."""
+    runs = {"recorded": [step.recorded for step in steps], "replayed": [step.replayed for step in steps]}
     return {
         name: {
-            "busiest_ms": sum(one.busiest_ms for one in side),
-            "mean_imbalance": sum(one.imbalance for one in side) / len(side),
-            "moves": sum(one.moves for one in side),
-            "pins": sum(one.pins for one in side),
-            "moved_bytes": sum(one.moved_bytes for one in side),
+            "busiest_ms": sum(batch.busiest_ms for batch in batches),
+            "mean_imbalance": sum(batch.imbalance for batch in batches) / len(batches),
+            "moves": sum(batch.moves for batch in batches),
+            "pins": sum(batch.pins for batch in batches),
+            "moved_bytes": sum(batch.moved_bytes for batch in batches),
         }
-        for name, side in sides.items()
+        for name, batches in runs.items()
     }
 
 
-def as_json(path: str, policy: str, steps: list[Step]) -> dict[str, Any]:
-    """All batches, the sums, and what is measured and what predicted."""
+def as_json(path: str, policy: str, steps: list[ReplayedBatch]) -> dict[str, Any]:
+    """All batches, the totals, and which figures are measured and which predicted."""
     batches = [asdict(step) for step in steps]
-    return {"journal": path, "policy": policy, "about": WORDS, "batches": batches, "summary": summary(steps)}
+    return {"journal": path, "policy": policy, "about": ABOUT, "batches": batches, "summary": summary(steps)}
 
 
-def as_table(path: str, recorded: str, policy: str, steps: list[Step]) -> Grid:
-    """The two runs side by side."""
-    grid = Grid(
-        title=f"{path}: recorded with {recorded}, replayed with {policy}", title_justify="left", caption=WORDS
+def as_table(path: str, recorded: str, policy: str, steps: list[ReplayedBatch]) -> Grid:
+    """The two runs for a terminal: for each batch a row as recorded, and below it a row as replayed."""
+    grid = numbers_grid(
+        f"{path}: recorded with {recorded}, replayed with {policy}",
+        ("batch", "rows", "run", "busiest\n/ mean", "busiest\nms", "moves", "pins", "MB\nmoved"),
+        caption=ABOUT,
     )
-    grid.add_column("batch", justify="right")
-    grid.add_column("rows", justify="right")
-    for side in ("recorded", "replayed"):
-        for head in ("busiest/mean", "busiest ms", "moves", "MB"):
-            grid.add_column(f"{side}\n{head}", justify="right", no_wrap=True)
+
+    def add(batch: str, rows: int, run: str, figures: dict[str, float], *, mean: float, last: bool) -> None:
+        changed = figures["moves"] + figures["pins"]
+        moved = f"{figures['moves']:.0f}", f"{figures['pins']:.0f}", f"{figures['moved_bytes'] / 1e6:,.2f}"
+        grid.add_row(
+            "" if last else batch,
+            "" if last else f"{rows:,}",
+            run,
+            f"{mean:.2f}",
+            f"{figures['busiest_ms']:,.0f}",
+            *(moved if changed else ("", "", "")),
+            style="bold" if batch == "all" else None,
+            end_section=last,
+        )
+
     for step in steps:
-        cells = [str(step.batch), f"{step.rows:,}"]
-        for one in (step.recorded, step.replayed):
-            changed = one.moves + one.pins
-            cells += [
-                f"{one.imbalance:.2f}",
-                f"{one.busiest_ms:,.0f}",
-                f"{one.moves}" + (f" +{one.pins} pins" if one.pins else "") if changed else "",
-                f"{one.moved_bytes / 1e6:,.2f}" if changed else "",
-            ]
-        grid.add_row(*cells)
-    cells = ["all", f"{sum(step.rows for step in steps):,}"]
-    for side_sum in summary(steps).values():
-        cells += [
-            f"{side_sum['mean_imbalance']:.2f}",
-            f"{side_sum['busiest_ms']:,.0f}",
-            f"{side_sum['moves']:.0f}",
-            f"{side_sum['moved_bytes'] / 1e6:,.2f}",
-        ]
-    grid.add_section()
-    grid.add_row(*cells, style="bold")
+        for run, figures in (("recorded", step.recorded), ("replayed", step.replayed)):
+            last = run == "replayed"
+            add(str(step.batch), step.rows, run, asdict(figures), mean=figures.imbalance, last=last)
+    for run, totals in summary(steps).items():
+        rows = sum(step.rows for step in steps)
+        add("all", rows, run, totals, mean=totals["mean_imbalance"], last=run == "replayed")
     return grid

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from rich import box
+from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 
 from headgate import policies
@@ -26,8 +28,10 @@ PICTURES = (".png", ".svg", ".pdf")
 
 
 @dataclass(frozen=True)
-class Run:
-    """How the policies run. `paper`: as printed, every plan carried out, collection time not tuned."""
+class RunOptions:
+    """How the policies run. With `paper` they run as printed: every plan is carried out,
+    `delta_ms` is not tuned.
+    """
 
     policies: Sequence[str]
     paper: bool = False
@@ -45,18 +49,18 @@ def listing() -> Grid:
 
 
 def simulate(
-    scenario: str, options: Options, run: Run, plot: Path | None, progress: Tick
+    scenario: str, options: Options, run: RunOptions, plot: Path | None, progress: Tick
 ) -> dict[str, Result]:
-    """Each policy's run, by its name; drawn into `plot`."""
+    """Run every policy; return the results by name, and draw them into `plot`."""
     if scenario not in SCENARIOS:
         raise unknown("scenario", scenario, tuple(SCENARIOS))
     if plot is not None and plot.suffix.lower() not in PICTURES:
         raise ConfigError(f"--plot {plot}: name a file that ends in {', '.join(PICTURES)}")
     if run.journal is not None and set(run.policies) <= {"static"}:
-        raise ConfigError("--journal: static has no rounds to write down; add another --policy")
+        raise ConfigError("--journal: static has no rounds to record; add another --policy")
     chosen = {name: _policy(name, run.paper) for name in dict.fromkeys(run.policies)}
     setup = SCENARIOS[scenario](options)
-    found = {}
+    results = {}
     for number, (name, policy) in enumerate(chosen.items()):
         lines: list[str] = []
         simulation = _simulation(setup, policy, options, run, lines if run.journal else None)
@@ -64,13 +68,13 @@ def simulate(
         def tell(part: float, number: int = number, name: str = name) -> None:
             progress(f"{name}: {part:.0%} of {options.seconds} s", (number + part) / len(chosen))
 
-        found[name] = simulation.run(tell)
+        results[name] = simulation.run(tell)
         if run.journal is not None and lines:
             path = run.journal if len(chosen) == 1 else run.journal.with_stem(f"{run.journal.stem}-{name}")
             path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     if plot is not None:
-        draw(scenario, found, plot)
-    return found
+        draw(scenario, results, plot)
+    return results
 
 
 def _policy(name: str, paper: bool) -> Policy:
@@ -80,7 +84,7 @@ def _policy(name: str, paper: bool) -> Policy:
 
 
 def _simulation(
-    setup: Setup, policy: Policy, options: Options, run: Run, lines: list[str] | None
+    setup: Setup, policy: Policy, options: Options, run: RunOptions, lines: list[str] | None
 ) -> Simulation:
     delta_ms = run.delta_ms or (PAPER_DELTA_MS if run.paper else OURS_DELTA_MS)
     return Simulation(
@@ -119,7 +123,7 @@ def row(name: str, result: Result) -> dict[str, Any]:
 
 
 def as_json(scenario: str, options: Options, results: dict[str, Result]) -> dict[str, Any]:
-    """Everything, second by second too."""
+    """All results, with the series by second."""
     return {
         "scenario": scenario,
         "options": asdict(options),
@@ -135,32 +139,40 @@ def as_json(scenario: str, options: Options, results: dict[str, Result]) -> dict
     }
 
 
-def as_table(scenario: str, options: Options, results: dict[str, Result]) -> Grid:
-    """The runs for a terminal."""
+FIGURES: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
+    ("rows/s", lambda run: f"{run['rows_per_s']:,.0f}"),
+    ("  last 5 s", lambda run: f"{run['last_rows_per_s']:,.0f}"),
+    ("  of ideal, last 5 s", lambda run: f"{run['of_ideal']:.2f}"),
+    ("latency, ms", lambda run: f"{run['latency_ms']:,.2f}"),
+    ("  last 5 s", lambda run: f"{run['last_latency_ms']:,.2f}"),
+    ("bins on disk", lambda run: f"{run['bins_on_disk']}"),
+    ("moves", lambda run: f"{run['moves']}"),
+    ("  MB moved", lambda run: f"{run['moved_bytes'] / 1e6:,.1f}"),
+    ("  last move at, s", lambda run: f"{run['last_move_s']:.1f}" if run["moves"] else ""),
+    ("  time moving", lambda run: f"{run['moving_share']:.0%}"),
+)
+SIDE_BY_SIDE = 4
+"""Policies in one table, so that it fits into 80 columns."""
+
+
+def as_table(scenario: str, options: Options, results: dict[str, Result]) -> Group:
+    """The runs for a terminal: a row for each figure, a column for each policy."""
     title = f"{scenario}: {about(scenario)} {options.nodes} nodes, {options.seconds} s, seed {options.seed}"
-    grid = Grid(title=title, title_justify="left")
-    grid.add_column("policy", no_wrap=True)
-    for head in ("rows/s", "last 5 s", "of ideal", "latency ms", "last 5 s", "on disk", "moves", "MB moved",
-                 "last move s", "time moving"):  # fmt: skip
-        grid.add_column(head, justify="right", no_wrap=True)
+    runs = []
     for name, result in results.items():
-        one = row(name, result)
-        grid.add_row(
-            name,
-            f"{one['rows_per_s']:,.0f}",
-            f"{one['last_rows_per_s']:,.0f}",
-            f"{one['of_ideal']:.2f}",
-            f"{one['latency_ms']:,.2f}",
-            f"{one['last_latency_ms']:,.2f}",
-            str(one["bins_on_disk"]),
-            str(one["moves"]),
-            f"{one['moved_bytes'] / 1e6:,.1f}",
-            f"{one['last_move_s']:.1f}" if one["moves"] else "",
-            f"{one['moving_share']:.0%}",
-        )
-        if not one["all_rows_accounted_for"]:
+        if not result.accounted:
             raise ConfigError(f"{name}: rows were lost or out of order in the simulator; please report this")
-    return grid
+        runs.append(row(name, result))
+    parts: list[RenderableType] = [title]
+    for first in range(0, len(runs), SIDE_BY_SIDE):
+        beside = runs[first : first + SIDE_BY_SIDE]
+        grid = Grid("", box=box.ROUNDED)
+        for run in beside:
+            grid.add_column(run["policy"], justify="right", overflow="fold")
+        for label, cell in FIGURES:
+            grid.add_row(label, *map(cell, beside))
+        parts.append(grid)
+    return Group(*parts)
 
 
 def draw(scenario: str, results: dict[str, Result], path: Path) -> None:

@@ -13,7 +13,7 @@ import headgate
 
 
 def versions() -> dict[str, str]:
-    """By name; what is not there is said to be missing."""
+    """The versions by name; a missing program is reported as missing."""
     return {
         "headgate": headgate.__version__,
         "python": platform.python_version(),
@@ -31,16 +31,16 @@ def spark() -> str:
 
 
 def java() -> str:
-    """The version of the Java that Spark would take."""
+    """The version of the Java that Spark would use."""
     home = os.environ.get("JAVA_HOME")
     path = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if not path:
         return "missing (Spark needs 17 or newer)"
     try:
-        told = subprocess.run(
+        output = subprocess.run(
             [path, "-version"], capture_output=True, text=True, timeout=30, check=False
         ).stderr
     except (OSError, subprocess.TimeoutExpired):
         return f"does not run ({path})"
-    found = re.search(r'version "([^"]+)"', told)
-    return found.group(1) if found else f"unknown ({path})"
+    match = re.search(r'version "([^"]+)"', output)
+    return match.group(1) if match else f"unknown ({path})"

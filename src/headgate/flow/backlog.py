@@ -1,13 +1,16 @@
-"""The backlog: per bin a queue of rows that were admitted and not yet processed.
+"""The backlog: for each bin, a queue of rows that were admitted and not yet processed.
 
-It is Flux's transient-skew buffer, the spool of a bin on disk and the waiting room of a bin whose state is on its way:
-one mechanism. Here it is values; the rows are in files, one section per bin and batch, and what the queue names is
-committed with the batch. Law: the rows of a bin leave in the order in which they came, each once.
+Three things wait here by one mechanism: the rows that overflow from a slow channel (Flux's
+transient-skew buffer), the rows of a bin whose state is on disk, and the rows of a bin whose state
+is being moved. This module has values only. The rows are in files, with one section for each bin
+and batch, and the entries that name them are committed with the batch.
+
+Law: the rows of a bin leave in the order in which they came, each once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,8 +19,10 @@ from headgate.ids import Bin
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """Some rows of one bin: the file that holds them, how many, and their bytes (in memory; a file has some more)."""
+class BacklogEntry:
+    """Rows of one bin that wait in a file: how many, and their bytes in memory (the
+    file is slightly larger).
+    """
 
     file: str
     bin: Bin
@@ -27,16 +32,16 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Backlog:
-    """What waits, oldest first.
+    """The entries that wait, oldest first.
 
-    >>> backlog = Backlog().after(Backlog(), [Waiting("a", 3, 10, 80), Waiting("a", 5, 1, 8)])
-    >>> backlog.after([Waiting("a", 3, 10, 80)], [Waiting("b", 5, 2, 16)]).rows
+    >>> backlog = Backlog().after(Backlog(), [BacklogEntry("a", 3, 10, 80), BacklogEntry("a", 5, 1, 8)])
+    >>> backlog.after([BacklogEntry("a", 3, 10, 80)], [BacklogEntry("b", 5, 2, 16)]).rows
     {5: 3}
     """
 
-    entries: tuple[Waiting, ...] = ()
+    entries: tuple[BacklogEntry, ...] = ()
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[BacklogEntry]:
         return iter(self.entries)
 
     def __len__(self) -> int:
@@ -44,40 +49,40 @@ class Backlog:
 
     @cached_property
     def rows(self) -> Mapping[Bin, int]:
-        """Rows that wait, by bin."""
+        """The number of rows that wait, by bin."""
         return self._sum("rows")
 
     @cached_property
     def bytes(self) -> Mapping[Bin, int]:
-        """Bytes that wait, by bin."""
+        """The bytes of the rows that wait, by bin."""
         return self._sum("bytes")
 
-    def _sum(self, what: str) -> dict[Bin, int]:
-        found: dict[Bin, int] = {}
-        for one in self.entries:
-            found[one.bin] = found.get(one.bin, 0) + getattr(one, what)
-        return found
+    def _sum(self, field: str) -> dict[Bin, int]:
+        totals: dict[Bin, int] = {}
+        for entry in self.entries:
+            totals[entry.bin] = totals.get(entry.bin, 0) + getattr(entry, field)
+        return totals
 
     @property
     def files(self) -> frozenset[str]:
         """The files that are still needed."""
-        return frozenset(one.file for one in self.entries)
+        return frozenset(entry.file for entry in self.entries)
 
-    def of(self, bins: Iterable[Bin]) -> tuple[Waiting, ...]:
-        """What waits for some bins, oldest first."""
+    def of(self, bins: Iterable[Bin]) -> tuple[BacklogEntry, ...]:
+        """The entries of the given bins, oldest first."""
         wanted = frozenset(bins)
-        return tuple(one for one in self.entries if one.bin in wanted)
+        return tuple(entry for entry in self.entries if entry.bin in wanted)
 
-    def after(self, taken: Iterable[Waiting], added: Iterable[Waiting]) -> Backlog:
-        """The backlog once some of it was taken, and other rows came."""
-        gone = frozenset(taken)
-        return Backlog((*(one for one in self.entries if one not in gone), *added))
+    def after(self, taken: Iterable[BacklogEntry], added: Iterable[BacklogEntry]) -> Backlog:
+        """The backlog without the entries that were taken, followed by those that were added."""
+        removed = frozenset(taken)
+        return Backlog((*(entry for entry in self.entries if entry not in removed), *added))
 
     def to_json(self) -> list[list[Any]]:
         """JSON-native values."""
-        return [[one.file, one.bin, one.rows, one.bytes] for one in self.entries]
+        return [[entry.file, entry.bin, entry.rows, entry.bytes] for entry in self.entries]
 
     @classmethod
     def from_json(cls, data: Iterable[Iterable[Any]]) -> Backlog:
         """Read what `to_json` wrote."""
-        return cls(tuple(Waiting(*one) for one in data))
+        return cls(tuple(BacklogEntry(*values) for values in data))

@@ -1,37 +1,44 @@
-"""The gate: bounded work in flight through a part of a dataflow (Faucet, section 4), as a machine without clock or engine.
+"""The gate: bounded work in flight through a part of a dataflow (Faucet, section 4),
+without clock or engine.
 
-`Gate` is the configuration, `Batcher` the state. How a driver uses them, whatever its engine:
+`Gate` is the configuration, `Batcher` the state. This is how a driver uses
+them, whatever its engine:
 
     batcher = Batcher(Gate(in_flight=2, batch=1000))
-    batcher.offer((), Rows(rows))           # nothing is drawn yet; () is the stamp outside of the gate
+    batcher.offer((), Rows(rows))           # nothing is drawn yet; () is the stamp outside the gate
     batcher.close(())                       # no more input at this stamp
     while True:
-        for batch in batcher.admit():       # draws and stamps what may enter now, batch by batch
-            start(batch.stamp, batch.items)
+        for wave in batcher.admit():        # draws and stamps what may enter now, wave by wave
+            start(wave.stamp, wave.items)
         if batcher.finished(()):            # only a draw shows that a source is at its end
             break
-        batcher.done(wait_for_any())        # a batch is through, in any order, with or without output
+        batcher.done(wait_for_any())        # waves end in any order, with or without output
 
-A driver that knows when a batch as a whole is through (a Spark job) says `done`. One that only sees single tuples counts them:
-`batcher.update(stamp, +made)` and then `(stamp, -taken)`, and says `done` when the batch has been handed in; it is through
+A driver that knows when a whole wave has ended (a Spark job) calls `done`. A driver that only
+sees single tuples counts them: it calls `batcher.update(stamp, +made)` and then `(stamp,
+-taken)`, and calls `done` when all tuples of the wave have been handed in. The wave is complete
 when its count is 0.
 
-Gates nest: an inner `Batcher(gate, outer=batcher)` is offered its input at the stamps of the outer's batches, and each such
-stamp stays outstanding in the outer scope until the inner one has finished it. The driver offers the stamp inside before it
-says `done` outside (add first, then take away), and closes it inside when all of its input is in:
+Gates nest: an inner `Batcher(gate, outer=batcher)` is offered its input at the stamps of the outer
+waves, and each of these stamps stays outstanding in the outer scope until the inner batcher has
+finished it. The driver offers the stamp inside before it calls `done` outside (add first, then
+remove), and closes it inside when all of its input has been offered:
 
-    for batch in outer.admit():
-        inner.offer(batch.stamp, Rows(expand(batch.items)))
-        inner.close(batch.stamp)
-        outer.done(batch.stamp)             # the inner gate holds the stamp from here on
+    for wave in outer.admit():
+        inner.offer(wave.stamp, Rows(expand(wave.items)))
+        inner.close(wave.stamp)
+        outer.done(wave.stamp)              # the inner batcher holds the stamp from here on
 
-and asks both to admit again until neither has anything: an inner input that turns out to be empty makes room outside.
+It asks both to admit again until neither has anything: an inner input that turns out to be
+empty makes room outside.
 
-Laws. Batch t_b of an outer stamp t_e is released if and only if t_b - in_flight is complete. So at most `in_flight` batches
-of a t_e are incomplete at any time, each of at most `batch` rows. Completion is by frontier: while one straggler is out,
-later batches that are done do not make room. It is judged within the t_e: an earlier one that waits for input holds nobody
-up. With `shared` the bound is on all t_e together, the least of those with input first. What is released depends on what was
-offered and done, not on when the driver asks.
+Laws. Wave n of an outer stamp is admitted if and only if wave n - in_flight is complete. So at
+most `in_flight` waves of an outer stamp are incomplete at any time, each of at most `batch`
+rows. Completion is judged by the frontier: while one straggler is in flight, later waves that
+are done do not make room. It is judged within the outer stamp: an earlier outer stamp that waits
+for input holds up no other. With `shared` the bound is on all outer stamps together, and the
+least of those with input comes first. What is admitted depends on what was offered and done, not
+on when the driver asks.
 """
 
 from __future__ import annotations
@@ -42,19 +49,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headgate.errors import ConfigError
-from headgate.flow.sources import Source
-from headgate.flow.stamps import Progress, Stamp, enter, leave
+from headgate.flow.progress import Progress, Stamp, enter, leave
+from headgate.flow.sources import RowSource
 
 AUTO = "auto"
-OR_AUTO = ', nor "auto"'
 
 
 @dataclass(frozen=True)
 class Gate:
-    """How much may be inside: `in_flight` batches of at most `batch` rows, for each outer stamp or, `shared`, for all of them.
+    """How much may be in flight: `in_flight` waves of at most `batch` rows.
 
-    Two batches in flight are enough to work on while a straggler finishes; one is the least memory (FAUCET-16).
-    With `batch="auto"` the driver finds the size (`flow.plateau`) and gives its batcher gates of fixed size.
+    The bound holds for each outer stamp, or with `shared` for all of them together. Two waves in
+    flight are enough to keep working while a straggler finishes; one needs the least memory
+    (FAUCET-16). With `batch="auto"` the driver finds the size (`flow.wave_size`) and gives its
+    batcher gates of fixed size.
     """
 
     in_flight: int = 2
@@ -67,15 +75,14 @@ class Gate:
             if name == "batch" and value == AUTO:
                 continue
             if isinstance(value, bool) or not isinstance(value, int):
-                raise ConfigError(
-                    f"{name}={value!r} is not a whole number{OR_AUTO if name == 'batch' else ''}"
-                )
+                or_auto = ', nor "auto"' if name == "batch" else ""
+                raise ConfigError(f"{name}={value!r} is not a whole number{or_auto}")
             if value < 1:
                 raise ConfigError(f"{name}={value} is below 1, so nothing could ever pass the gate")
 
     @property
     def size(self) -> int:
-        """Rows of a batch, where that is fixed."""
+        """Rows of a wave; an error if the driver has yet to find that number."""
         if isinstance(self.batch, str):
             raise ConfigError(f"batch={self.batch!r} has to become a number before a batcher can use it")
         return self.batch
@@ -86,13 +93,15 @@ class Gate:
         return self.in_flight * self.size
 
 
-BY_ITSELF = Gate(in_flight=2, batch=AUTO)
-"""Two batches, of the size that turns out to be large enough."""
+AUTO_SIZED = Gate(in_flight=2, batch=AUTO)
+"""Two waves in flight, of the smallest size at which the fixed cost of a wave does not matter."""
 
 
 @dataclass(frozen=True)
-class Batch:
-    """What enters together: its stamp, what the sources gave, and how many rows that stands for."""
+class Wave:
+    """What is admitted together: its stamp, the items that the sources gave, and how many
+    rows these stand for.
+    """
 
     stamp: Stamp
     items: tuple[Any, ...]
@@ -101,16 +110,16 @@ class Batch:
 
 @dataclass
 class _Input:
-    """One outer stamp: what is left of it, and the number of the next batch."""
+    """The input at one outer stamp: its sources, and the number of the next wave."""
 
-    sources: deque[Source] = field(default_factory=deque)
+    sources: deque[RowSource] = field(default_factory=deque)
     next: int = 0
     closed: bool = False
     open: bool = True
-    """Whether more batches may come: a capability is held for the next one."""
+    """Whether more waves may come: then a capability is held for the next one."""
 
     def cut(self, room: int) -> tuple[tuple[Any, ...], int]:
-        """Up to so many rows from the first sources; those that are at their end go."""
+        """Take up to `room` rows from the first sources, and drop the sources that are at their end."""
         items: list[Any] = []
         rows = 0
         while self.sources and rows < room:
@@ -123,19 +132,19 @@ class _Input:
 
 
 class Batcher:
-    """The state of one gate; see the head of this file for its use and its laws.
+    """The state of one gate; the docstring of this module has its use and its laws.
 
     >>> from headgate.flow.sources import Rows
     >>> batcher = Batcher(Gate(in_flight=2, batch=2))
     >>> batcher.offer((), Rows("abcde"))
     >>> batcher.close(())
-    >>> [(batch.stamp, batch.items) for batch in batcher.admit()]
+    >>> [(wave.stamp, wave.items) for wave in batcher.admit()]
     [((0,), ('a', 'b')), ((1,), ('c', 'd'))]
     >>> batcher.done((1,))
-    >>> list(batcher.admit())  # batch 0 still stands before it
+    >>> list(batcher.admit())  # wave 0 is still in flight before it
     []
     >>> batcher.done((0,))
-    >>> [batch.stamp for batch in batcher.admit()]
+    >>> [wave.stamp for wave in batcher.admit()]
     [(2,)]
     """
 
@@ -144,83 +153,86 @@ class Batcher:
         self.progress = Progress()
         self._outer = outer
         self._inputs: dict[Stamp, _Input] = {}
-        self._released: set[Stamp] = set()
+        self._admitted: set[Stamp] = set()
 
-    def offer(self, stamp: Stamp, *sources: Source) -> None:
-        """Take in input at an outer stamp; without sources this only says that some may come.
+    def offer(self, stamp: Stamp, *sources: RowSource) -> None:
+        """Add input at an outer stamp; without sources this only announces that input may come.
 
-        An outer stamp that has been closed and finished must not come again: its batches would have the same stamps.
+        An outer stamp that was closed and finished must not be offered again: its waves would get
+        stamps that were used before.
         """
-        one = self._inputs.get(stamp)
-        if one is None:
+        pending = self._inputs.get(stamp)
+        if pending is None:
             if self._outer is not None:
                 self._outer.update(stamp, +1)
-            one = self._inputs[stamp] = _Input()
+            pending = self._inputs[stamp] = _Input()
             self.progress.update(enter(stamp), +1)
-        elif one.closed:
+        elif pending.closed:
             raise ConfigError(f"the input at {stamp} is closed; offer all of it before close")
-        one.sources.extend(sources)
+        pending.sources.extend(sources)
 
     def close(self, stamp: Stamp) -> None:
-        """Say that nothing more comes at an outer stamp."""
-        one = self._inputs.get(stamp)
-        if one is None or one.closed:
+        """Announce that no more input comes at an outer stamp."""
+        pending = self._inputs.get(stamp)
+        if pending is None or pending.closed:
             raise ConfigError(f"there is no open input at {stamp}; offer it first, and close it once")
-        one.closed = True
+        pending.closed = True
         self._settle(stamp)
 
-    def admit(self) -> Iterator[Batch]:
-        """Release what may enter now, the least outer stamp first; each batch is drawn when it is asked for."""
+    def admit(self) -> Iterator[Wave]:
+        """Admit what may enter now, the least outer stamp first; each wave is drawn when it is asked for."""
         while (stamp := self._ready()) is not None:
-            one = self._inputs[stamp]
-            items, rows = one.cut(self.gate.size)
+            pending = self._inputs[stamp]
+            items, rows = pending.cut(self.gate.size)
             if rows:
-                batch = Batch(enter(stamp, one.next), items, rows)
-                one.next += 1
-                self._released.add(batch.stamp)
-                self.progress.update(
-                    enter(stamp, one.next), +1
-                )  # the capability; what it was is now the batch's
+                wave = Wave(enter(stamp, pending.next), items, rows)
+                pending.next += 1
+                self._admitted.add(wave.stamp)
+                # the capability for the next wave; the one held until now became the count of this
+                # wave
+                self.progress.update(enter(stamp, pending.next), +1)
             self._settle(stamp)
             if rows:
-                yield batch
+                yield wave
 
     def done(self, stamp: Stamp) -> None:
-        """Say that a batch is through, or handed in where the driver counts tuples."""
-        if stamp not in self._released:
-            raise ConfigError(f"batch {stamp} is not in flight: it was done before, or never released")
-        self._released.remove(stamp)
+        """Report that a wave has ended, or has been handed in where the driver counts tuples."""
+        if stamp not in self._admitted:
+            raise ConfigError(f"wave {stamp} is not in flight: it was done before, or never admitted")
+        self._admitted.remove(stamp)
         self.update(stamp, -1)
 
     def update(self, stamp: Stamp, change: int) -> None:
-        """Count work at a stamp inside: add what was made before taking away what it was made from."""
+        """Count work at a stamp inside: add what was made before removing what it was made from."""
         if change > 0 and self.complete(stamp):
             raise ConfigError(
-                f"{stamp} is complete and can get no more work; add the new before taking away the old"
+                f"{stamp} is complete and can get no more work; add the new before removing the old"
             )
         self.progress.update(stamp, change)
         self._settle(leave(stamp))
 
     def complete(self, stamp: Stamp) -> bool:
-        """Whether no work at a batch, or at one before it of the same outer stamp, is left or can come."""
+        """Whether no work is left, or can come, at a wave and at those before it of the same outer stamp."""
         return self.progress.passed(stamp, within=leave(stamp))
 
     def finished(self, stamp: Stamp) -> bool:
-        """Whether an outer stamp is closed, drawn to its end, and all of its batches are through."""
+        """Whether an outer stamp is closed, its sources are at their end, and all of
+        its waves are complete.
+        """
         return stamp not in self._inputs
 
     def in_flight(self, stamp: Stamp) -> int:
-        """The batches of an outer stamp that are incomplete: from the oldest that is out to the newest."""
-        one = self._inputs.get(stamp)
-        return 0 if one is None else one.next - min(self._counters(stamp), default=one.next)
+        """The number of incomplete waves of an outer stamp: from the oldest in flight to the newest."""
+        pending = self._inputs.get(stamp)
+        return 0 if pending is None else pending.next - min(self._counters(stamp), default=pending.next)
 
     def _counters(self, stamp: Stamp) -> list[int]:
-        """The last coordinates of what is outstanding for an outer stamp, its capability included."""
+        """The wave numbers that are outstanding for an outer stamp, its capability included."""
         return [held[-1] for held in self.progress.outstanding if held[:-1] == stamp]
 
     def _ready(self) -> Stamp | None:
-        """The least outer stamp with something to draw and leave to release it."""
-        waiting = sorted(stamp for stamp, one in self._inputs.items() if one.sources)
+        """The least outer stamp that has input and room for one more wave."""
+        waiting = sorted(stamp for stamp, pending in self._inputs.items() if pending.sources)
         if self.gate.shared:
             room = sum(map(self.in_flight, self._inputs)) < self.gate.in_flight
             return waiting[0] if waiting and room else None
@@ -231,13 +243,15 @@ class Batcher:
         return before < 0 or self.complete(enter(stamp, before))
 
     def _settle(self, stamp: Stamp) -> None:
-        """Give up the capability of an outer stamp that is drawn to its end, and the stamp when nothing of it is left."""
-        one = self._inputs.get(stamp)
-        if one is None or not one.closed or one.sources:
+        """Give up the capability of an outer stamp whose sources are at their end, and the stamp
+        once it is complete.
+        """
+        pending = self._inputs.get(stamp)
+        if pending is None or not pending.closed or pending.sources:
             return
-        if one.open:
-            one.open = False
-            self.progress.update(enter(stamp, one.next), -1)
+        if pending.open:
+            pending.open = False
+            self.progress.update(enter(stamp, pending.next), -1)
         if not self._counters(stamp):
             del self._inputs[stamp]
             if self._outer is not None:

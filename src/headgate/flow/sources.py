@@ -1,7 +1,8 @@
-"""What a batcher draws from: rows one by one, or items whose rows are counted before anyone makes them.
+"""What a batcher draws from: single rows, or items whose rows are counted before they are made.
 
-A source gives at most as much as it is asked for and stays where it is until it is asked again; that is what makes an
-expansion of `tuple -> iterator` lazy (Faucet, section 4): `Rows(row for item in items for row in expand(item))`.
+A source gives at most as many rows as it is asked for, and does nothing until it is asked again.
+That makes an expansion of `tuple -> iterator` lazy (Faucet, section 4): `Rows(row for item in items
+for row in expand(item))`.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from numpy.typing import NDArray
 from headgate.errors import ConfigError
 
 
-class Source(Protocol):
-    """Something with rows to give."""
+class RowSource(Protocol):
+    """An input of a gate."""
 
     def take(self, room: int) -> tuple[Sequence[Any], int]:
-        """What comes next, and how many rows it stands for: `room` at the most.
+        """The next items, and how many rows they stand for: at most `room`.
 
-        A source that gives none is let go; if more comes to it, it is offered again.
+        A source that returns no rows is dropped. If it gets more later, offer it again.
         """
 
 
 class Rows:
-    """Rows of any iterable, drawn one by one and no further than they are wanted.
+    """The rows of any iterable, drawn one by one and only when they are asked for.
 
     >>> rows = Rows(n * n for n in range(5))
     >>> rows.take(3), rows.take(3), rows.take(3)
@@ -53,13 +54,14 @@ class Portion:
     stop: int
 
 
-class Counted:
-    """Items whose number of rows is known (the count step before a propose step): credit is spent on rows, not on items.
+class CountedItems:
+    """Items whose number of rows is known in advance, so that the gate can count
+    rows instead of items.
 
-    An item with more rows than there is room for is given in portions, so that the bound on rows is hard. An item without any
-    row has nothing to do behind the gate and is left out.
+    (In Faucet: the count step before a propose step.) An item with more rows than there is room for
+    is given in portions, so the bound on rows is never exceeded. An item without rows is omitted.
 
-    >>> counted = Counted([("a", 2), ("b", 0), ("c", 5)])
+    >>> counted = CountedItems([("a", 2), ("b", 0), ("c", 5)])
     >>> counted.take(4)
     ([Portion(item='a', start=0, stop=2), Portion(item='c', start=0, stop=2)], 4)
     >>> counted.take(4)
@@ -91,20 +93,24 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Cuts:
-    """All portions of many items, in order, by arrays: the batch each is in, the item's number, its rows start..stop."""
+class PortionArrays:
+    """The portions of many items, in order, as arrays: each one's wave, its item, and its
+    rows `start` to `stop`.
+    """
 
-    batch: NDArray[np.int64]
+    wave: NDArray[np.int64]
     item: NDArray[np.int64]
     start: NDArray[np.int64]
     stop: NDArray[np.int64]
 
 
-def cut(fan_out: NDArray[np.int64], batch: int) -> Cuts:
-    """The portions that a batcher would make of counted items, all at once: batch k is rows kB to (k+1)B of all rows.
+def cut_into_portions(fan_out: NDArray[np.int64], batch: int) -> PortionArrays:
+    """The portions that a batcher would make of counted items, all at once.
 
-    >>> cuts = cut(np.array([2, 0, 5]), 4)
-    >>> [cuts.batch.tolist(), cuts.item.tolist(), cuts.start.tolist(), cuts.stop.tolist()]
+    With waves of `batch` rows, wave k has the rows k * batch to (k + 1) * batch of all rows.
+
+    >>> portions = cut_into_portions(np.array([2, 0, 5]), 4)
+    >>> [portions.wave.tolist(), portions.item.tolist(), portions.start.tolist(), portions.stop.tolist()]
     [[0, 0, 1], [0, 2, 2], [0, 0, 2], [2, 2, 5]]
     """
     if batch < 1:
@@ -120,4 +126,4 @@ def cut(fan_out: NDArray[np.int64], batch: int) -> Cuts:
     number = begin[item] // batch + nth
     start = np.maximum(begin[item], number * batch) - begin[item]
     stop = np.minimum(end[item], (number + 1) * batch) - begin[item]
-    return Cuts(number, item, start, stop)
+    return PortionArrays(number, item, start, stop)

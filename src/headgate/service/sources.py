@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from headgate.errors import ConfigError, NotFound
 from headgate.service.registry import Registry
-from headgate.sql.kind import NAME, TIME, TYPES, Kind, slot_type
+from headgate.sql.source_schema import NAME, TIME, TYPES, slot_type
+from headgate.sql.source_schema import SourceSchema as Kind
 
 MOST_SLOTS = {"l": 8, "d": 8, "v": 8, "b": 4, "t": 4}
 """Columns of a type that a source can have: the width of the row that all share."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from headgate.errors import AccessDenied, ConfigError
 from headgate.service.registry import Registry
-from headgate.sql.kind import NAME
+from headgate.sql.source_schema import NAME
 
 
 @dataclass(frozen=True)

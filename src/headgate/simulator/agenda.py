@@ -1,4 +1,4 @@
-"""What happens when: actions at ticks, in the order in which they were put down."""
+"""A schedule: actions at ticks; actions of the same tick run in the order in which they were added."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Agenda:
         self._serial = count()
 
     def put(self, seconds: float, action: Action) -> None:
-        """Do something in the first tick that begins at or after this time."""
+        """Schedule an action for the first tick that begins at or after this time."""
         tick = math.ceil(seconds / self._tick_s - 1e-6)
         heapq.heappush(self._queue, (tick, next(self._serial), action))
 
     def do(self, tick: int) -> bool:
-        """Do all that is due; whether there was anything."""
-        found = False
+        """Run all actions that are due; return whether there were any."""
+        done = False
         while self._queue and self._queue[0][0] <= tick:
-            found = True
+            done = True
             heapq.heappop(self._queue)[2]()
-        return found
+        return done
 
     def next_tick(self, otherwise: int) -> int:
-        """When something is due next."""
+        """The tick of the next action."""
         return min(self._queue[0][0], otherwise) if self._queue else otherwise

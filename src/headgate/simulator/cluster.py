@@ -14,13 +14,15 @@ MB = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """One producer and one consumer on each of `nodes` machines, all connected to all.
+    """One producer and one consumer on each of `nodes` machines; every producer is
+    connected to every consumer.
 
-    `overhead_us` is what a tuple costs besides the operator: 0.5 to produce it and 0.9 to pass it on, which is
-    what the paper's 6.9e5 tuples/s leave over. `buffer_tuples` is the transient skew buffer of one producer; with
-    transport `exchange` or `river` that space is in the outgoing queues instead. `drain_at_once` is the memory-adaptive
-    consumer (section 6.1): for a move it takes what is in flight into its own buffers instead of processing
-    all of it first. `memory_mb` of None is no bound.
+    `overhead_us` is what a tuple costs besides the operator: 0.5 to produce it and 0.9 to pass it
+    on, which is what the paper's 6.9e5 tuples/s leave over. `buffer_tuples` is the transient skew
+    buffer of one producer; with transport `exchange` or `river` that space is in the outgoing
+    queues instead. `drain_at_once` is the memory-adaptive consumer (section 6.1): for a move it
+    takes what is in flight into its own buffers instead of processing all of it first. Without
+    `memory_mb` memory is not bounded.
     """
 
     nodes: int = 32

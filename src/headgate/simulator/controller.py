@@ -1,13 +1,14 @@
-"""The controller: rounds of collecting and moving, damped (Flux, section 5.3), around the same control loop as on Spark.
+"""The controller: rounds of collecting and moving, damped (Flux, section 5.3), around the same
+control loop as on Spark.
 
     collect(delta) -> all reports in -> decide -> no moves: delta = max(delta / 2, delta_min), collect
                                                -> moves, all restarted: delta = max(their time, delta_min), collect
 
-A node's window begins when it hears of the round and ends `delta` later, or when it next has control: one that is
-stuck in disk I/O makes everyone wait (FLUX-E14). Law: no move phase is longer than the collecting that follows it,
-so at most half of the time goes into moving.
+A node's window begins when it hears of the round and ends `delta` later, or when it next has
+control: a node that is busy with disk I/O makes all others wait (FLUX-E14). Law: no move phase is
+longer than the collecting that follows it, so at most half of the time goes into moving.
 
-With a `tuner` delta_min follows from what the moves achieved; see `tuning`.
+With a `tuner`, delta_min depends on what the moves achieved; see `tuning`.
 """
 
 from __future__ import annotations
@@ -79,7 +80,9 @@ class Controller:
         self._each(np.arange(self._missing), self._open)
 
     def _each(self, nodes: np.ndarray, action: Callable[[np.ndarray], None]) -> None:
-        """Have nodes do something: those in control at once, together; the others when they are."""
+        """Run an action on nodes: at once on those that have control, and on the others as soon
+        as they have it.
+        """
         free = self._plane.are_free(nodes)
         for node in nodes[~free]:
             alone = np.array([node])
@@ -121,7 +124,7 @@ class Controller:
             decision = self.loop.step(report)
             if self._record is not None:
                 self._record(report, decision)
-        else:  # without a past to fold in, the view can be made at once
+        else:  # without earlier reports to fold in, the view can be built directly
             decision = self.loop.decide(self._view(table), number)
         self._carry_out(_moves(decision) if decision.changed else ())
 

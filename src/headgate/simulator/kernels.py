@@ -1,90 +1,28 @@
-"""The data path, compiled: producers with their skew buffers, connections, and consumers, in small steps of time.
+"""The data path, compiled: producers with skew buffers, connections and consumers, in ticks.
 
-In each tick every producer fills its buffer and drains it into the connections that have room, then every
-consumer polls its connections in turn and works until the tick is over. A connection holds far more than a tick
-of work, so cutting time does not starve anyone. A tuple is a number: its bin and its serial number among the tuples of
-its producer and bin; an ack is a negative number in the same queue, behind what was sent before it (FLUX-E13).
+In each tick every producer fills its buffer and drains it into the connections that have room, then
+every consumer polls its connections in turn and works until the tick is over. A connection holds
+far more than a tick of work, so dividing time into ticks starves no consumer. A tuple is a number:
+its bin and its serial number among the tuples of its producer and bin; an ack is a negative number
+in the same queue, behind what was sent before it (FLUX-E13).
 
-Law: consumers see the tuples of a producer and bin in the order of their serials, each once. It is counted
-(`faults`) in every run, not only in tests.
+Law: consumers see the tuples of a producer and bin in the order of their serials, each once. It is
+counted (`faults`) in every run, not only in tests.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from headgate.compiled import bare
-
-Array = npt.NDArray[Any]
 
 FLUX, EXCHANGE, RIVER = 0, 1, 2
 BIN_BITS = 20
 BIN_MASK = (1 << BIN_BITS) - 1
 NONE = -1
 _part = partial(bare, inline="always")
-
-
-class Arrays(NamedTuple):
-    """All that changes in the data path. p: producer, s: consumer, b: bin; the first axis comes first."""
-
-    ring: Array  # (p, s, slots) tuples and acks on the way
-    ring_head: Array  # (p, s)
-    ring_used: Array  # (p, s) entries
-    ring_data: Array  # (p, s) entries that are tuples
-    buffer: Array  # (p, b) tuples in the skew buffer
-    buffer_total: Array  # (p)
-    first: Array  # (p, s) the bins with tuples for s, as a linked list in the order of their turns
-    last: Array  # (p, s)
-    after: Array  # (p, b)
-    listed: Array  # (p, b)
-    sent: Array  # (p, b) serial number of the next tuple sent
-    seen: Array  # (p, b) serial number of the next tuple that enters a consumer
-    blocked: Array  # (p) the tuple that an Exchange producer waits with
-    route: Array  # (b)
-    stalled: Array  # (b)
-    on_disk: Array  # (b)
-    counts: Array  # (b) processed in the present window
-    processed: Array  # (b)
-    spooled: Array  # (b) tuples waiting for a bin on disk
-    spooled_at: Array  # (b) the sum of the times at which they came
-    acks: Array  # (b)
-    run_bin: Array  # (s) the bin that came back from disk last
-    run_left: Array  # (s) what of its waiting input is still to be processed
-    run_came: Array  # (s) when that came, on average: sums of latencies come out exact
-    clock: Array  # (s) the time up to which s has worked
-    idle: Array  # (s)
-    speed: Array  # (s)
-    poll: Array  # (s) the producer whose turn it is
-    held: Array  # (s, slots) tuples taken out of the connections for a move
-    held_at: Array  # (s, slots)
-    held_head: Array  # (s)
-    held_used: Array  # (s)
-    per_second: Array  # (t) tuples processed
-    latency: Array  # (t) sum of their times since they entered the consumer
-    keep: Array  # (b) alias table
-    other: Array  # (b)
-    ready: Array  # (b) all acks have come
-    faults: Array  # (1)
-    trace: Array  # (n, 4) producer, consumer, bin, serial; n is 0 in long runs
-    traced: Array  # (1)
-
-
-class Costs(NamedTuple):
-    """What the kernels need to know of the cluster."""
-
-    mode: int
-    connection: int
-    buffer: int
-    per_tick: int
-    tick: float
-    service: float
-    spread: float
-    overhead: float
-    spool: float
 
 
 @_part
@@ -97,7 +35,7 @@ def _draw_bin(a, keys):  # type: ignore[no-untyped-def]
 
 @_part
 def _around(place, slots):  # type: ignore[no-untyped-def]
-    """A place in a ring, of one that is less than once around; a division would cost more than the rest."""
+    """A position in a ring, from one below twice its size; without a division, which would be slow."""
     return place - slots if place >= slots else place
 
 
@@ -203,7 +141,7 @@ def _service(a, s, costs, times):  # type: ignore[no-untyped-def]
 
 @_part
 def _enter(a, p, s, entry, costs):  # type: ignore[no-untyped-def]
-    """Check a tuple's serial number where it enters the consumer; RiverDQ makes no promise to keep."""
+    """Check a tuple's serial number where it enters the consumer; RiverDQ guarantees no order."""
     b = entry & BIN_MASK
     serial = entry >> BIN_BITS
     if costs.mode != RIVER and a.seen[p, b] != serial:
@@ -218,14 +156,14 @@ def _enter(a, p, s, entry, costs):  # type: ignore[no-untyped-def]
 
 @_part
 def _work(a, s, b, came, costs, times):  # type: ignore[no-untyped-def]
-    """Process a tuple that came at a time, or spool it where its bin is on disk."""
+    """Process a tuple, or spool it if its bin is on disk."""
     if a.on_disk[b]:
         a.clock[s] += costs.spool
         a.spooled[b] += 1
         a.spooled_at[b] += came
     else:
         if a.spooled[b] > 0:
-            a.faults[0] += 1  # it would overtake what waits
+            a.faults[0] += 1  # it would overtake the tuples that wait
         _process(a, s, b, came, costs, times)
 
 
@@ -255,7 +193,7 @@ def _ack(a, b):  # type: ignore[no-untyped-def]
 
 @_part
 def _next_entry(a, s):  # type: ignore[no-untyped-def]
-    """The producer whose connection has something, polling in turn; NONE when all are empty."""
+    """Poll the connections in turn; return the first producer that has sent something, or NONE."""
     producers = a.buffer.shape[0]
     for step in range(producers):
         p = _around(a.poll[s] + step, producers)
@@ -277,7 +215,7 @@ def _take(a, p, s):  # type: ignore[no-untyped-def]
 
 @_part
 def _consume(a, s, end, costs, times):  # type: ignore[no-untyped-def]
-    found = False
+    acknowledged = False
     while a.clock[s] < end:
         if a.run_left[s] > 0:
             _process_run(a, s, costs, times)
@@ -295,16 +233,16 @@ def _consume(a, s, end, costs, times):  # type: ignore[no-untyped-def]
             break
         entry = _take(a, p, s)
         if entry < 0:
-            found |= _ack(a, -entry - 1)
+            acknowledged |= _ack(a, -entry - 1)
         else:
             b = _enter(a, p, s, entry, costs)
             _work(a, s, b, a.clock[s], costs, times)
-    return found
+    return acknowledged
 
 
 @bare
 def advance(a, costs, keys, times, tick, until):  # type: ignore[no-untyped-def]
-    """Run ticks up to number `until`, or until a bin has all its acks; the number of the tick reached."""
+    """Run ticks up to `until`, or until a bin has all its acks; return the tick that was reached."""
     while tick < until:
         for p in range(a.buffer.shape[0]):
             if costs.mode == FLUX:
@@ -314,17 +252,17 @@ def advance(a, costs, keys, times, tick, until):  # type: ignore[no-untyped-def]
             else:
                 _produce_river(a, p, costs, keys)
         tick += 1
-        found = False
+        acknowledged = False
         for s in range(a.clock.shape[0]):
-            found |= _consume(a, s, tick * costs.tick, costs, times)
-        if found:
+            acknowledged |= _consume(a, s, tick * costs.tick, costs, times)
+        if acknowledged:
             break
     return tick
 
 
 @bare
 def pause(a, b, s):  # type: ignore[no-untyped-def]
-    """Every producer stops draining bin `b` and answers on its connection to `s`, behind what it has sent."""
+    """Every producer stops sending bin `b`, and sends an ack to `s` behind the tuples that it has sent."""
     a.stalled[b] = True
     slots = a.ring.shape[2]
     for p in range(a.buffer.shape[0]):
@@ -350,7 +288,7 @@ def _unlist(a, p, b, s):  # type: ignore[no-untyped-def]
 
 @bare
 def restart(a, b, s):  # type: ignore[no-untyped-def]
-    """Every producer sends bin `b` to `s` from now on, beginning with what waited."""
+    """Every producer sends bin `b` to `s` from now on, beginning with the tuples that waited."""
     a.route[b] = s
     a.stalled[b] = False
     for p in range(a.buffer.shape[0]):
@@ -360,8 +298,8 @@ def restart(a, b, s):  # type: ignore[no-untyped-def]
 
 @bare
 def drain(a, costs, s, now):  # type: ignore[no-untyped-def]
-    """Take all that is on the way to `s` into its own buffer, acks first seen here; True if a bin is ready."""
-    found = False
+    """Move all that is in flight to `s` into its own buffer; return whether a bin got its last ack."""
+    acknowledged = False
     slots = a.held.shape[1]
     for p in range(a.buffer.shape[0]):
         while a.ring_used[p, s] > 0:
@@ -369,19 +307,19 @@ def drain(a, costs, s, now):  # type: ignore[no-untyped-def]
                 break
             entry = _take(a, p, s)
             if entry < 0:
-                found |= _ack(a, -entry - 1)
+                acknowledged |= _ack(a, -entry - 1)
                 continue
             _enter(a, p, s, entry, costs)
             at = (a.held_head[s] + a.held_used[s]) % slots
             a.held[s, at] = entry
             a.held_at[s, at] = now
             a.held_used[s] += 1
-    return found
+    return acknowledged
 
 
 @bare
 def settle(a, costs, s, b, times):  # type: ignore[no-untyped-def]
-    """Process what `s` holds of bin `b` now, out of turn, before the bin leaves."""
+    """Process the tuples of bin `b` that `s` holds at once, before the bin leaves."""
     slots = a.held.shape[1]
     kept = 0
     used = a.held_used[s]
@@ -399,6 +337,6 @@ def settle(a, costs, s, b, times):  # type: ignore[no-untyped-def]
 
 @bare
 def finish_run(a, costs, s, times):  # type: ignore[no-untyped-def]
-    """Process what is left for the bin that came back last, at once."""
+    """Process at once the rest of the waiting tuples of the bin that came back last."""
     while a.run_left[s] > 0:
         _process_run(a, s, costs, times)

@@ -1,13 +1,14 @@
-"""Moving bins while the stream runs: quiesce, extract, transfer, install, restart (Flux, section 5.2).
+"""Moving bins while the stream runs: quiesce, extract, transfer, install,
+restart (Flux, section 5.2).
 
     controller -> both nodes      the donor broadcasts pause(bin) and goes on processing
     producers  -> donor           each stalls the bin, and sends an ack behind its last tuple
-    donor                         has all acks: extracts the bin, gives it to its StateMover
+    donor                         has all acks: extracts the bin, hands it to its StateMover
     StateMover                    carries it in the background, within the bandwidth for moves
     receiver   -> all             installs it, and broadcasts restart(bin)
 
-Law: a bin belongs to one node or is on one way; nothing of it is processed between extraction and restart, and
-bins that don't move never wait for one that does.
+Law: a bin belongs to one node, or is being moved to one. None of its tuples are processed between
+extraction and restart, and bins that do not move never wait for one that does.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class StateMover:
         self._version = 0
 
     def send(self, source: Channel, target: Channel, size_bytes: int, landed: Action) -> None:
-        """Carry so many bytes, then call `landed`."""
+        """Transfer so many bytes, then call `landed`."""
         self._progress()
         self._flights.append(_Flight((source, target), 8.0 * size_bytes, landed))
         self._plan()
@@ -68,7 +69,7 @@ class StateMover:
 
     def _land(self, version: int) -> None:
         if version != self._version:
-            return  # another transfer began meanwhile, and made its own plan
+            return  # another transfer began in the meantime and made its own plan
         self._progress()
         landed = [flight for flight in self._flights if flight.bits <= 1.0]
         self._flights = [flight for flight in self._flights if flight.bits > 1.0]

@@ -1,16 +1,16 @@
-"""One consumer's local side: its messages, its memory and its disk (Flux, section 6.1).
+"""The local side of one consumer: its messages, its memory and its disk (Flux, section 6.1).
 
-A node looks at its messages whenever it has control, and does one disk operation at a time; disk operations are
-synchronous, so messages wait for the end of the one that runs (FLUX-39). Bins are in one of two FIFO queues, active
-(in memory) or inactive (on disk):
+A node looks at its messages whenever it has control, and does one disk operation at a time; disk
+operations are synchronous, so messages wait for the end of the one that runs (FLUX-39). Bins are in
+one of two FIFO queues, active (in memory) or inactive (on disk):
 
 - more state than memory: the head of the active queue goes to disk;
 - room for the head of the inactive queue: it comes back;
-- otherwise, when the bin that came last has been active for `gap`, the two heads change places.
+- otherwise, when the bin that came in last has been active for `gap`, the two heads change places.
 
-A bin that comes back gets all its waiting input before anything else is processed; messages are still seen
-meanwhile. `gap` is how long that bin took to read (the paper's rule of thumb), or what the user set: longer means
-more throughput and more latency.
+A bin that comes back gets all its waiting input before anything else is processed; messages are
+still seen meanwhile. `gap` is the time that it took to read that bin (the paper's rule of thumb),
+or what the user set: a longer gap means more throughput and more latency.
 """
 
 from __future__ import annotations
@@ -60,16 +60,16 @@ class Node:
         return max(self._plane.now, float(self._plane.arrays.clock[self.number]))
 
     def tell(self, action: Action) -> None:
-        """Have the node do something after one message's time, when it has control."""
+        """Send the node an action: it runs after the latency of a message, when the node has control."""
         self._agenda.put(self._plane.now + self._plane.cluster.latency_s, lambda: self.receive(action))
 
     def receive(self, action: Action) -> None:
-        """Have the node do something when it has control."""
+        """Run an action on the node when it has control."""
         self._inbox.append(action)
         self.attend()
 
     def grant(self, limit: float | None) -> None:
-        """Give the node another amount of memory; what no longer fits goes to disk (FLUX-34)."""
+        """Change the node's memory; bins that no longer fit go to disk (FLUX-34)."""
         if limit is not None and limit < self._plane.cluster.bin_bytes:
             raise ConfigError(
                 f"node {self.number}: {limit:.0f} bytes of memory do not hold one bin of "
@@ -79,17 +79,17 @@ class Node:
         self.attend()
 
     def attend(self) -> None:
-        """Answer messages and see to the disk, if the node has control; else when it next has."""
+        """Handle messages and the disk if the node has control, or as soon as it has."""
         plane = self._plane
         while plane.is_free(self.number) and self._inbox:
             self._inbox.popleft()()
         if plane.is_free(self.number):
-            self._see_to_the_disk()
+            self._use_disk()
         if not plane.is_free(self.number):
             self._wake(self.free_at)
 
     def adopt(self, bin: Bin) -> None:
-        """Install a bin that has come; where it does not fit, it goes to disk at once."""
+        """Install a bin that was moved here; if it does not fit, it goes to disk at once."""
         plane, size = self._plane, self._plane.cluster.bin_bytes
         plane.spend(self.number, self._charge())
         if self.limit is not None and self.resident_bytes + size > self.limit:
@@ -99,7 +99,7 @@ class Node:
         self._wake(self.free_at)
 
     def give_up(self, bin: Bin) -> None:
-        """Extract a quiesced bin; from disk it is read first, and gets its waiting input."""
+        """Extract a quiesced bin; a bin on disk is read first, and its waiting input is processed."""
         if bin in self.inactive:
             self.inactive.remove(bin)
             self._read(bin)
@@ -113,7 +113,7 @@ class Node:
     def _charge(self) -> float:
         return self._plane.cluster.charge_s / float(self._plane.arrays.speed[self.number])
 
-    def _see_to_the_disk(self) -> None:
+    def _use_disk(self) -> None:
         if self.limit is None:
             return
         if self._plane.arrays.run_left[self.number] > 0:
@@ -133,7 +133,7 @@ class Node:
             self._bring_in()
 
     def _spill(self) -> None:
-        bin = next((one for one in self.active if one not in self.leaving), None)
+        bin = next((candidate for candidate in self.active if candidate not in self.leaving), None)
         if bin is None:
             return
         self.active.remove(bin)

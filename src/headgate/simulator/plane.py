@@ -1,7 +1,8 @@
-"""The data path as an object: arrays, the kernels that change them, and what the control path may ask.
+"""The data path as an object: arrays, the kernels that change them, and what the
+control path may ask.
 
-Time is counted in ticks; whatever the control path does happens between two of them. What can be asked here
-is what Flux's operators offer each other: pause and restart of a bin, acks, a count for each bin, idle time.
+Time is counted in ticks; the control path acts between two of them. The methods are what Flux's
+operators offer each other: pause and restart of a bin, acks, a count for each bin, idle time.
 """
 
 from __future__ import annotations
@@ -11,18 +12,19 @@ import numpy.typing as npt
 
 from headgate.errors import ConfigError
 from headgate.simulator import kernels
+from headgate.simulator.arrays import Arrays, Costs
 from headgate.simulator.cluster import Cluster
-from headgate.simulator.kernels import BIN_MASK, EXCHANGE, FLUX, NONE, RIVER, Arrays, Costs
+from headgate.simulator.kernels import BIN_MASK, EXCHANGE, FLUX, NONE, RIVER
 from headgate.simulator.workload import Floats, alias_table
 
 MOVES_AT_ONCE = 32
-"""Bins that one node may be quiescing at a time: their acks need room in the connections."""
+"""The most bins that one node quiesces at a time: their acks need room in the connections."""
 
 HELD_SLOTS = 1 << 16
 
 
 class Plane:
-    """Producers, connections and consumers. `seed` decides keys and service times, nothing else does.
+    """Producers, connections and consumers. Keys and service times depend on `seed` alone.
 
     >>> plane = Plane(Cluster(nodes=2, bins_per_node=2), np.full(4, 0.25), seconds=1, seed=7)
     >>> plane.advance(100)
@@ -88,20 +90,20 @@ class Plane:
         return self.tick * self.cluster.tick_s
 
     def favour(self, shares: Floats) -> None:
-        """From now on keys fall on the bins in these shares."""
+        """From now on keys fall into the bins in these shares."""
         self.arrays.keep[:], self.arrays.other[:] = alias_table(shares)
 
     def advance(self, until: int) -> int:
-        """Go on to tick `until`, or to the end of an earlier tick in which a bin got its last ack."""
+        """Run to tick `until`, or to the end of an earlier tick in which a bin got its last ack."""
         a, times = self.arrays, self._times
         self.tick = int(kernels.advance(a, self._costs, self._keys, times, self.tick, until))
         return self.tick
 
     def ready(self) -> list[int]:
-        """The bins that have all their acks since this was last asked."""
-        found = np.flatnonzero(self.arrays.ready)
-        self.arrays.ready[found] = False
-        return [int(bin) for bin in found]
+        """The bins that got their last ack since the last call."""
+        slots = np.flatnonzero(self.arrays.ready)
+        self.arrays.ready[slots] = False
+        return [int(bin) for bin in slots]
 
     def pause(self, bin: int) -> None:
         """All producers stall the bin and send their acks to its consumer."""
@@ -112,11 +114,11 @@ class Plane:
         kernels.restart(self.arrays, bin, site)
 
     def drain(self, site: int) -> None:
-        """The consumer takes what is on its way to it into its own buffer."""
+        """The consumer moves what is in flight to it into its own buffer."""
         kernels.drain(self.arrays, self._costs, site, max(self.now, float(self.arrays.clock[site])))
 
     def settle(self, site: int, bin: int) -> None:
-        """The consumer processes what it holds of the bin."""
+        """The consumer processes the tuples of the bin that it holds."""
         kernels.settle(self.arrays, self._costs, site, bin, self._times)
 
     def run_spooled(self, site: int, bin: int) -> None:
@@ -129,20 +131,20 @@ class Plane:
         a.spooled_at[bin] = 0.0
 
     def finish_run(self, site: int) -> None:
-        """The consumer processes at once what waited for the bin that came back last."""
+        """The consumer processes at once the waiting tuples of the bin that came back last."""
         kernels.finish_run(self.arrays, self._costs, site, self._times)
 
     def run_ends_at(self, site: int) -> float:
-        """When about that is done by itself; in the past if nothing is left."""
+        """When, approximately, these will be processed without `finish_run`; in the past if none are left."""
         each = (self._costs.service + self._costs.overhead) / float(self.arrays.speed[site])
         return float(self.arrays.clock[site]) + int(self.arrays.run_left[site]) * each
 
     def spend(self, site: int, seconds: float) -> None:
-        """The consumer does something else for a while, beginning when it is free."""
+        """Occupy the consumer with other work for a while, beginning when it is free."""
         self.arrays.clock[site] = max(self.now, float(self.arrays.clock[site])) + seconds
 
     def is_free(self, site: int) -> bool:
-        """Whether the consumer is up with the time, give or take the tuple in its hands."""
+        """Whether the consumer has worked up to the present time, except for the tuple in process."""
         return bool(self.arrays.clock[site] < self.now + self.cluster.tick_s)
 
     def are_free(self, sites: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -152,20 +154,22 @@ class Plane:
     def in_flight(self) -> npt.NDArray[np.int64]:
         """Tuples in the connections, or taken out of them and about to be processed, for each bin."""
         a, n, bins = self.arrays, self.cluster.nodes, self.cluster.bins
-        found = np.zeros(bins, np.int64)
+        counts = np.zeros(bins, np.int64)
         for p in range(n):
             for s in range(n):
                 slots = (a.ring_head[p, s] + np.arange(a.ring_used[p, s])) % a.ring.shape[2]
                 entries = a.ring[p, s, slots]
-                found += np.bincount(entries[entries >= 0] & BIN_MASK, minlength=bins)
+                counts += np.bincount(entries[entries >= 0] & BIN_MASK, minlength=bins)
         for s in range(n):
             slots = (a.held_head[s] + np.arange(a.held_used[s])) % a.held.shape[1]
-            found += np.bincount(a.held[s, slots] & BIN_MASK, minlength=bins)
-        np.add.at(found, a.run_bin, a.run_left)
-        return found
+            counts += np.bincount(a.held[s, slots] & BIN_MASK, minlength=bins)
+        np.add.at(counts, a.run_bin, a.run_left)
+        return counts
 
     def accounted(self) -> bool:
-        """Whether every tuple that was sent is processed, waiting or on its way, once, and none came late."""
+        """Whether every tuple that was sent is processed, waiting or in flight exactly once, and
+        none is out of order.
+        """
         a = self.arrays
         sent = a.sent.sum(axis=0, dtype=np.int64)
         whole = np.array_equal(sent, a.processed + a.spooled + self.in_flight())

@@ -1,7 +1,7 @@
-"""One run: a cluster, keys, a policy, and what happens to them; the result is numbers.
+"""One run: a cluster, keys, a policy and events in, figures out.
 
-The policy runs in the same `control.Loop` as on Spark: a round of the controller is a batch, and the newest table is
-in force when all its bins have been restarted.
+The policy runs in the same `control.Loop` as on Spark: a round of the controller is a batch, and
+the newest table is in force when all its bins have been restarted.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ from headgate.simulator.tuning import Tuner
 from headgate.simulator.workload import Floats
 
 EAGER = Guard(min_gain=0.0, cool_down_batches=0)
-"""Lets every plan pass: the rounds' own damping is the paper's only guard."""
+"""A guard that accepts every plan: the paper has no guard but the damping of its rounds."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """At a time, one of: the speed of nodes, their memory (MB), the keys' shares, the number of channels."""
+    """A change at a given time: the speed of nodes, their memory (MB), the keys' shares, or
+    the number of channels.
+    """
 
     at_s: float
     nodes: tuple[int, ...] = ()
@@ -47,7 +49,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Result:
-    """What came out, second by second, and the rounds."""
+    """The figures of a run by second, and its rounds."""
 
     cluster: Cluster
     seconds: int
@@ -63,7 +65,7 @@ class Result:
     @property
     def moves(self) -> int:
         """Bins moved."""
-        return sum(len(one.moves) for one in self.rounds)
+        return sum(len(each.moves) for each in self.rounds)
 
     @property
     def moved_bytes(self) -> int:
@@ -72,14 +74,14 @@ class Result:
 
     @property
     def moving_share(self) -> float:
-        """The part of the time that went into move phases."""
-        return sum(one.move_s for one in self.rounds) / self.seconds
+        """The fraction of the time that was spent in move phases."""
+        return sum(each.move_s for each in self.rounds) / self.seconds
 
     @property
     def last_move_s(self) -> float:
-        """When the last move ended; 0 without any."""
+        """When the last move ended; 0 if there were none."""
         return max(
-            (one.began_s + one.collect_s + one.move_s for one in self.rounds if one.moves), default=0.0
+            (each.began_s + each.collect_s + each.move_s for each in self.rounds if each.moves), default=0.0
         )
 
     def mean(self, start: float, end: float | None = None) -> float:
@@ -94,11 +96,11 @@ class Result:
 
 
 class Simulation:
-    """Puts the parts together and runs them.
+    """Builds the parts of a simulation and runs them.
 
-    `events` happen at their times. `loop_view` carries the smoothing of the policy's view (none by default, as in
-    the paper); `tuned` finds the collection time itself, beginning with `delta_min_s`. `record` gets every report
-    and decision, as a journal would.
+    `events` happen at their times. `loop_view` carries the smoothing of the policy's view (none by
+    default, as in the paper); with `tuned` the collection time is found during the run, beginning
+    with `delta_min_s`. `record` gets every report and decision, as a journal would.
     """
 
     def __init__(
@@ -169,7 +171,7 @@ class Simulation:
         return self._result()
 
     def step(self, until: int) -> None:
-        """Go on to a tick, and do what is due then."""
+        """Run to a tick, and do what is due then."""
         while True:
             while self.agenda.do(self.plane.tick) or self._quiesced():
                 pass
@@ -178,10 +180,10 @@ class Simulation:
             self.plane.advance(self.agenda.next_tick(until))
 
     def _quiesced(self) -> bool:
-        found = self.plane.ready()
-        for bin in found:
+        ready = self.plane.ready()
+        for bin in ready:
             self.movement.quiesced(bin)
-        return bool(found)
+        return bool(ready)
 
     def _happen(self, event: Event) -> None:
         if event.shares is not None:

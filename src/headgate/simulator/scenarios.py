@@ -1,6 +1,7 @@
-"""What can happen to a cluster, by name: the machines, the keys, and the events of a run.
+"""The scenarios by name: the machines, the keys, and the events of a run.
 
-A scenario is a function of the options, so that each can be tried with other numbers of machines and of seconds.
+A scenario is a function of the options, so each can be tried with other numbers
+of machines and seconds.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ AT_S = 1.0
 
 @dataclass(frozen=True)
 class Options:
-    """`machines` is how many of the nodes are hit; `seed` decides which."""
+    """Options of a scenario: `machines` is the number of affected nodes, and `seed` decides which."""
 
     nodes: int = 32
     seconds: int = 30
@@ -39,14 +40,14 @@ class Options:
 
     @property
     def hit(self) -> tuple[int, ...]:
-        """The machines that something happens to."""
+        """The affected machines."""
         order = np.random.default_rng([self.seed, 7]).permutation(self.nodes)
         return tuple(int(node) for node in order[: self.machines])
 
 
 @dataclass(frozen=True)
 class Setup:
-    """All that a simulation needs besides a policy."""
+    """What a simulation needs besides a policy."""
 
     cluster: Cluster
     shares: Floats

@@ -1,8 +1,8 @@
 """The collection time, found while running (FLUX-F1: the paper leaves it to future work).
 
-A policy that decides on too few tuples follows chance: it moves bins that need not move, and under skewed keys the hot ones
-(Figure 9). What moves bring can be checked, though. The tuner compares the rate of the stage in the
-collection before a move phase with that in the one after it:
+A policy that decides on too few tuples reacts to chance: it moves bins that need not move, and
+under skewed keys the hot ones (Figure 9). Whether moves helped can be checked, though. The tuner
+compares the rate of the stage in the collection before a move phase with that in the one after it:
 
     it rose by more than chance explains      delta_min / 2, down to `least_s`: this pays, go on
     it did not                                delta_min * 2, up to `most_s`: wait, and look longer
@@ -21,7 +21,9 @@ FELL = 0.9
 
 @dataclass
 class Tuner:
-    """Holds the least collection time; `saw` is called at the end of each collection, before the policy decides."""
+    """Holds the shortest collection time; `saw` is called at the end of each collection,
+    before the policy decides.
+    """
 
     least_s: float
     most_s: float = 2.0
@@ -34,7 +36,7 @@ class Tuner:
         self.delta_min_s = self.least_s
 
     def saw(self, rows: int, seconds: float) -> None:
-        """The stage processed so many rows in a collection of that length."""
+        """Take note of the rows that the stage processed in a collection of the given length."""
         rate = rows / seconds
         if rate < FELL * self._rate:
             self.delta_min_s = self.least_s
@@ -45,5 +47,5 @@ class Tuner:
         self._rate = rate
 
     def moved(self, bins: int) -> None:
-        """So many bins were moved since."""
+        """Take note of the number of bins that were moved since."""
         self._moved = bins > 0

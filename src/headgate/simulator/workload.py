@@ -1,4 +1,4 @@
-"""How the rows fall on the bins: every group uniform, or 80/20, and Walker's alias table to draw from it."""
+"""The share of rows of each bin, uniform or 80/20, and Walker's alias table to draw from it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ GROUPS = 16_384
 
 
 def uniform(bins: int) -> Floats:
-    """Every bin the same share: the paper's 16K groups fall evenly on a power of two of bins."""
+    """The same share for every bin: the paper's 16K groups divide evenly into a power of two of bins."""
     return np.full(bins, 1.0 / bins)
 
 
 def eighty_twenty(bins: int, rng: np.random.Generator, *, groups: int = GROUPS, hot: float = 0.8) -> Floats:
-    """Self-similar 80/20 (FLUX-E11): of any leading part, a fifth of its groups has `hot` of its rows.
+    """Self-similar 80/20 (FLUX-E11): in any leading part, a fifth of the groups has the fraction
+    `hot` of the rows.
 
-    The groups fall on bins in random order, as a hash would have it, in equal numbers.
+    The groups are divided among the bins at random, as by a hash, in equal numbers.
     """
     if groups < bins:
         raise ConfigError(f"{groups} groups cannot fall on {bins} bins: give as many groups as bins at least")
@@ -32,7 +33,7 @@ def eighty_twenty(bins: int, rng: np.random.Generator, *, groups: int = GROUPS, 
 
 
 def favouring(shares: Floats, bins: npt.NDArray[np.int64], factor: float) -> Floats:
-    """The same shares with those of some bins multiplied, and all of them scaled to sum to 1."""
+    """The shares with those of the given bins multiplied, scaled to sum to 1."""
     changed = shares.copy()
     changed[bins] *= factor
     return np.asarray(changed / changed.sum())

@@ -15,19 +15,21 @@ Times = NDArray[np.int64]
 NEVER = -(1 << 60)
 """The latest time of a source that has had no row."""
 AHEAD_US = 86_400 * 1_000_000
-"""A gap in a source's times that is wider, with few rows beyond it, is a clock that is wrong."""
+"""If a gap in the times of a source is wider than this and few rows lie beyond it, their clock is wrong."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """The watermark of every source (its latest time less its delay) before and after a batch, by its number."""
+    """The watermark of every source (its latest time less its delay) before and after a
+    batch, by its number.
+    """
 
     old: Times
     new: Times
 
     @classmethod
     def over(cls, latest: Times, delay: Times, rows: pa.Table) -> Clock:
-        """The clock of a batch, given how far the sources had come before it."""
+        """The clock of a batch, given the latest time of each source before it."""
         return cls(latest - delay, after(latest, rows) - delay)
 
 
@@ -37,7 +39,7 @@ def times_of(rows: pa.Table) -> Times:
 
 
 def after(latest: Times, rows: pa.Table) -> Times:
-    """How far the sources have come with these rows, as far as that is believed."""
+    """The latest time of each source after these rows; times that look like a wrong clock are ignored."""
     source, time = rows.column("source").to_numpy(), times_of(rows)
     near = time <= latest[source] + AHEAD_US
     found = latest.copy()
@@ -58,13 +60,15 @@ def far_ahead(latest: Times, rows: pa.Table) -> dict[int, int]:
 def timed(template: Template, constants: pa.Table, clock: Clock) -> pa.Table:
     """Constants with the watermark of each computation before and after the batch.
 
-    Of a join it is the time up to which every pair is there: that of the first source, and of the others less what they may lie after it.
+    For a join it is the time up to which all pairs are known: the least of the first source's
+    watermark and of each other source's watermark, less the time by which its rows may follow
+    those of the first.
     """
-    found = constants
+    with_marks = constants
     for name, marks in (("old", clock.old), ("new", clock.new)):
         mark = marks[constants.column("s0").to_numpy()]
         if template.mode is Mode.panes:
             for i, (_, later) in enumerate(template.bounds, start=1):
                 mark = np.minimum(mark, marks[constants.column(f"s{i}").to_numpy()] - max(later, 0))
-        found = found.append_column(name, pa.array(mark))
-    return found
+        with_marks = with_marks.append_column(name, pa.array(mark))
+    return with_marks

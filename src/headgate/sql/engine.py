@@ -1,6 +1,7 @@
-"""DuckDB over Arrow tables, locked in: no files, no network, no settings, bounded memory, one thread.
+"""DuckDB over Arrow tables, locked down: no files, no network, no settings,
+bounded memory, one thread.
 
-Nothing is kept between calls: each statement sees the tables that it is given, and gives one.
+No state is kept between calls: a statement reads the tables that it is given and returns one.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ import duckdb
 import pyarrow as pa
 
 from headgate.errors import ConfigError, QueryFailed
-from headgate.sql.kind import NAME, TYPES
+from headgate.sql.source_schema import NAME, TYPES
 
 LOCKED = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
-    "disabled_optimizers": "join_order",  # it knows nothing of Arrow's columns: statements say the order
+    "disabled_optimizers": "join_order",  # unused here: statements state their own order
     "enable_external_access": "false",
     "python_enable_replacements": "false",
     "temp_directory": "",
@@ -30,7 +31,7 @@ LOCKED = {
 
 @dataclass(frozen=True)
 class Function:
-    """A function that the operator of the service gives to queries: over Arrow arrays, vectorised."""
+    """A function that the operator of the service offers to queries. It works on whole Arrow arrays."""
 
     name: str
     arguments: tuple[str, ...]
@@ -39,23 +40,27 @@ class Function:
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
-            raise ConfigError(f"function {self.name!r}: a name is lower-case letters, digits and _")
+            raise ConfigError(f"function {self.name!r}: a name has lower-case letters, digits and _")
         for kind in (*self.arguments, self.returns):
             if kind not in TYPES:
-                raise ConfigError(f"function {self.name!r} has type {kind!r}: there is {', '.join(TYPES)}")
+                raise ConfigError(
+                    f"function {self.name!r} has type {kind!r}; the types are {', '.join(TYPES)}"
+                )
 
 
 class Engine:
-    """Evaluates statements of ours. Anything that goes wrong inside is QueryFailed. `close()` frees everything."""
+    """Evaluates statements that this package wrote. Every failure inside is QueryFailed.
+    `close()` frees everything.
+    """
 
     def __init__(self, functions: Mapping[str, Function] | None = None, *, memory: str = "512MB") -> None:
         config = {k: v for k, v in LOCKED.items() if k != "TimeZone"}
         self._connection: Any = duckdb.connect(":memory:", config={**config, "memory_limit": memory})
-        for one in (functions or {}).values():
-            kinds = [getattr(duckdb.sqltypes, kind.upper()) for kind in one.arguments]
-            returns = getattr(duckdb.sqltypes, one.returns.upper())
+        for function in (functions or {}).values():
+            kinds = [getattr(duckdb.sqltypes, kind.upper()) for kind in function.arguments]
+            returns = getattr(duckdb.sqltypes, function.returns.upper())
             self._connection.create_function(
-                one.name, one.call, kinds, returns, type="arrow", null_handling="special"
+                function.name, function.call, kinds, returns, type="arrow", null_handling="special"
             )
         self._connection.execute("SET lock_configuration = true")
         self.close = finalize(
@@ -63,12 +68,12 @@ class Engine:
         )  # at the latest when the process ends, before its modules do
 
     def give(self, **tables: pa.Table) -> None:
-        """Make tables known by name, in place of what had the name."""
+        """Register tables by name, replacing earlier tables of the same name."""
         for name, table in tables.items():
             self._connection.register(name, table)
 
     def ask(self, sql: str, **tables: pa.Table) -> pa.Table:
-        """The answer to a statement over these tables and those given before."""
+        """The result of a statement over the registered tables."""
         try:
             self.give(**tables)
             return self._connection.sql(sql).to_arrow_table()

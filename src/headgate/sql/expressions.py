@@ -1,7 +1,7 @@
-"""Expressions that are taken, written anew over slots and constants.
+"""The supported expressions, rewritten over slots and constants.
 
-What is written is the whole of what can run: a node that is not known here is refused by name, and nothing of the user's text
-gets through but as data.
+Only what this module writes can run. A node that it does not know is refused by name, and the
+user's text reaches the engine only as data.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from sqlglot import exp
 
 from headgate.errors import QueryRefused
-from headgate.sql.kind import TIME, TYPES, Kind
+from headgate.sql.source_schema import TIME, TYPES, SourceSchema
 from headgate.sql.text import Literal
 
 BINARY: dict[type[exp.Expression], str] = {
@@ -57,7 +57,7 @@ WINDOWS = ("TUMBLE", "HOP")
 
 
 def place_of(node: exp.Expression, text: str) -> tuple[int, int]:
-    """Line and column of the first thing below a node that has a place."""
+    """Line and column of a node: those of the first node below it that has a position."""
     starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
     return line_column(text, min(starts, default=0))
 
@@ -69,30 +69,30 @@ def line_column(text: str, at: int) -> tuple[int, int]:
 
 
 def refuse(reason: str, message: str, text: str, at: int | tuple[int, int]) -> NoReturn:
-    """Refuse a query by name, with the place."""
+    """Raise QueryRefused with the message and the position."""
     line, column = line_column(text, at) if isinstance(at, int) else at
     raise QueryRefused(f"{message} (line {line}, column {column})", reason, line, column)
 
 
 @dataclass
 class Scope:
-    """What names mean in one query; collects the constants and slots that are used."""
+    """What names mean in one query. It collects the constants and slots that are used."""
 
     text: str
-    kinds: Mapping[str, tuple[int, Kind]]
-    """By alias: which source, and what it looks like."""
+    kinds: Mapping[str, tuple[int, SourceSchema]]
+    """By alias: the number of the source and its schema."""
     literals: Mapping[int, tuple[int, Literal]]
-    """By their place in the text: number and literal."""
+    """By position in the text: number and literal."""
     functions: frozenset[str]
     fixed: set[int] = field(default_factory=set)
-    """Places of literals that belong to the template."""
+    """Positions of the literals that belong to the template."""
     constants: list[int] = field(default_factory=list)
     """Numbers of the literals that are constants, in the order of p0, p1..."""
     slots: list[set[str]] = field(default_factory=lambda: [set(), set(), set()])
     called: set[str] = field(default_factory=set)
 
     def refuse(self, node: exp.Expression, reason: str, message: str) -> NoReturn:
-        """Refuse the query because of a node."""
+        """Refuse the query at the position of a node."""
         refuse(reason, message, self.text, place_of(node, self.text))
 
     def column(self, node: exp.Column) -> str:
@@ -104,7 +104,7 @@ class Scope:
             self.refuse(
                 node,
                 "unknown-source",
-                f"{table!r} is not a source of this query: there is {', '.join(self.kinds)}",
+                f"{table!r} is not a source of this query; the sources are {', '.join(self.kinds)}",
             )
         homes = [
             (i, k)
@@ -116,7 +116,9 @@ class Scope:
                 {c for a, (_, k) in self.kinds.items() if not table or a == table for c in k.columns}
             )
             self.refuse(
-                node, "unknown-column", f"there is no column {name!r}: there is {TIME}, {', '.join(known)}"
+                node,
+                "unknown-column",
+                f"there is no column {name!r}; the columns are {TIME}, {', '.join(known)}",
             )
         if len(homes) > 1:
             self.refuse(node, "ambiguous", f"column {name!r} is in {len(homes)} sources: write source.{name}")
@@ -143,7 +145,7 @@ class Scope:
         return f"c.p{self.constants.index(number)}"
 
     def found(self, node: exp.Literal) -> tuple[int, Literal]:
-        """The literal of the text that a node is, which must be a plain one."""
+        """The literal of the text that a node stands for; anything but a plain number or text is refused."""
         start, end = node.meta.get("start"), node.meta.get("end")
         known = self.literals.get(start) if start is not None else None
         if known is None or start is None or known[1].text != self.text[start : (end or 0) + 1]:
@@ -152,15 +154,15 @@ class Scope:
 
 
 def write(node: Any, scope: Scope, leaf: Callable[[exp.Expression], str | None] = lambda node: None) -> str:
-    """An expression as SQL of ours. `leaf` may know better what a node means; it is asked first."""
+    """Rewrite an expression as SQL. `leaf` is asked first, because it may know another meaning of a node."""
 
-    def go(one: Any) -> str:
-        if not isinstance(one, exp.Expression):
+    def go(part: Any) -> str:
+        if not isinstance(part, exp.Expression):
             raise QueryRefused(
                 f"something is missing in {node.sql()!r}", "syntax", *place_of(node, scope.text)
             )
-        known = leaf(one)
-        return known if known is not None else _one(one, go, scope)
+        known = leaf(part)
+        return known if known is not None else _one(part, go, scope)
 
     return go(node)
 
@@ -177,7 +179,7 @@ def _one(node: exp.Expression, go: Callable[[Any], str], scope: Scope) -> str:
         return go(node.this)
     if isinstance(node, exp.Column):
         if isinstance(node.this, exp.Star):
-            scope.refuse(node, "star", "* stands only for a whole SELECT list")
+            scope.refuse(node, "star", "* can only be the whole SELECT list")
         return scope.column(node)
     if isinstance(node, exp.Literal):
         return scope.literal(node)
@@ -202,7 +204,7 @@ def _one(node: exp.Expression, go: Callable[[Any], str], scope: Scope) -> str:
     if isinstance(node, exp.Cast) and kind in (exp.Cast, exp.TryCast):
         name = node.to.this.value if isinstance(node.to.this, exp.DataType.Type) else ""
         if name not in CASTS or node.to.expressions:
-            scope.refuse(node, "type", f"CAST to {node.to.sql()!r}: there is {', '.join(TYPES)}")
+            scope.refuse(node, "type", f"CAST to {node.to.sql()!r}; the types are {', '.join(TYPES)}")
         return f"{'TRY_CAST' if kind is exp.TryCast else 'CAST'}({go(node.this)} AS {CASTS[name]})"
     if isinstance(node, exp.Anonymous) and node.name.lower() in scope.functions:
         scope.called.add(node.name.lower())
@@ -211,22 +213,23 @@ def _one(node: exp.Expression, go: Callable[[Any], str], scope: Scope) -> str:
 
 
 def _unmixed(node: exp.Expression, scope: Scope) -> None:
-    """Refuse operators side by side whose order engines read differently, unless parentheses say it."""
+    """Require parentheses between operators whose precedence differs between engines."""
     operands = [
-        _bare(one, scope.text) for one in (node.this, node.args.get("expression"), node.args.get("low"))
+        _bare(operand, scope.text)
+        for operand in (node.this, node.args.get("expression"), node.args.get("low"))
     ]
     if isinstance(node, (*ARITHMETIC, *PREDICATES, exp.Neg, exp.DPipe)):
-        bad: list[Any] = [one for one in operands if isinstance(one, LOOSE)]
+        bad: list[Any] = [operand for operand in operands if isinstance(operand, LOOSE)]
         if isinstance(node, exp.DPipe):
-            bad += [one for one in operands if isinstance(one, (*ARITHMETIC, exp.Neg))]
+            bad += [operand for operand in operands if isinstance(operand, (*ARITHMETIC, exp.Neg))]
         elif isinstance(node, (*ARITHMETIC, exp.Neg)):
-            bad += [one for one in operands if isinstance(one, exp.DPipe)]
+            bad += [operand for operand in operands if isinstance(operand, exp.DPipe)]
         if bad:
             scope.refuse(bad[0], "parentheses", f"put parentheses around {_short(bad[0])}")
 
 
 def _bare(node: Any, text: str) -> Any:
-    """A node without parentheses that the reader put there and the text does not have."""
+    """A node without the parentheses that the parser added and the text does not have."""
     if isinstance(node, exp.Paren):
         start = min((n.meta["start"] for n in node.walk() if "start" in n.meta), default=0)
         return node if text[:start].rstrip().endswith("(") else node.this
@@ -235,10 +238,10 @@ def _bare(node: Any, text: str) -> Any:
 
 def _unknown(node: exp.Expression, scope: Scope) -> NoReturn:
     if isinstance(node, (exp.Select, exp.Subquery, exp.SetOperation, exp.Exists)):
-        scope.refuse(node, "subquery", "a query inside a query is not taken: register both")
+        scope.refuse(node, "subquery", "a query inside a query is not supported: register both")
     if isinstance(node, exp.Window):
         scope.refuse(
-            node, "over", "OVER is not taken: GROUP BY ..., LAST n ROWS gives an aggregate for every row"
+            node, "over", "OVER is not supported: GROUP BY ..., LAST n ROWS gives an aggregate for every row"
         )
     if type(node) in AGGREGATES or isinstance(node, exp.AggFunc):
         scope.refuse(node, "aggregate", f"{node.key}() cannot stand here: aggregates belong to SELECT and HAVING, and are "
@@ -249,9 +252,11 @@ def _unknown(node: exp.Expression, scope: Scope) -> NoReturn:
             scope.refuse(node, "window", f"{name.upper()} belongs to GROUP BY")
         known = sorted({n for n, _ in FUNCTIONS.values()} | set(scope.functions))
         scope.refuse(
-            node, "unknown-function", f"there is no function {name.lower()!r}: there is {', '.join(known)}"
+            node,
+            "unknown-function",
+            f"there is no function {name.lower()!r}; the functions are {', '.join(known)}",
         )
-    scope.refuse(node, "unsupported", f"{type(node).__name__.upper()} is not taken: {_short(node)}")
+    scope.refuse(node, "unsupported", f"{type(node).__name__.upper()} is not supported: {_short(node)}")
 
 
 def _short(node: exp.Expression) -> str:
@@ -260,16 +265,18 @@ def _short(node: exp.Expression) -> str:
 
 
 def _only(node: exp.Expression, keys: Sequence[str], scope: Scope) -> None:
-    """Refuse what hangs on a node besides what is known of it."""
+    """Refuse a node that has other parts than the known ones."""
     more = [
         k for k, v in node.args.items() if v not in (None, False, [], "") and k not in (*keys, *_HARMLESS)
     ]
     if more:
-        scope.refuse(node, "unsupported", f"{more[0].strip('_').upper()} is not taken here: {_short(node)}")
+        scope.refuse(
+            node, "unsupported", f"{more[0].strip('_').upper()} is not supported here: {_short(node)}"
+        )
 
 
 _HARMLESS = ("typed", "safe", "is_string", "coalesce", "ignore_nulls", "big_int", "zero_start", "trunc")
-"""Notes that the reader makes to itself."""
+"""Arguments that the parser adds for its own use."""
 
 
 def _call(node: exp.Expression, go: Callable[[Any], str], scope: Scope) -> str:

@@ -1,4 +1,6 @@
-"""Aggregates of a grouped query: what is kept of rows, how parts of it merge, and what SELECT and HAVING make of it."""
+"""Aggregates of a grouped query: the partial values of rows, how they merge, and their use
+in SELECT and HAVING.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from headgate.sql.expressions import AGGREGATES, MERGEABLE, Scope, write
 
 
 @dataclass(frozen=True)
-class Found:
+class AggregateCall:
     """An aggregate in an expression."""
 
     node: exp.Expression
@@ -20,21 +22,21 @@ class Found:
 
     @property
     def mergeable(self) -> bool:
-        """Whether parts of it make the whole."""
+        """Whether partial values of it can be merged."""
         return self.name in MERGEABLE and not self.distinct
 
 
-def aggregates_in(node: exp.Expression) -> list[Found]:
+def aggregates_in(node: exp.Expression) -> list[AggregateCall]:
     """The aggregates of an expression, outermost first."""
-    return [_found(n) for n in node.walk(bfs=True) if isinstance(n, exp.Expression) and type(n) in AGGREGATES]
+    return [_call(n) for n in node.walk(bfs=True) if isinstance(n, exp.Expression) and type(n) in AGGREGATES]
 
 
-def _found(node: exp.Expression) -> Found:
-    return Found(node, AGGREGATES[type(node)], isinstance(node.this, exp.Distinct))
+def _call(node: exp.Expression) -> AggregateCall:
+    return AggregateCall(node, AGGREGATES[type(node)], isinstance(node.this, exp.Distinct))
 
 
 class Grouping:
-    """Collects what a template keeps (`begins`) and how it is merged (`merges`) while outputs are written."""
+    """Collects the partial values (`begins`) and how they merge (`merges`) while the outputs are written."""
 
     def __init__(
         self,
@@ -50,7 +52,7 @@ class Grouping:
         self.arguments = list[tuple[str, exp.Expression]]()
 
     def leaf(self, node: exp.Expression) -> str | None:
-        """What a node means after grouping; None where it is made of parts that do."""
+        """What a node means after grouping; None if its parts have to be considered."""
         for i, group in enumerate(self.groups):
             if node == group:
                 return f"m.g{i}"
@@ -59,12 +61,12 @@ class Grouping:
         ):
             if not self.size_us:
                 self.scope.refuse(
-                    node, "window", "LAST n ROWS has no start and end: each result carries its row's time"
+                    node, "window", "LAST n ROWS has no start and end: each result has the time of its row"
                 )
             end = isinstance(node, exp.Column) and node.name == "window_end"
             return f"make_timestamp(m.win + {self.size_us})" if end else "make_timestamp(m.win)"
         if type(node) in AGGREGATES:
-            return f"m.a{self._aggregate(_found(node))}"
+            return f"m.a{self._aggregate(_call(node))}"
         if isinstance(node, exp.Column):
             self.scope.refuse(
                 node,
@@ -73,37 +75,37 @@ class Grouping:
             )
         return None
 
-    def _aggregate(self, found: Found) -> int:
-        node = found.node
+    def _aggregate(self, call: AggregateCall) -> int:
+        node = call.node
         more = [
             k for k, v in node.args.items() if v not in (None, False, []) and k not in ("this", "big_int")
         ]
         inner = node.this
-        if found.distinct:
-            if found.name != "count" or len(inner.expressions) != 1 or inner.args.get("on"):
-                self.scope.refuse(node, "distinct", "DISTINCT is taken in count(DISTINCT expression)")
+        if call.distinct:
+            if call.name != "count" or len(inner.expressions) != 1 or inner.args.get("on"):
+                self.scope.refuse(node, "distinct", "DISTINCT is supported in count(DISTINCT expression)")
             inner = inner.expressions[0]
         if more or not isinstance(inner, exp.Expression):
-            self.scope.refuse(node, "aggregate", f"{found.name}() takes one expression")
+            self.scope.refuse(node, "aggregate", f"{call.name}() takes one expression")
         argument = None
-        if not (isinstance(inner, exp.Star) and found.name == "count" and not found.distinct):
+        if not (isinstance(inner, exp.Star) and call.name == "count" and not call.distinct):
             if nested := aggregates_in(inner):
                 self.scope.refuse(
-                    nested[0].node, "aggregate", "an aggregate inside an aggregate is not taken"
+                    nested[0].node, "aggregate", "an aggregate inside an aggregate is not supported"
                 )
             argument = write(inner, self.scope)
             self.arguments.append((argument, inner))
-        merge = self._merge(found, argument)
+        merge = self._merge(call, argument)
         if merge not in self.merges:
             self.merges.append(merge)
         return self.merges.index(merge)
 
-    def _merge(self, found: Found, argument: str | None) -> str:
-        name = found.name
+    def _merge(self, call: AggregateCall, argument: str | None) -> str:
+        name = call.name
         if self.raw:
             if argument is None:
                 return "count(*)"
-            return f"{name}({'DISTINCT ' if found.distinct else ''}{self._keep(argument)})"
+            return f"{name}({'DISTINCT ' if call.distinct else ''}{self._keep(argument)})"
         if name == "count":
             number = self._keep(f"count({argument or '*'})")
             return f"CAST(sum({number}) AS BIGINT)"

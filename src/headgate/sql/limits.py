@@ -1,4 +1,4 @@
-"""What a query may ask for at most."""
+"""The limits of a query."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Limits:
     join_s: int = 3_600
     """How far apart joined rows may lie."""
     rows_out: int = 10_000
-    """Rows that a computation may give in one batch; what is beyond them is cut off, and said."""
+    """Results of a computation in one batch; further ones are omitted, and their number is reported."""
     queries: int = 200_000
     """Queries of one tenant."""
     seconds: float = 20.0

@@ -1,4 +1,4 @@
-"""A text as one SELECT over known sources, or a refusal with its place."""
+"""Parse a text as one SELECT over known sources, or refuse it with the position."""
 
 from __future__ import annotations
 
@@ -10,26 +10,30 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
 from headgate.sql.expressions import Scope, refuse
-from headgate.sql.kind import Kind
 from headgate.sql.limits import Limits
+from headgate.sql.source_schema import SourceSchema
 from headgate.sql.text import Shape, readable
 
 TAKEN = ("expressions", "from_", "joins", "where", "group", "having")
 
 
 def parsed(text: str, limits: Limits) -> exp.Select:
-    """One SELECT with no clause that is not taken."""
+    """The text as one SELECT that has only supported clauses."""
     if len(text) > limits.text:
         refuse(
             "too-long",
-            f"the query has {len(text)} characters, and {limits.text} is the most",
+            f"the query has {len(text)} characters, and {limits.text} is the limit",
             text,
             limits.text,
         )
     if "\0" in text:
         refuse("syntax", "the query has a NUL character in it", text, text.index("\0"))
     try:
-        found = [one for one in sqlglot.parse(readable(text), dialect="duckdb") if one is not None]
+        statements = [
+            statement
+            for statement in sqlglot.parse(readable(text), dialect="duckdb")
+            if statement is not None
+        ]
     except ParseError as error:
         told: Mapping[str, Any] = error.errors[0] if error.errors else {}
         place = (int(told.get("line") or 1), max(int(told.get("col") or 1), 1))
@@ -43,23 +47,23 @@ def parsed(text: str, limits: Limits) -> exp.Select:
         IndexError,
         KeyError,
     ) as error:
-        # The parser is not made for hostile texts, and some of them make it stumble.
+        # The parser is not made for hostile texts: some of them make it raise other errors.
         refuse(
             "syntax",
             f"this cannot be read: {str(error).splitlines()[0] if str(error) else 'it is not SQL'}",
             text,
             0,
         )
-    if len(found) != 1:
-        refuse("statements", f"there are {len(found)} statements: register one query at a time", text, 0)
-    tree = found[0]
+    if len(statements) != 1:
+        refuse("statements", f"there are {len(statements)} statements: register one query at a time", text, 0)
+    tree = statements[0]
     if not isinstance(tree, exp.Select):
-        refuse("not-select", f"{tree.key.upper()} is not taken: a query is one SELECT", text, 0)
+        refuse("not-select", f"{tree.key.upper()} is not supported: a query is one SELECT", text, 0)
     for name, value in tree.args.items():
         if name not in TAKEN and value not in (None, False, []):
             refuse(
                 "unsupported",
-                f"{name.strip('_').upper()} is not taken in a standing query",
+                f"{name.strip('_').upper()} is not supported in a standing query",
                 text,
                 _place(value, text),
             )
@@ -110,10 +114,10 @@ def _table(node: Any, text: str) -> tuple[str, str]:
 
 
 def scope_of(
-    tree: exp.Select, shape: Shape, text: str, kinds: Mapping[str, Kind], functions: frozenset[str]
+    tree: exp.Select, shape: Shape, text: str, kinds: Mapping[str, SourceSchema], functions: frozenset[str]
 ) -> Scope:
     """What names mean in a query."""
-    found = dict[str, tuple[int, Kind]]()
+    sources_by_alias = dict[str, tuple[int, SourceSchema]]()
     for i, node in enumerate(_tables(tree)):
         name, alias = _table(node, text)
         if i > 2:
@@ -122,17 +126,17 @@ def scope_of(
             known = ", ".join(sorted(kinds)[:10])
             refuse(
                 "unknown-source",
-                f"there is no source {name!r}: there is {known or 'none yet'}",
+                f"there is no source {name!r}; the sources are {known or 'none yet'}",
                 text,
                 _place(node, text),
             )
-        if alias in found:
+        if alias in sources_by_alias:
             refuse(
                 "ambiguous",
-                f"{alias!r} stands for two sources: give one another alias",
+                f"{alias!r} names two sources: give one of them another alias",
                 text,
                 _place(node, text),
             )
-        found[alias] = (i, kinds[name])
-    literals = {one.start: (i, one) for i, one in enumerate(shape.literals)}
-    return Scope(text, found, literals, functions)
+        sources_by_alias[alias] = (i, kinds[name])
+    literals = {literal.start: (i, literal) for i, literal in enumerate(shape.literals)}
+    return Scope(text, sources_by_alias, literals, functions)

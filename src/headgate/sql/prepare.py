@@ -1,6 +1,6 @@
-"""Texts to (template, sources, constants), each shape read once.
+"""From texts to (template, sources, constants). Each shape of text is parsed once.
 
-Law: what comes out does not depend on what was read before.
+Law: the result does not depend on which texts were prepared before.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import pyarrow as pa
 from headgate.errors import QueryFailed, QueryRefused
 from headgate.sql.engine import Engine, Function
 from headgate.sql.expressions import place_of
-from headgate.sql.kind import Kind
 from headgate.sql.limits import Limits
 from headgate.sql.parse import table_names
 from headgate.sql.read import Reading, read
+from headgate.sql.source_schema import SourceSchema
 from headgate.sql.template import Mode, Template
 from headgate.sql.text import Shape, shape_of
 
 Constant = int | float | str
 MOST_SHAPES = 50_000
-"""Shapes that are remembered; beyond them all are forgotten, so that texts without end take no memory without end."""
+"""Size of the cache of shapes. When it is full, it is emptied, so that its memory is bounded."""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A query that was taken. Two with equal parts are one computation."""
+    """A query that was accepted. Two queries with equal parts are one computation."""
 
     template: Template
     sources: tuple[str, ...]
@@ -37,18 +37,18 @@ class Prepared:
 
 @dataclass
 class Preparer:
-    """Reads queries."""
+    """Prepares queries, with a cache of the shapes that it has seen."""
 
     limits: Limits = field(default_factory=Limits)
     functions: Mapping[str, Function] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._engine = Engine(self.functions)
-        self._fixed = dict[tuple[str, tuple[Kind, ...]], tuple[int, ...]]()
-        self._known = dict[tuple[str, tuple[Kind, ...], tuple[str, ...]], Reading]()
+        self._fixed = dict[tuple[str, tuple[SourceSchema, ...]], tuple[int, ...]]()
+        self._known = dict[tuple[str, tuple[SourceSchema, ...], tuple[str, ...]], Reading]()
 
-    def prepare(self, text: str, kinds: Mapping[str, Kind]) -> Prepared:
-        """Take a query over these sources, or raise QueryRefused."""
+    def prepare(self, text: str, kinds: Mapping[str, SourceSchema]) -> Prepared:
+        """Prepare a query over these sources, or raise QueryRefused."""
         if len(text) > self.limits.text:
             table_names(text, self.limits)  # refuses
         shape = shape_of(text)
@@ -62,7 +62,7 @@ class Preparer:
         constants = tuple(shape.literals[number].value for number in reading.constants)
         return Prepared(reading.template, names, constants)
 
-    def _remembered(self, shape: Shape, kinds: Mapping[str, Kind]) -> Reading | None:
+    def _remembered(self, shape: Shape, kinds: Mapping[str, SourceSchema]) -> Reading | None:
         try:
             of = tuple(kinds[name] for name in shape.sources)
         except KeyError:
@@ -72,7 +72,7 @@ class Preparer:
             return None
         return self._known.get((shape.text, of, tuple(shape.literals[i].text for i in fixed)))
 
-    def _remember(self, shape: Shape, kinds: Mapping[str, Kind], reading: Reading) -> None:
+    def _remember(self, shape: Shape, kinds: Mapping[str, SourceSchema], reading: Reading) -> None:
         if len(self._known) >= MOST_SHAPES:
             self._known.clear()
             self._fixed.clear()
@@ -81,7 +81,7 @@ class Preparer:
         self._fixed[shape.text, of] = fixed
         self._known[shape.text, of, tuple(shape.literals[i].text for i in fixed)] = reading
 
-    def _read(self, shape: Shape, text: str, kinds: Mapping[str, Kind]) -> Reading:
+    def _read(self, shape: Shape, text: str, kinds: Mapping[str, SourceSchema]) -> Reading:
         reading = read(shape, text, kinds, self.limits, frozenset(self.functions))
         try:
             bind(reading.template, self._engine)
@@ -113,7 +113,7 @@ class Preparer:
 
 
 def bind(template: Template, engine: Engine) -> pa.Schema:
-    """Let the engine look at every statement of a template, over no rows; returns the schema of its results."""
+    """Run every statement of a template over no rows, to check it; return the schema of its results."""
     engine.give(constants=template.constants_schema.empty_table())
     names = ("rows",) if template.sources == 1 else ("fresh", "kept", "lately")
     engine.give(**dict.fromkeys(names, template.rows_schema.empty_table()))

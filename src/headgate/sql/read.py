@@ -1,6 +1,7 @@
-"""From text to template: reads SQL, refuses what is not taken, and writes what is.
+"""From text to template: parse SQL, refuse what is not supported, and rewrite the rest.
 
-SELECT expressions FROM one source, or two or three joined within a time bound, [WHERE] [GROUP BY ..., one window] [HAVING].
+SELECT expressions FROM one source, or two or three joined within a time bound, [WHERE] [GROUP BY
+..., one window] [HAVING].
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from sqlglot import exp
 
 from headgate.sql.expressions import Scope, refuse, write
 from headgate.sql.grouping import Grouping, aggregates_in
-from headgate.sql.kind import TIME, Kind
 from headgate.sql.limits import SECOND_US, Limits
 from headgate.sql.parse import parsed, scope_of
+from headgate.sql.source_schema import TIME, SourceSchema
 from headgate.sql.template import Mode, Template
 from headgate.sql.text import Shape
 
@@ -24,7 +25,9 @@ _SECONDS = {"MICROSECOND": 1e-6, "MILLISECOND": 1e-3, "SECOND": 1, "MINUTE": 60,
 
 @dataclass(frozen=True)
 class Clause:
-    """A part of a query as it was written anew, and where it stood: to say which part an engine does not understand."""
+    """A rewritten part of a query and its position in the text, to report which part an
+    engine does not accept.
+    """
 
     sql: str
     place: exp.Expression
@@ -43,11 +46,11 @@ class Reading:
 def read(
     shape: Shape,
     text: str,
-    kinds: Mapping[str, Kind],
+    kinds: Mapping[str, SourceSchema],
     limits: Limits,
     functions: frozenset[str] = frozenset(),
 ) -> Reading:
-    """Read a query over sources of these kinds; QueryRefused says what is not taken, and where."""
+    """Read a query over sources with these schemas; QueryRefused says what is not supported, and where."""
     tree = parsed(text, limits)
     scope = scope_of(tree, shape, text, kinds, functions)
     joins = tree.args.get("joins") or []
@@ -55,7 +58,7 @@ def read(
     if cost > limits.cost:
         refuse(
             "cost",
-            f"the query costs {cost}, and {limits.cost} is the most: make it shorter, or split it",
+            f"the query costs {cost}, and {limits.cost} is the limit: make it shorter, or split it",
             text,
             0,
         )
@@ -66,7 +69,7 @@ def read(
 
 
 class _Reader:
-    """One query on its way to a template."""
+    """Turns one query into a template."""
 
     def __init__(self, tree: exp.Select, scope: Scope, limits: Limits, cost: int) -> None:
         self.tree, self.scope, self.limits, self.cost = tree, scope, limits, cost
@@ -98,7 +101,9 @@ class _Reader:
         return Reading(template, tuple(scope.constants), tuple(self.clauses), tuple(bare))
 
     def _qualify(self) -> None:
-        """Names in lower case, columns with their source: then equal expressions are equal trees."""
+        """Write names in lower case and columns with their source, so that equal
+        expressions are equal trees.
+        """
         for name in self.tree.find_all(exp.Identifier):
             name.set("this", name.this.lower())
             name.set("quoted", False)
@@ -117,7 +122,7 @@ class _Reader:
         for item in self.tree.expressions:
             if isinstance(item, exp.Star):
                 if any(item.args.values()):
-                    self.scope.refuse(item, "star", "* is taken plain, without EXCEPT or REPLACE")
+                    self.scope.refuse(item, "star", "* is supported without EXCEPT or REPLACE")
                 for alias, (_, kind) in self.scope.kinds.items():
                     items += [exp.column(name, alias) for name in (TIME, *kind.columns)]
             else:
@@ -130,7 +135,7 @@ class _Reader:
             "sources": sources,
             "slots": tuple(tuple(sorted(scope.slots[i])) for i in range(sources)),
             "constants": tuple(
-                [one for _, one in scope.literals.values()][number].type for number in scope.constants
+                [literal for _, literal in scope.literals.values()][number].type for number in scope.constants
             ),
             "names": names,
             "condition": condition,
@@ -157,14 +162,16 @@ class _Reader:
     ) -> Template:
         node, mode, size, slide, last = window
         if mode is Mode.last and self.bounds:
-            self.scope.refuse(node, "window", "LAST n ROWS is taken over one source")
+            self.scope.refuse(node, "window", "LAST n ROWS is supported over one source")
         groups = [n for n in self.tree.args["group"].expressions if n is not node]
-        for one in groups:
-            if isinstance(one, exp.Literal):
-                self.scope.refuse(one, "ordinal", "GROUP BY a number is not taken: repeat the expression")
-        keys = [self.written(one) for one in groups]
+        for group in groups:
+            if isinstance(group, exp.Literal):
+                self.scope.refuse(
+                    group, "ordinal", "GROUP BY a number is not supported: repeat the expression"
+                )
+        keys = [self.written(group) for group in groups]
         nodes = [*items, *([having.this] if having else [])]
-        raw = mode is Mode.last or any(not one.mergeable for n in nodes for one in aggregates_in(n))
+        raw = mode is Mode.last or any(not group.mergeable for n in nodes for group in aggregates_in(n))
         grouping = Grouping(self.scope, groups, node, raw=raw, size_us=size)
         outputs = tuple(write(item, self.scope, grouping.leaf) for item in items)
         kept = write(having.this, self.scope, grouping.leaf) if having else "true"
@@ -182,21 +189,21 @@ class _Reader:
         more = [k for k, v in group.args.items() if v not in (None, False, []) and k != "expressions"]
         if more:
             self.scope.refuse(
-                group, "unsupported", f"GROUP BY {more[0].upper()} is not taken: name the columns"
+                group, "unsupported", f"GROUP BY {more[0].upper()} is not supported: name the columns"
             )
-        found = [n for n in group.expressions if _is_window(n)]
-        if len(found) > 1:
-            self.scope.refuse(found[1], "window", "there are two windows: a query has one")
-        if not found:
+        windows = [n for n in group.expressions if _is_window(n)]
+        if len(windows) > 1:
+            self.scope.refuse(windows[1], "window", "there are two windows: a query has one")
+        if not windows:
             return None
-        node = found[0]
+        node = windows[0]
         if isinstance(node, exp.Last):
             n = node.this
             if not isinstance(n, exp.Literal) or not str(n.this).isdecimal() or int(n.this) < 1:
                 self.scope.refuse(node, "window", "LAST n ROWS takes a whole number from 1")
             if int(n.this) > self.limits.last_rows:
                 self.scope.refuse(
-                    node, "window-size", f"LAST {n.this} ROWS: {self.limits.last_rows} is the most"
+                    node, "window-size", f"LAST {n.this} ROWS: {self.limits.last_rows} is the limit"
                 )
             return node, Mode.last, 0, 0, int(n.this)
         return (node, Mode.panes, *self._lengths(node), 0)
@@ -208,13 +215,13 @@ class _Reader:
             self.scope.refuse(node, "window", f"write {usage}")
         if self.scope.column(arguments[0]) != "r0.time":
             self.scope.refuse(node, "window", f"a window is over the {TIME} of the first source")
-        lengths = [self.interval(one) for one in arguments[1:]]
+        lengths = [self.interval(argument) for argument in arguments[1:]]
         slide, size = lengths[0], lengths[-1]
         if size > self.limits.window_s * SECOND_US:
             self.scope.refuse(
                 node,
                 "window-size",
-                f"a window of {size / SECOND_US:g} s: {self.limits.window_s} s is the most",
+                f"a window of {size / SECOND_US:g} s: {self.limits.window_s} s is the limit",
             )
         if slide <= 0 or size % slide:
             self.scope.refuse(node, "window", "a window's slide is above 0, and its size a multiple of it")
@@ -222,7 +229,7 @@ class _Reader:
             self.scope.refuse(
                 node,
                 "window-size",
-                f"a row would be in {size // slide} windows: {self.limits.hops} is the most",
+                f"a row would be in {size // slide} windows: {self.limits.hops} is the limit",
             )
         return size, slide
 
@@ -245,8 +252,10 @@ class _Reader:
             parts += self._joined(join, i)
         where = self.tree.args.get("where")
         if where is not None:
-            if found := aggregates_in(where.this):
-                self.scope.refuse(found[0].node, "aggregate", "WHERE sees rows, not aggregates: use HAVING")
+            if aggregates := aggregates_in(where.this):
+                self.scope.refuse(
+                    aggregates[0].node, "aggregate", "WHERE sees rows, not aggregates: use HAVING"
+                )
             parts.append(self.written(where.this))
         return " AND ".join(parts) or "true"
 
@@ -262,7 +271,11 @@ class _Reader:
         conditions = (
             list(join.args["on"].flatten()) if isinstance(join.args["on"], exp.And) else [join.args["on"]]
         )
-        bounds = [(one, bound) for one in conditions if (bound := self._bound(one, source)) is not None]
+        bounds = [
+            (condition, bound)
+            for condition in conditions
+            if (bound := self._bound(condition, source)) is not None
+        ]
         if len(bounds) != 1:
             self.scope.refuse(
                 join, "join-bound",
@@ -270,10 +283,10 @@ class _Reader:
                 "where a is the first source",
             )  # fmt: skip
         self.bounds.append(bounds[0][1])
-        return [self.written(one) for one in conditions if one is not bounds[0][0]]
+        return [self.written(condition) for condition in conditions if condition is not bounds[0][0]]
 
     def _bound(self, node: Any, source: int) -> tuple[int, int] | None:
-        """How long before and after the first source's time a condition lets this source's be."""
+        """How long before and after the first source's time a condition allows this source's time to be."""
         while isinstance(node, exp.Paren):
             node = node.this
         if not isinstance(node, exp.Between):
@@ -315,20 +328,20 @@ def _name(item: exp.Expression, i: int) -> str:
         return item.alias
     if isinstance(item, exp.Column):
         return item.name
-    found = aggregates_in(item)
-    if found and found[0].node is item:
+    aggregates = aggregates_in(item)
+    if aggregates and aggregates[0].node is item:
         inner = item.this
         return f"{item.key}_{inner.name}" if isinstance(inner, exp.Column) else item.key
     return "window_start" if _is_window(item) else f"column{i}"
 
 
 def _different(names: Sequence[str]) -> tuple[str, ...]:
-    """Names of outputs, each once: the second x is x_2."""
-    found = list[str]()
+    """Unique names of the outputs: the second x becomes x_2."""
+    unique = list[str]()
     for name in names:
         number, wanted = 1, name
-        while wanted in found:
+        while wanted in unique:
             number += 1
             wanted = f"{name}_{number}"
-        found.append(wanted)
-    return tuple(found)
+        unique.append(wanted)
+    return tuple(unique)

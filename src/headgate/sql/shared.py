@@ -1,11 +1,13 @@
-"""All computations of a template on a server as one operation: (state, batch, watermark) -> (state', results).
+"""All computations of a template on a server as one operation: (state, batch,
+watermark) -> (state', results).
 
-State is *pieces*: small tables, each written once, under a *label*, the first pane in it. A batch writes new pieces and says which
-labels are gone; it reads only the pieces whose windows may close, so what is open for everyone costs nothing. A move of a computation is
-another server reading its pieces: `moved` picks its part out of them. What joins keep is not here but in `kept`.
+The state is a set of *pieces*: small tables that are written once, each under a *label*, its first
+pane. A batch writes new pieces and says which labels it removes. It reads only the pieces whose
+windows may close, so windows that stay open cost nothing. To move a computation, another server
+reads its pieces: `moved` selects its part of them. The rows that joins keep are in `join_state`.
 
-Law: results do not depend on how rows are cut into batches, on which computations share a template, or on moves, as long as no row is later
-than its source's delay allows.
+Law: results do not depend on how rows are divided into batches, on which computations share a
+template, or on moves, as long as no row is later than the delay of its source allows.
 """
 
 from __future__ import annotations
@@ -25,16 +27,16 @@ from headgate.sql.engine import Engine
 from headgate.sql.template import Mode, Template
 
 Label = int
-"""The first pane of what is under it."""
+"""The first pane of the pieces that it names."""
 MOST_PIECES = 16
-"""Pieces of a label before they are merged into one."""
+"""When a label has this many pieces, they are merged into one."""
 MOST_PANES = 8
-"""Labels that one batch adds at most: rows of many panes share one."""
+"""The most labels that one batch adds: if there are more panes, the oldest share one."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A piece of state, by the batch that wrote it and something that `load` can read."""
+    """A piece of state: the batch that wrote it, and a reference that `load` can read."""
 
     batch: int
     ref: Any
@@ -45,8 +47,10 @@ Load = Callable[[Sequence[Piece]], Sequence[pa.Table]]
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a batch made: results (id, at, o0...), new pieces, and labels whose pieces of before are needed no more."""
+class TemplateResult:
+    """What one batch made of a template: results (id, at, o0...), new pieces, and labels whose
+    earlier pieces are obsolete.
+    """
 
     results: pa.Table | None = None
     written: Mapping[Label, pa.Table] = field(default_factory=dict)
@@ -55,7 +59,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Work:
-    """One template's work in one batch. `constants` are those of the server; `rows` are all that came to it."""
+    """The work of one template in one batch. `constants` are those of the server, `rows` all rows
+    that came to it.
+    """
 
     template: Template
     constants: pa.Table
@@ -65,7 +71,7 @@ class Work:
     state: State = field(default_factory=dict)
     load: Load = lambda pieces: [piece.ref for piece in pieces]
     leads: int = 1
-    """Of a join: sources that may have the first fresh row of a tuple; the first alone if nothing is kept."""
+    """For a join: how many sources may have the first new row of a tuple; 1 if no earlier rows are kept."""
 
     def touched(self) -> pa.Table:
         """The computations that this batch has rows for."""
@@ -76,18 +82,21 @@ class Work:
         return self.constants.filter(pa.array(hit))
 
     def pieces(self, labels: Sequence[Label]) -> pa.Table | None:
-        """The pieces of some labels as one table, with the batch that wrote each row and the label that it is under."""
+        """The pieces of the given labels as one table, with the batch and the label of each row."""
         wanted = [(label, piece) for label in labels for piece in self.state.get(label, ())]
         loaded = self.load([piece for _, piece in wanted])
         tables = [_since(t, p.batch, label) for (label, p), t in zip(wanted, loaded, strict=True)]
         return pa.concat_tables(tables) if tables else None
 
 
-def step(work: Work, engine: Engine) -> Outcome:
-    """Carry out one template's work; `engine` knows the batch as `rows`. QueryFailed if a computation cannot be computed."""
+def step(work: Work, engine: Engine) -> TemplateResult:
+    """Carry out the work of one template; the batch is registered in `engine` as `rows`.
+
+    Raises QueryFailed if a computation fails.
+    """
     touched = work.touched()
     if not touched.num_rows:
-        return Outcome()
+        return TemplateResult()
     template = work.template
     active = timed(template, touched, work.clock)
     written = dict[Label, pa.Table]()
@@ -95,10 +104,10 @@ def step(work: Work, engine: Engine) -> Outcome:
     engine.give(constants=active)
     leads = range(min(work.leads, template.sources))
     if template.mode is Mode.rows:
-        return Outcome(pa.concat_tables([engine.ask(template.rows_sql(lead)) for lead in leads]))
+        return TemplateResult(pa.concat_tables([engine.ask(template.rows_sql(lead)) for lead in leads]))
     begun = pa.concat_tables([engine.ask(template.begin_sql(lead)) for lead in leads])
     answer = _last if template.mode is Mode.last else _panes
-    return Outcome(answer(work, engine, active, begun, written, gone), written, frozenset(gone))
+    return TemplateResult(answer(work, engine, active, begun, written, gone), written, frozenset(gone))
 
 
 def _since(table: pa.Table, batch: int, label: Label) -> pa.Table:
@@ -140,7 +149,7 @@ def _panes(
 
 
 def _by_pane(begun: pa.Table) -> dict[Label, pa.Table]:
-    """New panes under labels of their own, the oldest together if there are many."""
+    """Put new panes under labels of their own; if there are many, the oldest share one."""
     if not begun.num_rows:
         return {}
     column = begun.column("pane").to_numpy()
@@ -157,7 +166,7 @@ def _by_pane(begun: pa.Table) -> dict[Label, pa.Table]:
 def _compact(
     work: Work, engine: Engine, label: Label, written: dict[Label, pa.Table], gone: set[Label]
 ) -> None:
-    """Merge the pieces of a label into one, in the place of all."""
+    """Replace the pieces of a label by one."""
     new = written.get(label)
     before = work.pieces([label])
     assert before is not None
@@ -187,33 +196,37 @@ def _last(
 
 
 def moved(theirs: Mapping[Label, Sequence[pa.Table]], ids: NDArray[np.int64]) -> dict[Label, pa.Table]:
-    """The part of another server's pieces that belongs to the computations gained from there."""
-    found = dict[Label, pa.Table]()
+    """The part of another server's pieces that belongs to the computations that move here."""
+    parts = dict[Label, pa.Table]()
     for label, pieces in theirs.items():
         whole = pa.concat_tables(pieces)
         mine = whole.filter(pa.array(np.isin(whole.column("id").to_numpy(), ids)))
         if mine.num_rows:
-            found[label] = mine
-    return found
+            parts[label] = mine
+    return parts
 
 
-def guarded(work: Work, attempt: Callable[[Work], Outcome]) -> tuple[Outcome, dict[int, str]]:
-    """The outcome without the computations that fail, and why they did: nobody else notices them."""
+def guarded(work: Work, attempt: Callable[[Work], TemplateResult]) -> tuple[TemplateResult, dict[int, str]]:
+    """The result without the computations that fail, and why they failed; the others are not affected."""
     try:
         return attempt(work), {}
     except QueryFailed as error:
         faults = dict[int, str]()
         _find(work, work.constants, str(error), attempt, faults)
-        if not faults:  # each half is fine alone: it is their sum that is too much
+        if not faults:  # each half succeeds alone: only both together are too much
             faults = dict.fromkeys(work.touched().column("id").to_pylist(), f"too much at once: {error}")
         bad = np.isin(work.constants.column("id").to_numpy(), np.array(list(faults), np.int64))
         return attempt(replace(work, constants=work.constants.filter(pa.array(~bad)))), faults
 
 
 def _find(
-    work: Work, constants: pa.Table, why: str, attempt: Callable[[Work], Outcome], faults: dict[int, str]
+    work: Work,
+    constants: pa.Table,
+    why: str,
+    attempt: Callable[[Work], TemplateResult],
+    faults: dict[int, str],
 ) -> None:
-    """Halve a set that fails until the ones are found that fail alone."""
+    """Find the computations that fail alone, by halving a set that fails."""
     if constants.num_rows == 1:
         faults[constants.column("id")[0].as_py()] = why
         return
@@ -226,7 +239,7 @@ def _find(
 
 
 def trimmed(results: pa.Table, most: int) -> tuple[pa.Table, dict[int, int]]:
-    """Results in the order of computations, at most so many of each; and how many were cut off."""
+    """The results by computation, at most `most` of each, and how many were omitted."""
     ids = results.column("id").to_numpy()
     order = np.argsort(ids, kind="stable")
     ids = ids[order]

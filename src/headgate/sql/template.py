@@ -1,9 +1,10 @@
-"""A template: what queries have in common, as SQL over their constants. A value.
+"""A template: what queries have in common, as SQL over their constants. It is a value.
 
-Relations in its statements: `rows` the batch (`source`, `time`, slots); for joins `fresh`, its rows that are in time, `kept`, those of
-before that may still meet some, and `lately`, both (with `batch` beside); `constants` one line a computation (`id`, `s0`..., `p0`...,
-and what the run adds); `pieces` the state. Names of the user's never enter a statement: columns are slots, outputs are `o0`...,
-literals are constants.
+Its statements read these relations: `rows`, the batch (`source`, `time`, slots); `constants`, one
+row for each computation (`id`, `s0`..., `p0`..., and the columns that a run adds); `pieces`, the
+state; and for joins `fresh`, the rows of the batch that are not late, `kept`, the earlier rows that
+can still find partners, and `lately`, both of them (all three with a column `batch`). The user's
+names never enter a statement: columns are slots, outputs are `o0`..., literals are constants.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from headgate.sql.kind import TYPES, slot_type
+from headgate.sql.source_schema import TYPES, slot_type
 
 
 class Mode(Enum):
-    """How a template answers."""
+    """How a template produces results."""
 
     rows = "rows"
-    """A row in, a row out."""
+    """Each row gives one result."""
     panes = "panes"
     """Aggregates over TUMBLE and HOP windows, kept in panes of one slide."""
     last = "last"
@@ -32,33 +33,35 @@ class Mode(Enum):
 
 @dataclass(frozen=True)
 class Template:
-    """Queries that differ only in sources and literals. Equal templates have equal keys."""
+    """The common part of queries that differ only in sources and literals. Equal
+    templates have equal keys.
+    """
 
     mode: Mode
     sources: int
     slots: tuple[tuple[str, ...], ...]
-    """What is read of each source."""
+    """The columns that are read of each source."""
     constants: tuple[str, ...]
     """Types of p0, p1..."""
     names: tuple[str, ...]
-    """Of the outputs."""
+    """The names of the outputs."""
     outputs: tuple[str, ...]
-    """What is computed, over the input's rows or over merged aggregates."""
+    """The expressions of the outputs, over the input's rows or over merged aggregates."""
     condition: str
-    """WHERE, and what joins."""
+    """The WHERE clause and the conditions of joins."""
     having: str = "true"
     groups: tuple[str, ...] = ()
     begins: tuple[str, ...] = ()
-    """What is kept of a row, or of many: x0, x1..."""
+    """The partial values x0, x1... of rows."""
     merges: tuple[str, ...] = ()
     """The aggregates a0, a1... from x0, x1..."""
     raw: bool = False
-    """Whether x0... are rows and not partial aggregates: for what cannot be merged."""
+    """Whether x0... are values of single rows, because an aggregate cannot be merged."""
     size_us: int = 0
     slide_us: int = 0
     last_rows: int = 0
     bounds: tuple[tuple[int, int], ...] = ()
-    """A joined row's time lies so much before and after the first source's, for each source after it."""
+    """For each source after the first: how long before and after the first source's time its time may be."""
     functions: tuple[str, ...] = ()
     cost: int = 1
 
@@ -73,19 +76,20 @@ class Template:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Template:
-        """The reverse."""
+        """Read what `to_json` wrote."""
         plain = {name: _tuples(value) for name, value in data.items()}
         return cls(**{**plain, "mode": Mode(data["mode"])})
 
     @property
     def horizon_us(self) -> int:
-        """How long a row can still meet others in a join."""
+        """How long a row can still find partners in a join."""
         return sum(max(before, 0) + max(after, 0) for before, after in self.bounds)
 
     def _from(self, lead: int) -> str:
-        """Rows with the constants of the computations that read them, in the order in which they are to be joined.
+        """The FROM clause: rows joined with the constants of the computations that read them.
 
-        Of a join those tuples in which source `lead` has the first of the fresh rows: all leads together give each tuple once.
+        For a join, only the tuples in which source `lead` has the first of the new rows: all leads
+        together give each tuple once.
         """
         if self.sources == 1:
             return f"FROM rows r0 JOIN constants c ON r0.source = c.s0 WHERE ({self.condition})"
@@ -98,7 +102,7 @@ class Template:
         return f"FROM fresh r{lead} JOIN constants c ON r{lead}.source = c.s{lead}{joined} WHERE ({self.condition}){within}"
 
     def rows_sql(self, lead: int = 0) -> str:
-        """Rows out of rows."""
+        """The results of a query without aggregates."""
         outputs = "".join(f", {e} AS o{i}" for i, e in enumerate(self.outputs))
         return f"SELECT c.id AS id, epoch_us(r0.time) AS at{outputs} {self._from(lead)}"
 
@@ -108,7 +112,7 @@ class Template:
         return groups + "".join(f", {e} AS x{i}" for i, e in enumerate(self.begins))
 
     def begin_sql(self, lead: int = 0) -> str:
-        """What is kept of new rows: partial aggregates of panes, or rows."""
+        """The partial values of new rows: partial aggregates of panes, or single rows."""
         if self.mode is Mode.last:
             return f"SELECT c.id AS id, epoch_us(r0.time) AS t{self._kept} {self._from(lead)} AND epoch_us(r0.time) >= c.old"
         pane = (
@@ -119,12 +123,12 @@ class Template:
 
     @property
     def merge_sql(self) -> str:
-        """Pieces of a pane as one, of the computations that are here."""
+        """Merge the pieces of each pane, for the computations of this server."""
         columns = [f"g{i}" for i in range(len(self.groups))]
         parts = [f"x{i}" if self.raw else f"{_merged(e)}(x{i}) AS x{i}" for i, e in enumerate(self.begins)]
         select = ", ".join(["p.id AS id", "pane", *columns, *parts])
-        found = f"SELECT {select} FROM pieces p JOIN constants c ON p.id = c.id AND p.batch >= c.here WHERE pane + {self.size_us} > c.new"
-        return found if self.raw else f"{found} GROUP BY ALL"
+        merge = f"SELECT {select} FROM pieces p JOIN constants c ON p.id = c.id AND p.batch >= c.here WHERE pane + {self.size_us} > c.new"
+        return merge if self.raw else f"{merge} GROUP BY ALL"
 
     @property
     def due_sql(self) -> str:
@@ -147,7 +151,7 @@ class Template:
 
     @property
     def open_sql(self) -> str:
-        """Labels under which there are panes that some computation still needs."""
+        """The labels of panes that a computation still needs."""
         return (
             "SELECT DISTINCT p.home AS home FROM pieces p JOIN constants c ON p.id = c.id AND p.batch >= c.here "
             f"WHERE p.pane + {self.size_us} > c.new"
@@ -159,7 +163,7 @@ class Template:
 
     @property
     def last_sql(self) -> str:
-        """Results of the rows whose turn has come, each over itself and the rows before it."""
+        """The results of the rows that the watermark has passed, each over itself and the rows before it."""
         by = ", ".join(["id", *(f"g{i}" for i in range(len(self.groups)))])
         over = f"PARTITION BY {by} ORDER BY {self._order('')} ROWS BETWEEN {self.last_rows - 1} PRECEDING AND CURRENT ROW"
         merged = "".join(f", {e} OVER w AS a{i}" for i, e in enumerate(self.merges))
@@ -172,7 +176,9 @@ class Template:
 
     @property
     def history_sql(self) -> str:
-        """What the next batch needs: rows whose turn has not come, and the last of those whose has."""
+        """The rows that the next batch needs: those that the watermark has not passed, and the
+        last that it has.
+        """
         by = ", ".join(["p.id", *(f"g{i}" for i in range(len(self.groups)))])
         kept = "".join(f", g{i}" for i in range(len(self.groups))) + "".join(
             f", x{i}" for i in range(len(self.begins))
@@ -184,7 +190,7 @@ class Template:
 
     @property
     def rows_schema(self) -> pa.Schema:
-        """What rows must have."""
+        """The columns that `rows` must have."""
         fields = [pa.field("source", pa.int32()), pa.field("time", pa.timestamp("us"))]
         slots = sorted({slot for slots in self.slots for slot in slots})
         fields += [pa.field(slot, slot_type(slot)) for slot in slots]
@@ -192,7 +198,7 @@ class Template:
 
     @property
     def constants_schema(self) -> pa.Schema:
-        """What `constants` must have."""
+        """The columns that `constants` must have."""
         fields = [pa.field("id", pa.int64())]
         fields += [pa.field(f"s{i}", pa.int32()) for i in range(self.sources)]
         fields += [pa.field(f"p{i}", TYPES[kind][1]) for i, kind in enumerate(self.constants)]
@@ -200,7 +206,9 @@ class Template:
 
 
 RUN_COLUMNS = ("born", "here", "old", "new")
-"""The batch from which a computation sees rows, that from which its state is here, its watermark before and after the batch."""
+"""The batch from which a computation sees rows, the batch from which its state is on this server,
+and its watermark before and after the batch.
+"""
 
 
 def _tuples(value: Any) -> Any:
@@ -213,6 +221,6 @@ def _within(bound: tuple[int, int], i: int) -> str:
 
 
 def _merged(begin: str) -> str:
-    """The aggregate that joins parts of another."""
+    """The aggregate that merges partial values of another."""
     name = begin.split("(", 1)[0]
     return name if name in ("min", "max") else "sum"

@@ -1,7 +1,9 @@
-"""A query's text with its constants taken out: texts of one *shape* need to be read once.
+"""The shape of a query: its text without its constants. Texts of the same *shape*
+are parsed only once.
 
-Reading SQL takes milliseconds, and a hundred thousand queries have few shapes. This pass takes microseconds: it finds literals and the
-names after FROM and JOIN. What of it may be trusted is decided by whoever reads the shape for the first time.
+Parsing SQL takes milliseconds, and a hundred thousand queries have few shapes. This pass takes
+microseconds: it finds the literals, and the names after FROM and JOIN. The first full parse of a
+shape decides which of these are really constants.
 """
 
 from __future__ import annotations
@@ -22,14 +24,14 @@ _LAST = re.compile(r"LAST(\s+)(\d+)(\s+)ROWS", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A literal of the text and where it begins."""
+    """A literal of the text and the position where it begins."""
 
     start: int
     text: str
 
     @property
     def value(self) -> int | float | str:
-        """As Python has it."""
+        """The literal as a Python value."""
         if self.text[0] == "'":
             return self.text[1:-1].replace("''", "'")
         return int(self.text) if self.text.isdecimal() else float(self.text)
@@ -42,7 +44,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is left of a text without its literals and the names of its sources, which it had in this order."""
+    """A text without its literals and source names, and these in the order of the text."""
 
     text: str
     literals: tuple[Literal, ...]
@@ -50,35 +52,35 @@ class Shape:
 
 
 def shape_of(text: str) -> Shape:
-    """Take the constants out.
+    """Separate a text into its shape and its constants.
 
     >>> shape = shape_of("SELECT a FROM road WHERE a > 1.5 AND b = 'x'")
-    >>> shape.text, shape.sources, [one.value for one in shape.literals]
+    >>> shape.text, shape.sources, [literal.value for literal in shape.literals]
     ('SELECT a FROM ?t WHERE a > ?d AND b = ?v', ('road',), [1.5, 'x'])
     """
     literals, sources = list[Literal](), list[str]()
 
-    def without(found: re.Match[str]) -> str:
-        kind = found.lastgroup
+    def without(match: re.Match[str]) -> str:
+        kind = match.lastgroup
         if kind == "source":
-            sources.append(found["source"].lower())
-            return f"{found['named']}?t"
+            sources.append(match["source"].lower())
+            return f"{match['named']}?t"
         if kind == "quoted":
-            return found[0]
-        literal = Literal(found.start(), found[0])
+            return match[0]
+        literal = Literal(match.start(), match[0])
         literals.append(literal)
         return f"?{literal.type[0]}"
 
     shape = _CONSTANT.sub(without, text)
     if any(
         name in shape.lower() for name in sources
-    ):  # perhaps a qualifier too: then the name is part of the shape
+    ):  # the name may also be a qualifier, so it is part of the shape
         shape += f" -- {' '.join(sources)}"
     return Shape(shape, tuple(literals), tuple(sources))
 
 
 def readable(text: str) -> str:
-    """LAST n ROWS as a function, every character where it was.
+    """Write LAST n ROWS as a function, with every other character at its old position.
 
     >>> readable("GROUP BY city, LAST 10 ROWS")
     'GROUP BY city, LAST(10)    '
@@ -90,5 +92,5 @@ def readable(text: str) -> str:
     return "".join([*parts, _LAST.sub(_as_call, text[at:])])
 
 
-def _as_call(found: re.Match[str]) -> str:
-    return f"LAST({' ' * (len(found[1]) - 1)}{found[2]}){' ' * (len(found[3]) + 3)}"
+def _as_call(match: re.Match[str]) -> str:
+    return f"LAST({' ' * (len(match[1]) - 1)}{match[2]}){' ' * (len(match[3]) + 3)}"

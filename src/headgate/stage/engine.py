@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 import pyarrow as pa
 
 from headgate.flow.gate import Gate
-from headgate.flow.waves import Range
+from headgate.flow.row_ranges import RowRange
 from headgate.operators.base import BoundOperator
 from headgate.storage.store import Store
 
@@ -41,11 +41,11 @@ class Watch(Protocol):
 
 
 @dataclass(frozen=True)
-class Wave(Generic[Rows]):
+class WaveRows(Generic[Rows]):
     """Rows for one commit, and what is left of the source's batch after it."""
 
     rows: Rows
-    rest: tuple[Range, ...]
+    rest: tuple[RowRange, ...]
     rows_at_gate: int
     """Rows of the source's whole batch, before they expand."""
 
@@ -59,8 +59,8 @@ class Waves(Protocol[Rows]):
         ...
 
     def of(
-        self, rows: Rows, folder: str, rest: Sequence[Range] | None, *, ordered: bool
-    ) -> Iterator[Wave[Rows]]:
+        self, rows: Rows, folder: str, rest: Sequence[RowRange] | None, *, ordered: bool
+    ) -> Iterator[WaveRows[Rows]]:
         """The waves of a batch, whose rows are put aside in a folder; or those that are left of it there (`rest`).
 
         When the next wave is asked for, the last has been committed.

@@ -2,7 +2,7 @@
 
 Three reasons for a bin's rows to wait in the backlog: its state is on disk because the channel is short of memory
 (`flow.rotation`), its state is on its way and larger than a batch may carry, or its channel is late and there is a buffer
-(`flow.buffer`). All that lasts between batches is committed with them.
+(`flow.skew_buffer`). All that lasts between batches is committed with them.
 
 Law: nothing waits for ever. Who waits for memory or for the way stands in a line whose head is served in its turn, whatever else
 comes; and what a bin's rows waited for being over, they are all processed in that batch, however late the channel
@@ -18,15 +18,15 @@ from dataclasses import dataclass, field, replace
 from headgate.control.view import LoadView
 from headgate.errors import ConfigError
 from headgate.flow.backlog import Backlog
-from headgate.flow.buffer import Share, shares
 from headgate.flow.flow_state import FlowState
 from headgate.flow.rotation import Rotation, rotate
+from headgate.flow.skew_buffer import WorkBudget, work_budgets
 from headgate.routing.table import Table
 from headgate.sizes import parse_bytes, show_bytes
 from headgate.stage.settings import Limits
 from headgate.storage.manifest import Manifest
 
-EVERYTHING = Share(math.inf, 0)
+EVERYTHING = WorkBudget(math.inf, 0)
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Flow:
     """
 
     backlog: Backlog
-    shares: tuple[Share, ...]
+    shares: tuple[WorkBudget, ...]
     asleep: frozenset[int] = frozenset()
     on_disk: frozenset[int] = frozenset()
     in_flight: tuple[int, ...] = ()
@@ -93,7 +93,7 @@ class FlowControl:
         rotation, out = self._rotate(table, sizes, waiting, flow)
         return Flow(
             backlog=backlog,
-            shares=tuple(shares(view, table, backlog, self.buffer))
+            shares=tuple(work_budgets(view, table, backlog, self.buffer))
             if self.buffer is not None
             else (EVERYTHING,) * table.channels,
             asleep=out.union(in_flight),

@@ -21,7 +21,7 @@ from headgate.control.policy import Policy
 from headgate.control.report import BatchReport
 from headgate.control.view import LoadView
 from headgate.errors import BatchOrder, CheckpointError, CheckpointMismatch, ConfigError, Superseded
-from headgate.flow.gate import BY_ITSELF
+from headgate.flow.gate import AUTO_SIZED
 from headgate.operators.arrival import aside_schema
 from headgate.operators.base import Operator
 from headgate.operators.event_time import Clock
@@ -142,7 +142,7 @@ class KeyedStage(Generic[Rows]):
 
     def _process_waves(self, rows: Rows, delivery: Delivery, opened: Opened, *, resumes: bool) -> None:
         """A batch in waves; or what is left of it, if its first waves are committed."""
-        waves = self._waves or self.engine.waves(BY_ITSELF, self.store.child("waves"), self._expand)
+        waves = self._waves or self.engine.waves(AUTO_SIZED, self.store.child("waves"), self._expand)
         checkpoint, before = opened.checkpoint, opened.checkpoint.last
         folder = delivery.rest_in if resumes else staging_folder(delivery.number, checkpoint.run)
         rest = delivery.rest if resumes else None

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headgate.flow.backlog import Backlog, Waiting
+from headgate.flow.backlog import Backlog, BacklogEntry
 from headgate.operators.admission import Admission, Process
 from headgate.operators.arrival import Arrival, arrived_schema
 from headgate.operators.base import BoundOperator
@@ -135,7 +135,7 @@ class Attempt:
 
     # -- rows in
 
-    def _resume(self, process: Process) -> tuple[Waiting, ...]:
+    def _resume(self, process: Process) -> tuple[BacklogEntry, ...]:
         """Process what waited. Rows of bins that were reshaped are looked at again: each belongs to one bin now."""
         task = self.task
         taken = task.flow.backlog.of(self.mine - task.regrouped.keys() - self.asleep)
@@ -150,7 +150,7 @@ class Attempt:
                         process(rows, np.full(rows.num_rows, b, np.int32))
         return taken
 
-    def _waited(self, entries: tuple[Waiting, ...]) -> tuple[pa.RecordBatch, NDArray[np.int32]]:
+    def _waited(self, entries: tuple[BacklogEntry, ...]) -> tuple[pa.RecordBatch, NDArray[np.int32]]:
         schema = arrived_schema(self.task.operator, self.task.rows)
         return backlog_file.read(self.task.backlog_store, entries, schema)
 
@@ -211,7 +211,7 @@ class Attempt:
         run: ChannelRun,
         arrival: Arrival,
         left: Mapping[int, list[pa.RecordBatch]],
-        taken: tuple[Waiting, ...],
+        taken: tuple[BacklogEntry, ...],
         arrived: NDArray[np.int64],
     ) -> Answer:
         """Write what changed, what is emitted and what is to wait, and settle the cache on it."""

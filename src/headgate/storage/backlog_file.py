@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headgate.errors import CorruptState
-from headgate.flow.backlog import Waiting
+from headgate.flow.backlog import BacklogEntry
 from headgate.storage import section_file
 from headgate.storage.section_file import REMEDY
 from headgate.storage.store import Store
@@ -17,7 +17,7 @@ from headgate.storage.store import Store
 _KIND = "backlog file"
 
 
-def write(store: Store, name: str, rows: Mapping[int, list[pa.RecordBatch]]) -> list[Waiting]:
+def write(store: Store, name: str, rows: Mapping[int, list[pa.RecordBatch]]) -> list[BacklogEntry]:
     """Write the rows of each bin, in order; returns the entries that name them."""
     sections, added = [], []
     for bin, batches in rows.items():
@@ -28,13 +28,13 @@ def write(store: Store, name: str, rows: Mapping[int, list[pa.RecordBatch]]) -> 
         content = sink.getvalue()
         count = sum(batch.num_rows for batch in batches)
         sections.append(((bin, count), [content]))
-        added.append(Waiting(name, bin, count, sum(batch.nbytes for batch in batches)))
+        added.append(BacklogEntry(name, bin, count, sum(batch.nbytes for batch in batches)))
     section_file.write(store, name, {"rows": "arrow stream"}, sections)
     return added
 
 
 def read(
-    store: Store, entries: Sequence[Waiting], schema: pa.Schema
+    store: Store, entries: Sequence[BacklogEntry], schema: pa.Schema
 ) -> tuple[pa.RecordBatch, NDArray[np.int32]]:
     """The rows of some entries of one file, and the bin of each row; in the order of the entries."""
     name = entries[0].file

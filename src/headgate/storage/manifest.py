@@ -8,7 +8,7 @@ from typing import Any
 
 from headgate.flow.backlog import Backlog
 from headgate.flow.flow_state import FlowState
-from headgate.flow.waves import Range
+from headgate.flow.row_ranges import RowRange
 from headgate.operators.event_time import COMPLETE, Clock
 from headgate.routing.table import Table
 from headgate.storage.state_index import StateIndex
@@ -41,7 +41,7 @@ class Delivery:
     """Rows of the source's batch so far: as many must come if it is delivered again."""
     rows_at_gate: int | None = None
     """All rows of the source's batch before they expand, where a gate cuts it into waves."""
-    rest: tuple[Range, ...] = ()
+    rest: tuple[RowRange, ...] = ()
     """What is left of the source's batch after this wave."""
     rest_in: str = ""
     """The folder of what is left."""
@@ -60,7 +60,7 @@ class Delivery:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Delivery:
         """Read what `to_json` wrote."""
-        return cls(**{**data, "rest": tuple(Range(*some) for some in data["rest"])})
+        return cls(**{**data, "rest": tuple(RowRange(*some) for some in data["rest"])})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,11 +21,11 @@ import xxhash
 from numpy.typing import NDArray
 
 from headgate.errors import MissingColumn
-from headgate.flow.gate import AUTO, Batch, Batcher, Gate
-from headgate.flow.waves import Range, Waiting
+from headgate.flow.gate import AUTO, Batcher, Gate, Wave
+from headgate.flow.row_ranges import RangeQueue, RowRange
 from headgate.operators.base import BoundOperator
 from headgate.stage.answer import Answer
-from headgate.stage.engine import Watch, Wave
+from headgate.stage.engine import Watch, WaveRows
 from headgate.stage.routed_rows import HASH, ORDER, routed_schema
 from headgate.stage.sinks import Output
 from headgate.stage.task import Attempt, Task
@@ -207,8 +207,8 @@ class InProcessWaves:
         self.rows_per_second: float | None = None
 
     def of(
-        self, rows: pa.Table, folder: str, rest: Sequence[Range] | None, *, ordered: bool
-    ) -> Iterator[Wave[pa.Table]]:
+        self, rows: pa.Table, folder: str, rest: Sequence[RowRange] | None, *, ordered: bool
+    ) -> Iterator[WaveRows[pa.Table]]:
         """The waves of a batch, or what is left of them."""
         name = f"{folder}/rows.parquet"
         if rest is None:
@@ -216,13 +216,13 @@ class InProcessWaves:
             numbered = rows.append_column(ORDER, pa.array(np.arange(rows.num_rows)))
             self._store.write(name, [_parquet(rows if self._expand else numbered)])
         staged = _read(self._store, name)
-        waiting = Waiting([staged.num_rows] if rest is None else (), 1)
+        waiting = RangeQueue([staged.num_rows] if rest is None else (), 1)
         for some in reversed(rest or ()):
             waiting.give_back(some)
         size = ROWS_OF_A_WAVE if self._gate.batch == AUTO else self._gate.size
         batcher = Batcher(Gate(in_flight=self._gate.in_flight, batch=size))
         batcher.offer((0,), waiting)
-        ready: deque[Batch] = deque()
+        ready: deque[Wave] = deque()
         while True:
             ready.extend(batcher.admit())
             if not ready:
@@ -232,7 +232,7 @@ class InProcessWaves:
             parts = [staged.slice(some.start, len(some)) for some in batch.items]
             wave = pa.concat_tables(parts)
             wave = self._expand(wave) if self._expand is not None else wave
-            yield Wave(wave, tuple(later + waiting.left), staged.num_rows)
+            yield WaveRows(wave, tuple(later + waiting.left), staged.num_rows)
             batcher.done(batch.stamp)
 
     def forget(self, folder: str, is_older: Callable[[str], bool]) -> None:

@@ -64,7 +64,7 @@ def test_every_query_is_there_for_both_systems() -> None:
 
 
 def test_the_faster_native_store_counts_and_what_differs_is_a_missed_goal() -> None:
-    sizes = nexmark.Sizes(events=50_000, stores=("hdfs", "rocksdb"))
+    sizes = nexmark.NexmarkSizes(events=50_000, stores=("hdfs", "rocksdb"))
     times = {job_name(query): [100.0] for query in QUERIES}
     for store, ms in (("hdfs", 200.0), ("rocksdb", 150.0)):
         times |= {job_name(query, store): [ms] for query in QUERIES if query not in REFUSED}

@@ -7,7 +7,7 @@ from headgate_lab.bench.versus import job_name
 
 
 def test_the_faster_native_store_counts() -> None:
-    sizes = operators.Sizes(rows=1000, join_rows=500, stores=("hdfs", "rocksdb"))
+    sizes = operators.OperatorSizes(rows=1000, join_rows=500, stores=("hdfs", "rocksdb"))
     times = {}
     for operator in operators.TITLES:
         times[job_name(operator)] = [100.0]

@@ -54,7 +54,7 @@ def test_the_table_shows_ratio_goal_and_samples(report) -> None:
 
 
 def test_aggregate_takes_the_faster_native_store_and_the_slower_batch_time() -> None:
-    sizes = aggregate.Sizes(rows=1000)
+    sizes = aggregate.AggregateSizes(rows=1000)
     ours, small = "headgate", "headgate, small batches"
     times = {ours: [100.0], small: [50.0]}
     for sink in aggregate.SINKS:

@@ -1,7 +1,9 @@
-"""`headgate bench nexmark`: queries of the Nexmark suite, each beside its native twin on the same files and batches.
+"""`headgate bench nexmark`: queries of the Nexmark suite, each beside its native twin on the
+same files and batches.
 
-Both are durable and write Parquet; the native twin runs on the faster of its state stores. Every answer is compared, row by
-row. A query that Spark refuses to run as a stream is compared with its answer for a batch of all events.
+Both are durable and write Parquet; the native twin runs on the faster of its state stores. Every
+answer is compared, row by row. A query that Spark refuses to run as a stream is compared with its
+answer for a batch of all events.
 """
 
 from __future__ import annotations
@@ -30,10 +32,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class NexmarkSizes:
     """Events a batch; the last `steady` batches count, before those that close what is open.
 
-    RocksDB with changelog is left out of the native twin's stores, as in `headgate_lab.bench.operators`.
+    RocksDB with changelog is omitted from the native twin's stores, as in
+    `headgate_lab.bench.operators`.
     """
 
     events: int = 300_000
@@ -42,7 +45,7 @@ class Sizes:
     stores: tuple[str, ...] = ("hdfs",)
 
 
-QUICK = Sizes(10_000, 2, 1)
+QUICK = NexmarkSizes(10_000, 2, 1)
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Compared:
 
 def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
     """Measure, compare, and set both beside the goals."""
-    sizes = QUICK if quick else Sizes()
+    sizes = QUICK if quick else NexmarkSizes()
     where = machine()
     with workspace() as work:
         progress("writing the events", 0.0)
@@ -86,7 +89,9 @@ def start(spark: SparkSession, job: Job) -> Any:
 
 
 def refused(spark: SparkSession, query: str, source: Path, work: Path) -> str:
-    """Why Spark refuses a query as a stream, in its words; its answer for a batch of all events is in `work` afterwards."""
+    """Why Spark refuses a query as a stream, in its words; its answer for a batch of all events
+    is in `work` afterwards.
+    """
     from pyspark.errors import AnalysisException
 
     from headgate_lab.bench.nexmark import native
@@ -122,7 +127,12 @@ def _compare(query: str, work: Path, refusal: str) -> Compared:
 
 
 def report(
-    times: Times, compared: Mapping[str, Compared], sizes: Sizes, *, where: dict[str, object], quick: bool
+    times: Times,
+    compared: Mapping[str, Compared],
+    sizes: NexmarkSizes,
+    *,
+    where: dict[str, object],
+    quick: bool,
 ) -> Report:
     """Rates, ratios against the faster native store, and rows that differ."""
     results, goals = {}, []
@@ -148,10 +158,10 @@ def _table(results: Sequence[Result], compared: Sequence[Compared], *, quick: bo
     for head in ("rows/s", "native's", "ratio", "answers", "differ"):
         grid.add_column(head, justify="right", no_wrap=True)
     grid.add_column("native twin", overflow="fold")
-    for one, same in zip(results, compared, strict=True):
-        rival = ("", "") if one.ratio is None else (f"{one.rival_value:,.0f}", f"{one.ratio:.2f}x")
-        twin = same.refusal or (one.rival or "").split(", native ")[-1]
+    for result, same in zip(results, compared, strict=True):
+        rival = ("", "") if result.ratio is None else (f"{result.rival_value:,.0f}", f"{result.ratio:.2f}x")
+        twin = same.refusal or (result.rival or "").split(", native ")[-1]
         grid.add_row(
-            one.name, f"{one.value:,.0f}", *rival, f"{same.rows:,}", f"{same.differing:,}", Text(twin)
+            result.name, f"{result.value:,.0f}", *rival, f"{same.rows:,}", f"{same.differing:,}", Text(twin)
         )
     return grid

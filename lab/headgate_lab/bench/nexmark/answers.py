@@ -1,4 +1,6 @@
-"""What a query has answered, read from its Parquet files, and how much of it another system answers otherwise. No Spark."""
+"""What a query has answered, read from its Parquet files, and how much of it another system
+answers otherwise. No Spark.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,14 @@
-"""Nexmark's events: persons, auctions and bids of an auction house in the proportions 1 : 3 : 46, as its standard generator draws them.
+"""Nexmark's events: persons, auctions and bids of an auction house in the proportions 1 : 3 : 46,
+as its standard generator draws them.
 
-Event n decides what it is and which ids exist (the groups of fifty are the generator's epochs); a batch is drawn from the seed and its
-number alone. Half of the bids go to a hot auction, three quarters come from a hot bidder, three quarters of the auctions from a hot seller,
-and who is hot changes with every hundred ids. Columns that only pad (descriptions, addresses, cards, `extra`) are left out, and
-times have microseconds, so that no two events share one.
+Event n decides what it is and which ids exist (the groups of fifty are the generator's epochs); a
+batch is drawn from the seed and its number alone. Half of the bids go to a hot auction, three
+quarters come from a hot bidder, three quarters of the auctions from a hot seller, and who is hot
+changes with every hundred ids. Columns that only pad (descriptions, addresses, cards, `extra`) are
+omitted, and times have microseconds, so that no two events share one.
 
-After the events come `CLOSING` batches of one event of each kind, an hour apart, whose ids are 0: they close what is open.
+After the events come `CLOSING` batches of one event of each kind, an hour apart, whose ids are 0:
+they close what is open.
 """
 
 from __future__ import annotations
@@ -71,7 +74,9 @@ def batch(events: int, number: int, *, seed: int = 1) -> dict[str, pa.Table]:
 
 
 def closing() -> Iterator[dict[str, pa.Table]]:
-    """What closes windows, auctions and sessions; the times go on from any number of events in less than an hour."""
+    """What closes windows, auctions and sessions; the times go on from any number of events in
+    less than an hour.
+    """
     for number in range(1, CLOSING + 1):
         time = instants(np.array([START_US + number * APART_US]))
         zero = pa.array([0])
@@ -92,7 +97,9 @@ def closing() -> Iterator[dict[str, pa.Table]]:
 
 
 def write(folder: Path, *, events: int, batches: int, seed: int = 1) -> int:
-    """Write each stream into a folder of its name; returns how many batches there are, the closing ones among them."""
+    """Write each stream into a folder of its name; returns how many batches there are, the
+    closing ones among them.
+    """
     if events * batches * STEP_US >= APART_US:
         raise ConfigError(
             f"{batches} batches of {events} events last longer than an hour, after which all is closed"

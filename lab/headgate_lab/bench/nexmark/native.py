@@ -1,4 +1,6 @@
-"""Nexmark's queries in native Structured Streaming, each in the fastest form we know that gives the suite's answer."""
+"""Nexmark's queries in native Structured Streaming, each in the fastest form we know that
+gives the suite's answer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Nexmark's queries as stages: windows, joins and lists as they are, and kernels with a timer for the best of each window."""
+"""Nexmark's queries as stages: windows, joins and lists as they are, and kernels with a timer for
+the best of each window.
+"""
 
 from __future__ import annotations
 

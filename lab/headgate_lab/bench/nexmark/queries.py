@@ -1,4 +1,6 @@
-"""Which of Nexmark's queries are run, what they read, and what their answers are. `ours.py` and `native.py` have them for each system."""
+"""Which of Nexmark's queries are run, what they read, and what their answers are. `ours.py` and
+`native.py` have them for each system.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,9 @@ LOCAL, CATEGORY = ("OR", "ID", "CA"), 10
 class Query:
     """A query, and how its answers are compared.
 
-    `columns` are those of an answer; the first is an id, 0 in what comes from the closing events alone. Where `final` names columns, the
-    last answer for each value of them counts; else every row that was emitted does.
+    `columns` are those of an answer; the first is an id, 0 in what comes from the closing events
+    alone. Where `final` names columns, the last answer for each value of them counts; else every
+    row that was emitted does.
     """
 
     title: str

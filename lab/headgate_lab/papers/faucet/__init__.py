@@ -1,9 +1,12 @@
-"""Faucet: a user-level, modular technique for flow control in dataflow engines (Lattuada, McSherry, Chothia), rerun.
+"""Faucet: a user-level, modular technique for flow control in dataflow engines (Lattuada,
+McSherry, Chothia), rerun.
 
-`reproduce` measures every claim of the digest (FC-1..14) and draws Figures 4 and 5. The invariants are exact, on the gates
-themselves (`units`); times and memory come from a model (`join`, `model`, `lab`, `rows`) that drives the same gates.
+`reproduce` measures every claim of the digest (FC-1..14) and draws Figures 4 and 5. The invariants
+are exact, on the gates themselves (`units`); times and memory come from a model (`join`, `model`,
+`lab`, `rows`) that drives the same gates.
 
-What is not reproduced: the paper's machines and LiveJournal itself. Seconds are the model's; only their ratios mean anything.
+What is not reproduced: the paper's machines and LiveJournal itself. Seconds are the model's; only
+their ratios mean anything.
 """
 
 from __future__ import annotations

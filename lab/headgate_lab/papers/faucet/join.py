@@ -1,7 +1,9 @@
-"""GenericJoin for cliques (section 2), over arrays: count the extensions of a prefix, propose them, intersect them.
+"""GenericJoin for cliques (section 2), over arrays: count the extensions of a prefix,
+propose them, intersect them.
 
-A prefix is a row of vertices that are all joined. Each of its vertices v proposes the successors of v as the next one; the
-vertex with fewest extends it (ties: the first), and every other one drops what it is not joined to.
+A prefix is a row of vertices that are all joined. Each of its vertices v proposes the successors of
+v as the next one; the vertex with fewest extends it (ties: the first), and every other one drops
+what it is not joined to.
 """
 
 from __future__ import annotations
@@ -16,10 +18,14 @@ from headgate_lab.graphs.edges import Ints
 
 
 class Join:
-    """The edge relation and what is asked of it. Prefixes are arrays of one row each, proposals have the new vertex last."""
+    """The edge relation and what is asked of it. Prefixes are arrays of one row each, proposals
+    have the new vertex last.
+    """
 
     def __init__(self, graph: Adjacency, size: int, first: Ints | None = None) -> None:
-        """`first` are the vertices to begin with, all of them if not given: a limited input over the whole relation."""
+        """`first` are the vertices to begin with, all of them if not given: a limited input
+        over the whole relation.
+        """
         self.graph = graph
         self.size = size
         self.inputs: Ints = (np.arange(graph.vertices) if first is None else first)[:, None]
@@ -41,8 +47,8 @@ class Join:
 
     def other(self, rows: Ints, proposer: Ints, step: int) -> Ints:
         """The vertex that intersects proposals in a step: the columns in order, without the proposer's."""
-        found: Ints = rows[np.arange(len(rows)), step + (step >= proposer)]
-        return found
+        vertices: Ints = rows[np.arange(len(rows)), step + (step >= proposer)]
+        return vertices
 
     def joined(self, vertex: Ints, candidate: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Whether there is an edge."""
@@ -68,17 +74,18 @@ class Drawn:
 
 
 class Proposals:
-    """The lazy propose step of one outer stamp (a `flow.Source`): prefixes by worker, expanded no further than asked.
+    """The lazy propose step of one outer stamp (a `flow.RowSource`): prefixes by worker, expanded
+    no further than asked.
 
-    Each worker gives the same share of a batch (FAUCET-E1), and those that have less leave the rest to the others. A worker
-    takes its prefixes in mixed order: in that of arrival, those that one worker has counted come together, and the next
-    step of them all is often at that same worker.
+    Each worker gives the same share of a batch (FAUCET-E1), and those that have less leave the rest
+    to the others. A worker takes its prefixes in mixed order: in that of arrival, those that one
+    worker has counted come together, and the next step of them all is often at that same worker.
     """
 
     def __init__(self, workers: int) -> None:
         self._queues = [_Queue() for _ in range(workers)]
         self.idle = False
-        """Whether it had nothing to give when it was asked last, and was let go."""
+        """Whether it had nothing to give when it was last asked, and was dropped by the batcher."""
 
     @property
     def waiting(self) -> int:
@@ -87,9 +94,9 @@ class Proposals:
 
     def add(self, worker: int, prefixes: Ints, proposer: Ints, counts: Ints) -> None:
         """More prefixes at a worker; those without extensions end here."""
-        some = counts > 0
-        if some.any():
-            self._queues[worker].add(prefixes[some], proposer[some], counts[some])
+        extensible = counts > 0
+        if extensible.any():
+            self._queues[worker].add(prefixes[extensible], proposer[extensible], counts[extensible])
 
     def take(self, room: int) -> tuple[Sequence[Drawn], int]:
         """Up to so many proposals, evenly from all workers that have some."""
@@ -135,7 +142,9 @@ class _Queue:
         return Drawn(worker, prefixes[index], proposer[index], nth, last - first + 1, finished)
 
     def _mix(self) -> None:
-        """Put what came since the last draw among what is left, by a hash of the prefix."""
+        """Merge the prefixes that came since the last draw with those that are left, by a
+        hash of the prefix.
+        """
         parts = (
             [*self._new, self._rest()] if self.waiting > sum(len(new[0]) for new in self._new) else self._new
         )

@@ -1,7 +1,8 @@
-"""The paper's runs in the model, made once each: figures and claims that share a run share the work.
+"""The paper's runs in the model, made once each: figures and claims that use the same run share it.
 
-The graph is an R-MAT graph with about as many triangles for each edge as LiveJournal has (5), oriented by degree; `quick` has
-a smaller one and fewer points, and is too small for what memory does as the input grows.
+The graph is an R-MAT graph with about as many triangles for each edge as LiveJournal has (5),
+oriented by degree; `quick` has a smaller one and fewer points, and is too small for what memory
+does as the input grows.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from headgate.flow import Gate
 from headgate_lab.graphs import Adjacency, clean, orient, rmat
 from headgate_lab.graphs.edges import Ints
 from headgate_lab.papers.faucet.join import Join
-from headgate_lab.papers.faucet.model import Machines, Model, Outcome
+from headgate_lab.papers.faucet.model import Machines, Model, ModelRun
 from headgate_lab.papers.rerun import Progress
 
 EDGES_PER_VERTEX = 6
@@ -27,12 +28,12 @@ SHARE = 1000
 
 @dataclass
 class Lab:
-    """Runs the model and remembers it. All choices follow from `seed`."""
+    """Runs the model and caches the results. All random choices follow from `seed`."""
 
     quick: bool = False
     progress: Progress | None = None
     seed: int = 1
-    cache: dict[tuple[object, ...], Outcome] = field(default_factory=dict)
+    cache: dict[tuple[object, ...], ModelRun] = field(default_factory=dict)
     figure: str = ""
     part: float = 0.0
 
@@ -67,7 +68,7 @@ class Lab:
         return (0.25, 0.5, 1.0) if self.quick else (0.1, 0.25, 0.5, 0.75, 1.0)
 
     def tell(self, what: str, part: float) -> None:
-        """Pass on how far we are."""
+        """Report progress."""
         self.figure, self.part = what, part
         if self.progress is not None:
             self.progress(what, part)
@@ -94,8 +95,8 @@ class Lab:
 
     def run(
         self, gate: Gate | None, *, workers: int = 8, size: int = 3, part: float = 1.0, pauses: bool = True
-    ) -> Outcome:
-        """A run, from memory if it was made before."""
+    ) -> ModelRun:
+        """A run, from the cache if it was made before."""
         key = (gate, workers, size, part, pauses)
         if key not in self.cache:
             if self.progress is not None:
@@ -109,7 +110,7 @@ class Lab:
 
     def gated(
         self, in_flight: int = IN_FLIGHT, share: int = SHARE, *, workers: int = 8, pauses: bool = True
-    ) -> Outcome:
+    ) -> ModelRun:
         """A run with nested gates of one kind over the whole input."""
         return self.run(Gate(in_flight, share * workers), workers=workers, pauses=pauses)
 

@@ -1,12 +1,15 @@
-"""A small cluster that runs the join tuple by tuple, behind nested gates or without any, as a discrete-event model.
+"""A small cluster that runs the join tuple by tuple, behind nested gates or without any,
+as a discrete-event model.
 
-Workers own vertices and have one queue of messages each, first come first served. An operator takes a message, works on each of
-its tuples, and sends what comes of them to the workers that go on with them. The gates are the real ones (`headgate.flow`):
-gate k has the propose step to vertex k + 1 inside, drawn lazily; between it and gate k + 1 are the intersections and the count.
-Without control every batch is let in at once, so operators run ahead of those behind them, as in the paper's naive schedule.
+Workers own vertices and have one queue of messages each, first come first served. An operator
+takes a message, works on each of its tuples, and sends what comes of them to the workers that go
+on with them. The gates are the real ones (`headgate.flow`): gate k has the propose step to
+vertex k + 1 inside, drawn lazily; between it and gate k + 1 are the intersections and the count.
+Without control every batch is let in at once, so operators run ahead of those behind them, as in
+the paper's naive schedule.
 
-Memory is counted in tuples: prefixes that wait at a gate, and tuples in queues or under way. Not modelled: bytes on the
-network, caches, allocation.
+Memory is counted in tuples: prefixes that wait at a gate, and tuples in queues or under way. Not
+modelled: bytes on the network, caches, allocation.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from itertools import count
 
 import numpy as np
 
-from headgate.flow import Batch, Batcher, Gate, Stamp, leave
+from headgate.flow import Batcher, Gate, Stamp, Wave, leave
 from headgate_lab.graphs.edges import Ints
 from headgate_lab.papers.faucet.join import Join, Proposals
 
@@ -30,7 +33,9 @@ UNBOUNDED = 10**9
 
 @dataclass(frozen=True)
 class Machines:
-    """What things cost. The defaults are common figures for such machines, fixed before the first run (docs/faucet.md)."""
+    """The costs of operations. The defaults are common figures for such machines, fixed before the
+    first run (docs/faucet.md).
+    """
 
     workers: int = 8
     propose_us: float = 0.05
@@ -40,15 +45,15 @@ class Machines:
     """To activate an operator for a message."""
     network_us: float = 50.0
     progress_us: float = 200.0
-    """From the end of a batch until the batcher knows."""
+    """The time from the end of a batch until the batcher knows of it."""
     pause_every_us: float = 20_000.0
     """Work between two pauses of a worker, on average: what makes stragglers. 0 for none."""
     pause_us: float = 1_000.0
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a run took, and what it found."""
+class ModelRun:
+    """The time and memory of a run, and its results."""
 
     seconds: float
     peak_tuples: int
@@ -57,7 +62,7 @@ class Outcome:
     """Proposals made."""
     batches: int
     fruitless: int
-    """Batches of the last gate that brought nothing to the end."""
+    """Batches of the last gate that gave no result."""
     most_batches: int
     """In flight for one outer stamp at once, at any gate."""
     most_rows: int
@@ -101,8 +106,8 @@ class Model:
         self._batches = [0] * len(self.gates)
         self._most_batches = self._most_rows = 0
 
-    def run(self) -> Outcome:
-        """Let all vertices in at the outer gate and go on until everything is through."""
+    def run(self) -> ModelRun:
+        """Offer all vertices to the outer gate, and run until everything is complete."""
         self._open(0, ())
         self._wait_at(0, (), self.join.inputs)
         self.gates[0].close(())
@@ -113,7 +118,7 @@ class Model:
         if not self.gates[0].finished(()):
             raise AssertionError("the gates hold work that nobody does")
         seconds = self._now / 1e6
-        return Outcome(
+        return ModelRun(
             seconds=seconds,
             peak_tuples=self._peak,
             cliques=self._cliques,
@@ -147,24 +152,24 @@ class Model:
             self.gates[level].offer(stamp, source)
 
     def _admit(self) -> None:
-        """From the inside out: what ends inside makes room outside."""
+        """Admit from the inside out, because what ends inside makes room outside."""
         for level in reversed(range(len(self.gates))):
-            for batch in self.gates[level].admit():
-                self._release(level, batch)
+            for wave in self.gates[level].admit():
+                self._release(level, wave)
 
-    def _release(self, level: int, batch: Batch) -> None:
-        stamp = batch.stamp
+    def _release(self, level: int, wave: Wave) -> None:
+        stamp = wave.stamp
         self._batches[level] += 1
         if level + 1 < len(self.gates):
             self._open(level + 1, stamp)
         gate = self.gates[level]
         if gate.gate.in_flight < UNBOUNDED:
-            self._flying[stamp] = batch.rows
+            self._flying[stamp] = wave.rows
             self._flying = {s: n for s, n in self._flying.items() if not self.gates[len(s) - 1].complete(s)}
             rows = [n for s, n in self._flying.items() if leave(s) == leave(stamp)]
             self._most_batches = max(self._most_batches, len(rows))
             self._most_rows = max(self._most_rows, sum(rows))
-        for drawn in batch.items:
+        for drawn in wave.items:
             if level:
                 self._hold(-drawn.finished)
             message = _Message(
@@ -173,7 +178,7 @@ class Model:
             self._send(drawn.worker, message, self.machines.propose_us)
 
     def _through(self, stamp: Stamp) -> None:
-        """No message of a batch is left; the gates know after a while."""
+        """No message of a batch is left; the gates learn of it after a delay."""
 
         def known() -> None:
             level = len(stamp) - 1
@@ -187,7 +192,9 @@ class Model:
     # the workers
 
     def _send(self, worker: int, message: _Message, tuple_us: float) -> None:
-        """Every message takes as long to arrive, so workers serve them in the order in which they were sent."""
+        """Every message takes as long to arrive, so workers serve them in the order in
+        which they were sent.
+        """
         work = self.machines.message_us + tuple_us * len(message.rows)
         self._work_us += work
         begin = max(self._now + self.machines.network_us, self._free_at[worker])
@@ -231,7 +238,9 @@ class Model:
         self._next(message, message.rows[kept], message.proposer[kept], message.step + 1)
 
     def _next(self, message: _Message, rows: Ints, proposer: Ints, step: int) -> None:
-        """Proposals that came through so many intersections: the next one, the count before the next gate, or the end."""
+        """Proposals that came through so many intersections: the next one, the count before the
+        next gate, or the end.
+        """
         if not len(rows):
             return
         if step < rows.shape[1] - 2:
@@ -261,7 +270,7 @@ class Model:
         return float(self._rng.exponential(every)) if every else float("inf")
 
     def _pauses_us(self, worker: int, work_us: float) -> float:
-        """The pauses that fall into some work of a worker."""
+        """The pauses that happen during the work of a worker."""
         paused = 0.0
         self._to_pause[worker] -= work_us
         while self._to_pause[worker] <= 0:

@@ -41,8 +41,8 @@ def figure_5(lab: Lab) -> Figure:
     """What gates cost, and what they save as the input grows."""
     figure, (left, right) = new(2, "Figure 5: with gates and without (model)")
     ratios = [lab.near_best(workers) for workers in lab.workers]
-    mean = np.array([np.mean(some) for some in ratios])
-    ends = np.array([[min(some), max(some)] for some in ratios]).T
+    mean = np.array([np.mean(ratio) for ratio in ratios])
+    ends = np.array([[min(ratio), max(ratio)] for ratio in ratios]).T
     places = np.arange(len(lab.workers))
     left.errorbar(
         places,

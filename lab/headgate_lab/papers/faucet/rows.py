@@ -27,7 +27,8 @@ def peaks(lab: Lab, workers: int) -> list[int]:
 
 
 def threshold(shares: Sequence[int], seconds: Sequence[float]) -> float:
-    """The rows for each worker from which on the time stays on the plateau, between points on a logarithmic scale.
+    """The rows for each worker from which on the time stays on the plateau, between points
+    on a logarithmic scale.
 
     >>> threshold([10, 100, 1000], [4.0, 2.0, 1.0])
     794.3...
@@ -57,9 +58,9 @@ def figure_4(lab: Lab) -> list[Claim]:
     spread = {f"{w} workers": max(took[1:]) / min(took[1:]) - 1 for w, took in by_width.items()}
     seconds = {w: times(lab, w) for w in lab.workers}
     slow = {f"{w} workers": took[0] / min(took) for w, took in seconds.items()}
-    found = {w: threshold(lab.shares, took) for w, took in seconds.items()}
+    thresholds = {w: threshold(lab.shares, took) for w, took in seconds.items()}
     level = {
-        w: [t for share, t in zip(lab.shares, took, strict=True) if share >= max(SHARE, found[w])]
+        w: [t for share, t in zip(lab.shares, took, strict=True) if share >= max(SHARE, thresholds[w])]
         for w, took in seconds.items()
     }
     uneven = {f"{w} workers": max(took) / min(took) - 1 for w, took in level.items() if took}
@@ -77,8 +78,8 @@ def figure_4(lab: Lab) -> list[Claim]:
         Claim("FC-3", f"N=4, B={lab.shares[0]} C: times the best", "dramatic slow-down; flat above a threshold", slow,
               ">= 2; plateau within 0.10", min(slow.values()) >= 2 and max(uneven.values()) <= 0.10,
               f"{MODEL}; on the plateau (1000 C and more) " + ", ".join(f"{k} {v:.3f}" for k, v in uneven.items())),
-        Claim("FC-4", "threshold over C, rows", 1000.0, {f"{w} workers": v for w, v in found.items()}, "factor 3",
-              all(1 / 3 <= v / 1000 <= 3 for v in found.values()),
+        Claim("FC-4", "threshold over C, rows", 1000.0, {f"{w} workers": v for w, v in thresholds.items()}, "factor 3",
+              all(1 / 3 <= v / 1000 <= 3 for v in thresholds.values()),
               f"{MODEL}; where the time comes within 10% of the best"),
         Claim("FC-5", f"N=4: peak tuples at B={lab.shares[-1]} C over {lab.shares[0]} C", "grows with B; N >= 2 alike",
               {f"{w} workers": p[-1] / p[0] for w, p in memory.items()}, "order",
@@ -99,7 +100,7 @@ def growth(lab: Lab) -> tuple[list[int], list[int]]:
 def figure_5(lab: Lab) -> list[Claim]:
     """What gates cost and save, FC-6..9."""
     ratios = {w: lab.near_best(w) for w in lab.workers}
-    over = [one - 1 for some in ratios.values() for one in some]
+    over = [slowdown - 1 for of_workers in ratios.values() for slowdown in of_workers]
     mean = float(np.mean(over))
     free, gated = growth(lab)
     slopes = {"without": slope(lab.parts, free), "gates": slope(lab.parts, gated)}
@@ -117,7 +118,7 @@ def figure_5(lab: Lab) -> list[Claim]:
     return [
         Claim("FC-6", "time with gates over time without, less 1, N 4 and 8, B 1000 C and more", {"mean": 0.15, "rarely above": 0.20},
               {"mean": mean, "least": min(over), "most": max(over)}, "mean <= 0.25", mean <= 0.25,
-              f"{MODEL}; by workers " + ", ".join(f"{w} {np.mean(some) - 1:.3f}" for w, some in ratios.items())),
+              f"{MODEL}; by workers " + ", ".join(f"{w} {np.mean(of_workers) - 1:.3f}" for w, of_workers in ratios.items())),
         Claim("FC-7", "exponent with which peak tuples grow with the input", {"without": 1.0, "gates": 0.0}, slopes,
               "gates within 0.1", abs(slopes["gates"]) <= 0.1 and slopes["without"] >= 0.7,
               f"{MODEL}; N=4, B=8000, 8 workers, {lab.parts[0]:g} to 1 of the vertices to begin with; gates from 0.25 on {later:.3f}: "

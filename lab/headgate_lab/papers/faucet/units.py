@@ -1,4 +1,6 @@
-"""The invariants (FC-10..14), exactly: a small graph with a cycle, driven in random order, and the paper's worked example."""
+"""The invariants (FC-10..14), exactly: a small graph with a cycle, driven in random order, and
+the paper's worked example.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ Row = tuple[int, ...]
 
 
 class Loop:
-    """Two nested gates; inside the inner one a row goes round as often as its last number says, so the graph has a cycle."""
+    """Two nested gates; inside the inner one a row goes round as often as its last number says, so
+    the graph has a cycle.
+    """
 
     def __init__(self, gate: Gate, *, roots: int = 16, seed: int = 1) -> None:
         self.roots = roots
@@ -47,7 +51,7 @@ class Loop:
         return Counter(row for row in second if row[-1] % 2)
 
     def run(self) -> Loop:
-        """Until all is through; one that stands still before has deadlocked."""
+        """Run until all is complete; if nothing can go on before that, it is a deadlock."""
         self.outer.offer((), Rows(row for root in range(self.roots) for row in self.expand((root,))))
         self.outer.close(())
         idle = 0
@@ -79,7 +83,7 @@ class Loop:
             self.inner.done(batch.stamp)
 
     def _turn(self) -> None:
-        """Any one row goes round once more, or leaves, or comes to nothing."""
+        """Take a random row: it goes round once more, leaves, or is dropped."""
         stamp, row, turns = self._cycle.pop(int(self._rng.integers(len(self._cycle))))
         if turns:
             self.inner.update(stamp, +1)
@@ -90,7 +94,7 @@ class Loop:
         self.inner.update(stamp, -1)
 
     def _look(self) -> None:
-        """Take note of what is inside."""
+        """Record what is in flight."""
         gone = [s for s in self._inside if (self.outer, self.inner)[len(s) - 1].complete(s)]
         self.empty_batches += sum(len(s) == 2 and s not in self._fruitful for s in gone)
         for stamp in gone:

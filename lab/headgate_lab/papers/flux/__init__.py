@@ -1,10 +1,11 @@
-"""Flux: An Adaptive Partitioning Operator for Continuous Query Systems (Shah et al.), rerun in the simulator.
+"""Flux: An Adaptive Partitioning Operator for Continuous Query Systems (Shah et al.),
+rerun in the simulator.
 
-`reproduce` measures every claim of the digest (FX-1..36) and draws the figures. Setups are in `lab`, claims in
-`units`, `rows_load` and `rows_memory`, pictures in `plots`.
+`reproduce` measures every claim of the digest (FX-1..36) and draws the figures. Setups are in
+`lab`, claims in `units`, `rows_load` and `rows_memory`, pictures in `plots`.
 
-What is not reproduced: the paper's own operator code and scheduler (a loaded machine is one at 0.43 of its speed), and
-absolute values of figures that its text does not give.
+What is not reproduced: the paper's own operator code and scheduler (a loaded machine is one at 0.43
+of its speed), and absolute values of figures that its text does not give.
 
 >>> [claim.id for claim in reproduce("fig6")]
 ['FX-36']

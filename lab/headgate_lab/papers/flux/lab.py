@@ -1,7 +1,7 @@
-"""The paper's setups, run once each: figures that share a run share the work.
+"""The paper's setups, run once each: figures that use the same run share it.
 
-`Lab` in full has the paper's cluster, seconds and points; `quick` has fewer points, shorter runs, and 8 nodes
-where memory is the subject.
+`Lab` in full has the paper's cluster, seconds and points; `quick` has fewer points, shorter runs,
+and 8 nodes where memory is the subject.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LOADED_FROM_S = 1.0
 
 @dataclass
 class Lab:
-    """Runs simulations and remembers them. All choices follow from `seed`."""
+    """Runs simulations and caches them. All random choices follow from `seed`."""
 
     quick: bool = False
     progress: Progress | None = None
@@ -80,7 +80,7 @@ class Lab:
         return tuple(replace(self, seed=seed) for seed in ((1,) if self.quick else (1, 2, 3, 4, 5)))
 
     def tell(self, what: str, part: float) -> None:
-        """Pass on how far we are."""
+        """Report progress."""
         self.figure, self.part = what, part
         if self.progress is not None:
             self.progress(what, part)
@@ -111,7 +111,7 @@ class Lab:
         delta_min_s: float = 0.01,
         tuned: bool = False,
     ) -> Result:
-        """A run by its name, from memory if it was made before."""
+        """A run by its name, from the cache if it was made before."""
         key = (name, policy, cluster, delta_min_s, tuned, self.seed)
         if key not in self.cache:
             if self.progress is not None:
@@ -191,8 +191,9 @@ class Lab:
     def pressed(self, policy: str) -> Result:
         """Figure 15 (a): a quarter of the machines lose speed and memory at the start.
 
-        Twice the paper's 100 s: with 341 bins of 6 MB to move at 500 mbps, and as long to collect as to move, the
-        memory policy alone needs 66 s, and a machine busy with its disk answers late.
+        Twice the paper's 100 s: with 341 bins of 6 MB to move at 500 mbps, and as long to
+        collect as to move, the memory policy alone needs 66 s, and a machine busy with
+        its disk answers late.
         """
         cluster = self.memory_cluster()
         nodes = self.some(cluster.nodes // 4, cluster.nodes)
@@ -200,7 +201,9 @@ class Lab:
         return self.run("a quarter pressed", cluster, policy, 100 if self.quick else 200, events=events)
 
     def pressed_hard(self, policy: str) -> Result:
-        """Figure 15 (b, c): all lose speed; half of them 512 MB of memory, the others 262 MB. 150 s, as above."""
+        """Figure 15 (b, c): all lose speed; half of them 512 MB of memory, the others 262 MB.
+        150 s, as above.
+        """
         cluster = self.memory_cluster()
         order = self.some(cluster.nodes, cluster.nodes)
         half = cluster.nodes // 2

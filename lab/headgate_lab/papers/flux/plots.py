@@ -1,4 +1,6 @@
-"""Figures 3, 7, 8, 9 and 11 to 15 redrawn as PNG: our curves; rings mark what the paper's text says of them."""
+"""Figures 3, 7, 8, 9 and 11 to 15 redrawn as PNG: our curves; rings mark what the paper's
+text says of them.
+"""
 
 from __future__ import annotations
 

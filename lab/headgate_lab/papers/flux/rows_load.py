@@ -24,7 +24,9 @@ def steady(result: Result, last_s: int = 8) -> float:
 
 
 def settles_at(result: Result, over_s: int = 1) -> int:
-    """The second from which the throughput, averaged over some seconds, stays within 3% of its final level."""
+    """The second from which the throughput, averaged over some seconds, stays within 3%
+    of its final level.
+    """
     smooth = np.convolve(result.throughput, np.full(over_s, 1 / over_s), "valid")
     below = np.flatnonzero(smooth < SETTLED * steady(result, max(8, over_s)))
     return int(below[-1]) + over_s if len(below) else 0
@@ -64,10 +66,10 @@ def baseline(lab: Lab) -> list[Claim]:
     rate = lab.run("baseline", cluster, "static", 10).mean(2)
     per_tuple = cluster.nodes * 1e6 / rate
     mbps = rate * cluster.tuple_bytes * 8 / 1e6
-    one = Cluster(nodes=1)
-    slowed = [Event(0.0, (0,), speed=one.loaded_speed)]
-    kept = lab.run("loaded node", one, "static", 4, events=slowed).mean(2) / lab.run(
-        "node", one, "static", 4
+    single = Cluster(nodes=1)
+    slowed = [Event(0.0, (0,), speed=single.loaded_speed)]
+    kept = lab.run("loaded node", single, "static", 4, events=slowed).mean(2) / lab.run(
+        "node", single, "static", 4
     ).mean(2)
     return [
         Claim("FX-1", "Exchange, uniform keys, tuples/s", 6.9e5, rate, "5%", abs(rate / 6.9e5 - 1) <= 0.05,
@@ -103,7 +105,7 @@ def figure_7(lab: Lab) -> list[Claim]:
     free = lab.unloaded()
     still, moved = lab.one_loaded("static"), lab.one_loaded("load")
     felt = {name: felt_at(r, free) for name, r in (("static", still), ("balanced", moved))}
-    each = [(one.one_loaded("load"), one.some(1, one.nodes)[0]) for one in lab.repeats]
+    each = [(repeat.one_loaded("load"), repeat.some(1, repeat.nodes)[0]) for repeat in lab.repeats]
     taken = [settles_at(run) - first_move(run) for run, _ in each]
     shed = [given_away(run, node, settles_at(run)) for run, node in each]
     at_end = [given_away(run, node, run.seconds) for run, node in each]

@@ -1,10 +1,11 @@
 """Gedik: Partitioning Functions for Stateful Data Parallelism in Stream Processing, rerun.
 
-`reproduce` measures every claim of the digest (PX-1..58) and draws the figures. World and protocol are in
-`world` and `trial`, sweeps in `sweeps`, claims in `units`, `rows_balance` and `rows_cost`, pictures in
-`plots`.
+`reproduce` measures every claim of the digest (PX-1..58) and draws the figures. World and
+protocol are in `world` and `trial`, sweeps in `sweeps`, claims in `units`, `rows_balance` and
+`rows_cost`, pictures in `plots`.
 
-What is not reproduced: the paper's machine (times are ours), and the order in which its system saw rows.
+What is not reproduced: the paper's machine (times are ours), and the order in which
+its system saw rows.
 
 >>> [claim.id for claim in reproduce("fig1")][:2]
 ['PX-11', 'PX-12']

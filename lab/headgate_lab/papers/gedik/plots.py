@@ -1,6 +1,4 @@
-"""The figures redrawn as PNG: our curves, and the paper's values as white discs where its text gives
-them.
-"""
+"""The figures redrawn as PNG: our curves, and the paper's values as white discs where its text gives them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The data behind each figure: means over several ring seeds, for every algorithm and every point on an
-axis.
+"""The data behind each figure: means over several ring seeds, for every algorithm and every
+point on an axis.
 
-Frequencies are exact unless a sweep says "stream" (a lossy counter over a sampled window for each period,
-as the paper's system has it); the digest names the claims that need the latter. `readj` is the literal
-listing (PART-E9).
+Frequencies are exact unless a sweep says "stream" (a lossy counter over a sampled window for each
+period, as the paper's system has it); the digest names the claims that need the latter. `readj` is
+the literal listing (PART-E9).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Mean:
 
 @dataclass
 class Lab:
-    """Runs sweeps and remembers them, so that figures that share data share the work."""
+    """Runs sweeps and caches them, so that figures that share data share the work."""
 
     quick: bool = False
     progress: Progress | None = None
@@ -54,7 +54,9 @@ class Lab:
 
     @property
     def stream_runs(self) -> int:
-        """Runs of the sweeps whose frequencies come from a counter (each samples a stream for every period)."""
+        """Runs of the sweeps whose frequencies come from a counter (each samples a
+        stream for every period).
+        """
         return 1 if self.quick else 5
 
     @property
@@ -93,7 +95,7 @@ class Lab:
         return (10**4, 10**5, 10**6) if self.quick else (10**4, 10**5, 10**6, 10**7, 10**8)
 
     def tell(self, what: str, part: float) -> None:
-        """Report progress, if anyone listens."""
+        """Report progress, if a callback was given."""
         if self.progress is not None:
             self.progress(what, part)
 
@@ -136,7 +138,7 @@ class Lab:
         wanted = (
             [n for n in self.channels if n <= last] if chain and domain == 10**6 and last > 10 else [last]
         )
-        found: dict[int, list[Step]] = {n: [] for n in {*wanted, last}}
+        steps_at: dict[int, list[Step]] = {n: [] for n in {*wanted, last}}
         for seed in range(count):
             steps = grow(
                 world,
@@ -145,12 +147,12 @@ class Lab:
                 last,
                 seed=seed,
                 frequencies=frequencies,  # type: ignore[arg-type]
-                measure_from=min(found),
+                measure_from=min(steps_at),
             )
             for step in steps:
-                if step.channels in found:
-                    found[step.channels].append(step)
-        for n, steps in found.items():
+                if step.channels in steps_at:
+                    steps_at[step.channels].append(step)
+        for n, steps in steps_at.items():
             self.cache[(*key[:2], n, *key[3:])] = _mean(steps)
 
     def counter_entries(

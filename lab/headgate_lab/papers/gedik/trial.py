@@ -1,7 +1,8 @@
-"""The paper's test protocol (section 5.1): grow from one channel, one at a time, and measure each step.
+"""The paper's test protocol (section 5.1): grow from one channel, one at a time,
+and measure each step.
 
-Every algorithm gets the same ring and the same tracked keys; balance and migration are those of *all* keys,
-with their exact frequencies, whatever frequencies the builder was shown.
+Every algorithm gets the same ring and the same tracked keys; balance and migration are those of
+*all* keys, with their exact frequencies, whatever frequencies the builder was shown.
 """
 
 from __future__ import annotations
@@ -47,10 +48,11 @@ class Step:
 def tracked(
     world: World, goal: Objective, channels: int, *, seed: int, frequencies: Frequencies
 ) -> tuple[Ints, Floats]:
-    """Return the keys to pin at N channels and the frequencies that the builder sees, hottest first.
+    """Return the keys to pin at N channels and the frequencies that the
+    builder sees, hottest first.
 
-    Exact frequencies take f >= delta - epsilon with epsilon = 0.1 delta, as the counter would return
-    (PART-E7, E8).
+    Exact frequencies take f >= delta - epsilon with epsilon = 0.1 delta, as the counter
+    would return (PART-E7, E8).
     """
     at = {"alpha": goal.alpha, "sigma": goal.sigma, "domain": world.domain}
     delta = tracking_threshold(goal.resources, channels, **at)  # type: ignore[arg-type]
@@ -124,13 +126,13 @@ def grow(
 
 def _lookup(world: World, seed: int, channels: int, keys: Ints, where: Ints, wanted: Ints) -> Ints:
     """Return the channels of ``wanted`` under pins (keys, where) and the ring of ``channels``."""
-    found = world.ring(seed, channels).lookup_ints(wanted).astype(np.int64)
+    placed = world.ring(seed, channels).lookup_ints(wanted).astype(np.int64)
     if keys.size and wanted.size:
         order = np.argsort(keys)
         at = np.minimum(np.searchsorted(keys[order], wanted), keys.shape[0] - 1)
         hit = keys[order][at] == wanted
-        found[hit] = where[order][at][hit]
-    return found
+        placed[hit] = where[order][at][hit]
+    return placed
 
 
 def _measure(

@@ -179,12 +179,12 @@ def toy_claims() -> list[Claim]:
     both = [w for w in comm if sorted(_loads(w, 3, 2)) == [22, 25, 27]]
 
     def moves(starts: list[tuple[int, ...]], ends: list[tuple[int, ...]], amount: float) -> set[str]:
-        found = set()
+        counts = set()
         for a, z in product(starts, ends):
             moved = "".join(n for n, x, y in zip(NAMES, a, z, strict=True) if x != y)
             if migration(TOY, a, z) == amount:
-                found.add(moved)
-        return found
+                counts.add(moved)
+        return counts
 
     seven, ten = moves(first, skewed, 7), moves(second, even, 10)
     r = {"comm": 1.0, "comp": 39 / 35}

@@ -1,10 +1,10 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """The paper's workload: Zipf keys on a ring, and what its tail does there (Gedik, section 5.1).
 
-Keys are the ranks 0..D-1 with frequency proportional to 1/(rank+1)^z. The load that the ring alone puts on
-each channel, and what moves from N-1 to N channels, depend on domain, skew and ring seed only, so they are
-computed once (`Census`) and corrected for pinned keys afterwards. That makes a trial cost what its pins
-cost, for 10^8 keys too.
+Keys are the ranks 0..D-1 with frequency proportional to 1/(rank+1)^z. The load that the ring alone
+puts on each channel, and what moves from N-1 to N channels, depend on domain, skew and ring seed
+only, so they are computed once (`Census`) and corrected for pinned keys afterwards. That makes a
+trial cost what its pins cost, for 10^8 keys too.
 """
 
 from __future__ import annotations
@@ -122,10 +122,11 @@ class World:
         return out
 
     def estimate(self, seed: int, period: int, delta: float) -> tuple[Ints, Floats, int]:
-        """Return keys, estimated frequencies and entries held, from a lossy counter over a sampled window.
+        """Return keys, estimated frequencies and entries held, from a lossy counter
+        over a sampled window.
 
-        The window is as many rows as there are keys (at most 10^7), drawn afresh for each period; epsilon =
-        0.1 delta.
+        The window is as many rows as there are keys (at most 10^7), drawn afresh for each period;
+        epsilon = 0.1 delta.
         """
         if (seed, period, delta) not in self._estimates:
             rows = min(self.domain, 10**7)
@@ -172,8 +173,8 @@ def _area_inverse(y, skew):
 
 @compiled
 def _sample(out, domain, skew, state):
-    """Fill ``out`` with Zipf ranks (0-based) by rejection-inversion (Hörmann and Derflinger 1996): exact, no
-    table.
+    """Fill ``out`` with Zipf ranks (0-based) by rejection-inversion (Hörmann and Derflinger
+    1996): exact, no table.
     """
     first = _area(1.5, skew) - 1.0
     last = _area(domain + 0.5, skew)

@@ -1,9 +1,11 @@
 """Zong, Gkantsidis, Vojnovic: Servicing "mice"-streaming queries as a service, rerun.
 
-`reproduce` measures every claim of the digest (MX-1..25) and ours beside them (HG-1..10), and draws Figures 3 to 7. The
-workload is in `world`, single runs in `trial`, sweeps in `sweeps`, claims in `units`, `rows` and `ours`, pictures in `plots`.
+`reproduce` measures every claim of the digest (MX-1..25) and ours beside them (HG-1..10), and draws
+Figures 3 to 7. The workload is in `world`, single runs in `trial`, sweeps in `sweeps`, claims in
+`units`, `rows` and `ours`, pictures in `plots`.
 
-What is not given by the paper: the number of sources and the axes' values; see the digest's readings MICE-E1..22.
+What is not given by the paper: the number of sources and the axes' values; see the
+digest's readings MICE-E1..22.
 """
 
 from __future__ import annotations

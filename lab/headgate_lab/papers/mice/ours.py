@@ -1,4 +1,5 @@
-"""Beyond the paper, in the same table: floors, the hypergraph reference, streaming rules, repair, costs and sizes (HG-*).
+"""Beyond the paper, in the same table: floors, the hypergraph reference, streaming rules, repair,
+costs and sizes (HG-*).
 
 The goals of HG-1..4 were set before anything was measured.
 """
@@ -24,7 +25,9 @@ STREAMING = ("rare-first", "least-cost", "hdrf", "fennel", "min-max")
 
 
 def still_settings(lab: Lab) -> list[tuple[str, float]]:
-    """The axes of Figure 4, but the largest n and d, where the reference alone would take most of the time."""
+    """The axes of Figure 4, but the largest n and d, where the reference alone would take
+    most of the time.
+    """
     return (
         [("beta", b) for b in lab.betas]
         + [("d", d) for d in lab.reference_ds]
@@ -51,9 +54,11 @@ def _four_times(lab: Lab) -> Claim:
 
 
 def _sweeps(lab: Lab) -> list[Claim]:
-    """The default against LeastCost and against the reference, over Figures 4, 5 and 6; moves and limits on the way.
+    """The default against LeastCost and against the reference, over Figures 4, 5 and 6; moves and
+    limits on the way.
 
-    With few queries on many servers the partitioner is worse than the rules; the best placement known is the reference then.
+    With few queries on many servers the partitioner is worse than the rules; the best placement
+    known is the reference then.
     """
     gain: dict[str, list[float]] = {"fig4": [], "fig5": [], "fig6": []}
     far: dict[str, list[float]] = {"fig4": [], "fig5": [], "fig6": []}
@@ -62,11 +67,15 @@ def _sweeps(lab: Lab) -> list[Claim]:
     for x, v in still_settings(lab):
         names.append(f"fig4 {x}={v:g}")
         gain["fig4"].append(lab.still("rare-first", **{x: v}) / lab.still("least-cost", **{x: v}))
-        # The reference is made once, so repair is held against it on the same workload, not on the mean of the seeds.
+        # The reference is made once, so repair is compared with it on the same workload, not on the
+        # mean of the seeds.
         plain, mended, paper = (
             lab.one(a, 0, **lab.config(**{x: v})) for a in ("rare-first", "repair", "least-cost")
         )
-        known = [lab.still("hypergraph", **{x: v}), *(found["factor"] for found in (plain, mended, paper))]
+        known = [
+            lab.still("hypergraph", **{x: v}),
+            *(measured["factor"] for measured in (plain, mended, paper)),
+        ]
         far["fig4"].append(mended["factor"] / min(known))
         poor += min(known) < known[0]
         moves, saved, events = moves + mended["moves"], saved + mended["saved"], events + mended["events"]
@@ -82,7 +91,7 @@ def _sweeps(lab: Lab) -> list[Claim]:
             gain[figure].append(alone.replication / least.replication)
             known = [
                 lab.churn_reference(servers_too=servers_too, **{x: v}),
-                *(found.final for found in (alone, moved, least)),
+                *(measured.final for measured in (alone, moved, least)),
             ]
             far[figure].append(moved.final / min(known))
             poor += min(known) < known[0]

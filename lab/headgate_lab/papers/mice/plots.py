@@ -1,4 +1,6 @@
-"""Figures 3 to 7 redrawn as PNG, with the capacity floor, the hypergraph reference and our rules beside the paper's."""
+"""Figures 3 to 7 redrawn as PNG, with the capacity floor, the hypergraph reference and our
+rules beside the paper's.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ def curves(
 
 
 def legend(axis: Any) -> None:
-    """Put the names where no curve is."""
+    """Place the legend where no curve is."""
     axis.legend(fontsize=7, frameon=False, ncols=2)
 
 

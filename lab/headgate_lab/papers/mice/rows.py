@@ -1,4 +1,6 @@
-"""Claims of Figures 3 to 7: MX-1..18. "Best" is checked with one percent of grace, as curves are read."""
+"""Claims of Figures 3 to 7: MX-1..18. "Best" is checked with a tolerance of one percent, as for
+curves read by eye.
+"""
 
 from __future__ import annotations
 

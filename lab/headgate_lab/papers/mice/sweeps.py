@@ -1,7 +1,8 @@
-"""The experiments' axes and their runs, each made once: the claims and the pictures ask for the same ones.
+"""The experiments' axes and their runs, each made once: the claims and the pictures ask
+for the same ones.
 
-Full scale is the paper's: 100K queries on 100 servers, up to 1M and 1,000, a million steps of churn. Quick takes a tenth of
-the queries, a fiftieth of the steps, and shorter axes.
+Full scale is the paper's: 100K queries on 100 servers, up to 1M and 1,000, a million steps of
+churn. Quick takes a tenth of the queries, a fiftieth of the steps, and shorter axes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from headgate.hosting.offline.hypergraph import partition
 from headgate.hosting.online import rules
 from headgate.hosting.online.rules import Rule
 from headgate.hosting.workload import Workload
-from headgate_lab.papers.mice.trial import Outcome, arrive, live
+from headgate_lab.papers.mice.trial import TrialResult, arrive, live
 from headgate_lab.papers.mice.world import Attachment, Churn, Lifetimes, churn, graph, with_rates
 from headgate_lab.papers.rerun import Progress
 
@@ -32,7 +33,7 @@ RULE: dict[str, Rule] = {name: rules.RULES[name]() for name in rules.RULES} | {"
 
 
 class Lab:
-    """Runs experiments, remembering each. Means are over ``runs`` seeds."""
+    """Runs experiments and caches the results. Means are over ``runs`` seeds."""
 
     def __init__(self, *, quick: bool = False, progress: Progress | None = None) -> None:
         self.quick = quick
@@ -41,7 +42,7 @@ class Lab:
         self._known: dict[Any, Any] = {}
 
     def tell(self, what: str, part: float | None = None) -> None:
-        """Say what is being done, and how much of the whole is behind us."""
+        """Report the present step and the fraction of the whole that is done."""
         self._part = self._part if part is None else part
         if self._progress is not None:
             self._progress(what, self._part)
@@ -133,27 +134,31 @@ class Lab:
         return tuple(d for d in self.ds if d <= 5)
 
     def runs(self, n: int, d: int = 2) -> int:
-        """How many seeds: the paper has ten; large instances vary little and take long. The reference has one."""
+        """How many seeds: the paper has ten; large instances vary little and take long.
+        The reference has one.
+        """
         return 1 if self.quick or n * d > 500_000 else 3
 
     def graph(self, n: int, beta: float, d: int, seed: int) -> Workload:
-        """A workload, kept while it is asked for again."""
+        """A workload; the last one is cached."""
         key = (n, beta, d, seed)
         if self._known.get("graph key") != key:
             self._known["graph key"], self._known["graph"] = key, graph(n, beta=beta, d=d, seed=seed)
-        found: Workload = self._known["graph"]
-        return found
+        workload: Workload = self._known["graph"]
+        return workload
 
     def config(self, **axis: float) -> dict[str, Any]:
         """The default setting with one axis moved."""
         return {"beta": 2.0, "d": 2, "n": self.queries, "k": self.servers} | axis
 
     def still(self, name: str, **axis: float) -> float:
-        """The mean factor of an offline algorithm or an online rule without departures, of `hypergraph`, or of the `floor`."""
+        """The mean factor of an offline algorithm or an online rule without departures, of
+        `hypergraph`, or of the `floor`.
+        """
         c = self.config(**axis)
         runs = 1 if name == "hypergraph" else self.runs(c["n"], c["d"])
-        found = [self.one(name, seed, **c)["factor"] for seed in range(runs)]
-        return float(np.mean(found))
+        factors = [self.one(name, seed, **c)["factor"] for seed in range(runs)]
+        return float(np.mean(factors))
 
     def one(self, name: str, seed: int, *, beta: float, d: int, n: int, k: int) -> dict[str, float]:
         """One run of `still`."""
@@ -163,8 +168,8 @@ class Lab:
             load = self.graph(n, beta, d, seed)
             return self.placed(name, load, k, seed)
 
-        found: dict[str, float] = self.once((name, seed, beta, d, n, k), make)
-        return found
+        figures: dict[str, float] = self.once((name, seed, beta, d, n, k), make)
+        return figures
 
     def placed(self, name: str, load: Workload, k: int, seed: int) -> dict[str, float]:
         """Place a workload by any name, without departures."""
@@ -179,8 +184,12 @@ class Lab:
         if name == "hypergraph":
             return {"factor": partition(load, sizes, limits, seed=seed + 1).replication}
         chance = np.random.default_rng([seed, 3]).random(100_003)
-        found = solve(load, k, name, chance=chance)
-        return {"factor": found.replication, "imbalance": found.imbalance, "sources": float(load.sources)}
+        assignment = solve(load, k, name, chance=chance)
+        return {
+            "factor": assignment.replication,
+            "imbalance": assignment.imbalance,
+            "sources": float(load.sources),
+        }
 
     def rated(self, name: str, exponent: float, attachment: Attachment) -> float:
         """The factor with heavy-tailed rates (Figure 7)."""
@@ -190,11 +199,11 @@ class Lab:
             load = with_rates(self.graph(self.queries, 2.0, 2, 0), exponent, attachment, seed=0)
             return self.placed(name, load, self.servers, 0)["factor"]
 
-        found: float = self.once((name, exponent, attachment), make)
-        return found
+        factor: float = self.once((name, exponent, attachment), make)
+        return factor
 
     def life(self, beta: float, d: int, lifetime: float, gamma: int | None, lifetimes: Lifetimes) -> Churn:
-        """A life, kept while it is asked for again."""
+        """A life; the last one is cached."""
         key = (beta, d, lifetime, gamma, lifetimes)
         if self._known.get("life key") != key:
             self._known["life key"] = key
@@ -208,10 +217,10 @@ class Lab:
                 lifetimes=lifetimes,
                 seed=0,
             )
-        found: Churn = self._known["life"]
-        return found
+        known: Churn = self._known["life"]
+        return known
 
-    def churned(self, name: str, *, servers_too: bool = False, **axis: Any) -> Outcome:
+    def churned(self, name: str, *, servers_too: bool = False, **axis: Any) -> TrialResult:
         """The outcome of a rule under churn of queries, and of servers."""
         c: dict[str, Any] = {
             "beta": 2.0,
@@ -222,29 +231,29 @@ class Lab:
         }
         c |= {"gamma": self.gamma if servers_too else None} | axis
 
-        def make() -> Outcome:
+        def make() -> TrialResult:
             self.tell(f"{name} under churn " + " ".join(f"{x}={y}" for x, y in axis.items()))
             life = self.life(c["beta"], c["d"], c["lifetime"], c["gamma"], c["lifetimes"])
             return live(life, c["k"], RULE[name], repair=REPAIR if name == "repair" else None)
 
-        found: Outcome = self.once(("churn", name, *c.values()), make)
-        return found
+        outcome: TrialResult = self.once(("churn", name, *c.values()), make)
+        return outcome
 
     def churn_reference(self, *, servers_too: bool = False, **axis: Any) -> float:
         """The hypergraph partitioner's factor for the queries that are there at the end of a life."""
 
         def make() -> float:
-            # What is there at the end of a life is the same under every rule.
+            # The queries at the end of a life are the same under every rule.
             end = self.churned("least-cost", servers_too=servers_too, **axis)
             assert end.live is not None
             self.tell("hypergraph at the end of churn " + " ".join(f"{x}={y}" for x, y in axis.items()))
             return self.placed("hypergraph", end.live, end.servers, 0)["factor"]
 
-        found: float = self.once(("churn reference", servers_too, *axis.items()), make)
-        return found
+        factor: float = self.once(("churn reference", servers_too, *axis.items()), make)
+        return factor
 
 
-def _told(out: Outcome) -> dict[str, float]:
+def _told(out: TrialResult) -> dict[str, float]:
     return {
         "factor": out.final,
         "imbalance": out.imbalance,

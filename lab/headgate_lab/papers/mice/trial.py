@@ -1,5 +1,7 @@
 # mypy: allow-untyped-calls
-"""One run: queries arrive by a rule, or live and die among servers that do too, with what is measured on the way."""
+"""One run: queries arrive by a rule, or come and go while servers do so too; and
+what is measured meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,11 @@ from headgate.hosting.workload import Floats, Ints, Workload
 from headgate_lab.papers.mice.world import Churn
 
 SAMPLES = 200
-"""How often the factor is looked at under churn; the second half is averaged (MICE-E17)."""
+"""How often the factor is measured under churn; the second half is averaged (MICE-E17)."""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrialResult:
     """A run's factor (averaged, and at its end), and what it took."""
 
     replication: float
@@ -49,11 +51,11 @@ class Trial(Replay):
             placement.without_server(self.state, lost)
             self.arrive(orphans)
 
-    def outcome(self, factors: list[float], events: int, live: Workload | None = None) -> Outcome:
+    def outcome(self, factors: list[float], events: int, live: Workload | None = None) -> TrialResult:
         """Sum up."""
         totals, fill = self.state.totals, self.state.fill
         filled = fill[np.isfinite(fill)]
-        return Outcome(
+        return TrialResult(
             replication=float(np.mean(factors)),
             final=self.replication,
             fallbacks=int(totals[FALLBACKS]),
@@ -74,7 +76,7 @@ def arrive(
     balance: Balance | None = None,
     repair: Repair | None = None,
     seed: int = 0,
-) -> Outcome:
+) -> TrialResult:
     """All queries arrive, one after another, and none leaves (Figure 4)."""
     sizes = np.ones(servers) if isinstance(servers, int) else servers
     run = Trial(
@@ -92,7 +94,7 @@ def live(
     balance: Balance | None = None,
     repair: Repair | None = None,
     seed: int = 0,
-) -> Outcome:
+) -> TrialResult:
     """Queries come and go, and servers too where the life says so (Figures 5 and 6)."""
     draw = np.random.default_rng([seed, 2]).random
     run = Trial(life.load, np.ones(servers), rule, balance=balance, repair=repair, draw=draw)

@@ -38,11 +38,11 @@ def numbered(load: Workload) -> dict[str, float]:
 def at_random(load: Workload, k: int, runs: int) -> float:
     """Return the mean traffic of placing every query uniformly at random."""
     draw = np.random.default_rng(11)
-    one = np.ones(k)
+    sizes = np.ones(k)
     return float(
         np.mean(
             [
-                Assignment.from_servers(load, one, one, draw.integers(0, k, load.queries)).traffic
+                Assignment.from_servers(load, sizes, sizes, draw.integers(0, k, load.queries)).traffic
                 for _ in range(runs)
             ]
         )

@@ -1,8 +1,9 @@
-"""The paper's workload: a random bipartite graph with Zipf degrees, rates, and lives of queries and servers (section 6).
+"""The paper's workload: a random bipartite graph with Zipf degrees, rates, and lives of queries
+and servers (section 6).
 
-The number of sources is not given; it follows from the degrees: P(degree = x) ~ x^-beta for x = 1..n, drawn until they sum
-to n d (MICE-E2, MICE-E3). Under churn the sources are those of the default n, and an arriving query picks its d with
-probability in proportion to degree.
+The number of sources is not given; it follows from the degrees: P(degree = x) ~ x^-beta for x =
+1..n, drawn until they sum to n d (MICE-E2, MICE-E3). Under churn the sources are those of the
+default n, and an arriving query picks its d with probability in proportion to degree.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ PARETO_SHAPE = 2.0
 def zipf(draw: np.random.Generator, exponent: float, cutoff: int, size: int) -> Ints:
     """Draw from P(x) ~ x^-exponent, x = 1..cutoff."""
     upto = np.cumsum(np.arange(1, cutoff + 1, dtype=np.float64) ** -exponent)
-    found: Ints = np.searchsorted(upto / upto[-1], draw.random(size), side="right").astype(np.int64) + 1
-    return found
+    drawn: Ints = np.searchsorted(upto / upto[-1], draw.random(size), side="right").astype(np.int64) + 1
+    return drawn
 
 
 def degrees(draw: np.random.Generator, total: int, beta: float, cutoff: int) -> Ints:
@@ -31,14 +32,14 @@ def degrees(draw: np.random.Generator, total: int, beta: float, cutoff: int) -> 
     parts: list[Ints] = []
     reached = 0
     while reached < total:
-        some = zipf(draw, beta, cutoff, 4096 if total <= 20_000 else 65_536)
-        upto = np.cumsum(some) + reached
+        drawn = zipf(draw, beta, cutoff, 4096 if total <= 20_000 else 65_536)
+        upto = np.cumsum(drawn) + reached
         end = int(np.searchsorted(upto, total))
-        if end < some.shape[0]:
-            some = some[: end + 1].copy()
-            some[-1] -= upto[end] - total
-        parts.append(some)
-        reached += int(some.sum())
+        if end < drawn.shape[0]:
+            drawn = drawn[: end + 1].copy()
+            drawn[-1] -= upto[end] - total
+        parts.append(drawn)
+        reached += int(drawn.sum())
     return np.concatenate(parts)
 
 
@@ -62,7 +63,9 @@ def graph(queries: int, *, beta: float = 2.0, d: int = 2, seed: int) -> Workload
 
 
 def with_rates(load: Workload, exponent: float, attachment: Attachment, *, seed: int) -> Workload:
-    """Return the workload with heavy-tailed rates: at random, in the order of popularity, or against it (MICE-30)."""
+    """Return the workload with heavy-tailed rates: at random, in the order of popularity,
+    or against it (MICE-30).
+    """
     rates = np.sort(zipf(np.random.default_rng([seed, 7]), exponent, 10_000, load.sources)).astype(np.float64)
     order = np.argsort(load.reader_cost, kind="stable")
     if attachment == "negative":
@@ -76,9 +79,11 @@ def with_rates(load: Workload, exponent: float, attachment: Attachment, *, seed:
 
 @dataclass(frozen=True, eq=False)
 class Churn:
-    """Arrivals and departures in order: ``act`` is 1 for an arrival, ``step`` its time; server trials every ``gamma`` steps.
+    """Arrivals and departures in order: ``act`` is 1 for an arrival, ``step`` its time; server
+    trials every ``gamma`` steps.
 
-    ``coin`` is the luck of each trial: below one half a server is added, else one is taken (MICE-29).
+    ``coin`` is the random number of each trial: below one half a server is added, else
+    one is removed (MICE-29).
     """
 
     load: Workload

@@ -1,10 +1,13 @@
-"""Yfoulis and Gounaris: Online load balancing in parallel database queries with model predictive control, rerun.
+"""Yfoulis and Gounaris: Online load balancing in parallel database queries with model
+predictive control, rerun.
 
-`reproduce` measures every claim of the digest (CX-1..15) and draws Figures 1 and 2. The load is in `load`, the query in `query`, the
-controllers with their rules in `controllers`, claims in `units` and `rows`, pictures in `plots`.
+`reproduce` measures every claim of the digest (CX-1..15) and draws Figures 1 and 2. The load is in
+`load`, the query in `query`, the controllers with their rules in `controllers`, claims in `units`
+and `rows`, pictures in `plots`.
 
-What is not reproduced: the paper's simulator (its text has no speeds, so times are ours) and its LQR controller, whose weights are in
-other papers: a stand-in is tuned to its best in every scenario.
+What is not reproduced: the paper's simulator (its text has no speeds, so times are ours)
+and its LQR controller, whose weights are in other papers: a stand-in is tuned to its
+best in every scenario.
 
 >>> [claim.id for claim in reproduce("units")][:2]
 ['CX-9', 'CX-10']

@@ -1,8 +1,9 @@
-"""The controllers of the paper around the pure cores in `policies`: what lasts between steps, and the three rules.
+"""The controllers of the paper around the pure cores in `policies`: what lasts between steps,
+and the three rules.
 
-All of them keep the shares they computed apart from the shares in force, so that small steps add up until one share departs from
-what is in force by 5% (MPC-E8); wait while a machine's time changed by more than 5% in a step (MPC-16, on the times as
-measured); and begin after 10 steps (MPC-E10).
+All of them keep the shares they computed apart from the shares in force, so that small steps add up
+until one share departs from what is in force by 5% (MPC-E8); wait while a machine's time changed by
+more than 5% in a step (MPC-16, on the times as measured); and begin after 10 steps (MPC-E10).
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ class MpcAsPrinted(Ruled):
 class MpcInSeconds(Ruled):
     """Eq. 1 itself: the time of the next steps with the time of the moves; ours, not the paper's.
 
-    `part` is a step's part of the whole workload, `move_s` the time in which all of the state moves. Where it remembers some
-    steps it plans for the times that these let it expect.
+    `part` is a step's part of the whole workload, `move_s` the time in which all of the state
+    moves. If it remembers earlier steps, it plans for the times that these predict.
     """
 
     part: float = 1 / 200
@@ -85,17 +86,19 @@ class MpcInSeconds(Ruled):
     horizon: Horizon = field(default_factory=Horizon)
 
     def __post_init__(self) -> None:
-        """Begin without a past."""
+        """Start without measurements."""
         super().__post_init__()
         self.history: deque[Floats] = deque(maxlen=self.remembers or 1)
 
     def step(self, unit_s: Floats) -> Floats | None:
-        """Remember, then as every controller."""
+        """Remember the times, then do as every controller."""
         self.history.append(unit_s)
         return super().step(unit_s)
 
     def next(self, unit_s: Floats) -> Floats:
-        """The first step of the plan, from the shares in force: it is they that cost."""
+        """The first step of the plan, from the shares in force, because the cost of
+        moves depends on these.
+        """
         if self.remembers:
             unit_s = cautious(np.array(self.history), self.horizon.prediction)
         plan = least_time(self.part * unit_s, self.enforced, move_s=self.move_s, horizon=self.horizon)
@@ -115,17 +118,19 @@ class LqrOfChanges(Ruled):
 
 @dataclass
 class LqrOfValues(Ruled):
-    """The stand-in that penalises input values, as the paper says that the LQR does: the running sum of deviations fed back.
+    """The stand-in that penalises input values, as the paper says that the LQR does: the running
+    sum of deviations fed back.
 
-    State: the deviations e in the coordinates of `policies.lqr`, and their sum z; input v: the shares' distance from equal
-    ones. e(k+1) = G v(k), z(k+1) = z(k) + e(k), least sum of |e|^2 + |z|^2 + weight |v|^2. For each eigenvalue s of G, with
-    g = 1 + weight / s^2 and c = (1 + sqrt(1 + 4 g)) / 2, the Riccati equation gives v = -c / ((c + g) s) * (z + e).
+    State: the deviations e in the coordinates of `policies.lqr`, and their sum z; input v: the
+    shares' distance from equal ones. e(k+1) = G v(k), z(k+1) = z(k) + e(k), least sum of |e|^2 +
+    |z|^2 + weight |v|^2. For each eigenvalue s of G, with g = 1 + weight / s^2 and c = (1 + sqrt(1
+    + 4 g)) / 2, the Riccati equation gives v = -c / ((c + g) s) * (z + e).
     """
 
     weight: float = 0.1
 
     def __post_init__(self) -> None:
-        """Begin with nothing summed up."""
+        """Start with a sum of zero."""
         super().__post_init__()
         self.summed = np.zeros(self.machines)
 

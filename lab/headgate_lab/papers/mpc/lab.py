@@ -1,6 +1,7 @@
-"""The paper's runs, made once each: figures and claims that share a run share the work.
+"""The paper's runs, made once each: figures and claims that use the same run share it.
 
-`Lab` in full has the paper's ten random imbalances and all of its points; `quick` has two and the ends and the middle.
+`Lab` in full has the paper's ten random imbalances and all of its points; `quick` has two and the
+ends and the middle.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from headgate.policies.horizon import Floats, Horizon
 from headgate_lab.papers.mpc.controllers import LqrOfChanges, LqrOfValues, MpcAsPrinted, MpcInSeconds
 from headgate_lab.papers.mpc.load import STEP_S, jobs
-from headgate_lab.papers.mpc.query import Controller, Outcome, Query, run
+from headgate_lab.papers.mpc.query import Controller, Query, QueryRun, run
 from headgate_lab.papers.rerun import Progress
 
 Make = Callable[[int], Controller | None]
@@ -48,12 +49,12 @@ class Scenario:
 
 @dataclass
 class Lab:
-    """Runs queries and remembers them."""
+    """Runs queries and caches the results."""
 
     quick: bool = False
     progress: Progress | None = None
     query: Query = field(default_factory=Query)
-    cache: dict[tuple[object, ...], list[Outcome]] = field(default_factory=dict)
+    cache: dict[tuple[object, ...], list[QueryRun]] = field(default_factory=dict)
     figure: str = ""
     part: float = 0.0
 
@@ -81,13 +82,13 @@ class Lab:
         return tuple(Scenario("poisson", 3, 6, number) for number in self.perturbed)
 
     def tell(self, what: str, part: float) -> None:
-        """Pass on how far we are."""
+        """Report progress."""
         self.figure, self.part = what, part
         if self.progress is not None:
             self.progress(what, part)
 
-    def outcomes(self, scenario: Scenario, name: str, make: Make) -> list[Outcome]:
-        """The runs of a controller under all imbalances, from memory if they were made before."""
+    def outcomes(self, scenario: Scenario, name: str, make: Make) -> list[QueryRun]:
+        """The runs of a controller under all imbalances, from the cache if they were made before."""
         key = (scenario, name)
         if key not in self.cache:
             if self.progress is not None:
@@ -97,7 +98,7 @@ class Lab:
             ]
         return self.cache[key]
 
-    def static(self, scenario: Scenario) -> list[Outcome]:
+    def static(self, scenario: Scenario) -> list[QueryRun]:
         """No adaptation."""
         return self.outcomes(scenario, "static", lambda machines: None)
 
@@ -110,7 +111,7 @@ class Lab:
         prediction: int = 10,
         window: int = 1,
         gate: float | None = 0.05,
-    ) -> list[Outcome]:
+    ) -> list[QueryRun]:
         """The paper's controller."""
         name = f"mpc R={weight:g} Hu={control} Hp={prediction} window={window} gate={gate}"
         horizon = Horizon(control, prediction)
@@ -120,7 +121,7 @@ class Lab:
             lambda n: MpcAsPrinted(n, weight=weight, horizon=horizon, window=window, gate=gate),
         )
 
-    def ours(self, scenario: Scenario) -> list[Outcome]:
+    def ours(self, scenario: Scenario) -> list[QueryRun]:
         """The cost in seconds with a forecast, and no gate; what a move costs is known."""
         query = self.query
 
@@ -130,24 +131,24 @@ class Lab:
 
         return self.outcomes(scenario, "ours", make)
 
-    def regulated(self, scenario: Scenario, form: str, weight: float) -> list[Outcome]:
+    def regulated(self, scenario: Scenario, form: str, weight: float) -> list[QueryRun]:
         """An LQR stand-in of one form and weight."""
         kind = FORMS[form]
         return self.outcomes(
             scenario, f"lqr {form} {weight:g}", lambda machines: kind(machines, weight=weight)
         )
 
-    def lqr(self, scenario: Scenario) -> tuple[str, list[Outcome]]:
-        """The LQR stand-in that is best in this very scenario, of both forms and all weights, and which it is."""
-        found = {
+    def lqr(self, scenario: Scenario) -> tuple[str, list[QueryRun]]:
+        """The best LQR stand-in in this scenario, of both forms and all weights: its name and its runs."""
+        runs = {
             f"{form} {weight:g}": self.regulated(scenario, form, weight)
             for form in FORMS
             for weight in WEIGHTS
         }
-        best = min(found, key=lambda name: mean_s(found[name]))
-        return best, found[best]
+        best = min(runs, key=lambda name: mean_s(runs[name]))
+        return best, runs[best]
 
 
-def mean_s(outcomes: Sequence[Outcome]) -> float:
+def mean_s(outcomes: Sequence[QueryRun]) -> float:
     """The mean response time."""
-    return float(np.mean([one.seconds for one in outcomes]))
+    return float(np.mean([outcome.seconds for outcome in outcomes]))

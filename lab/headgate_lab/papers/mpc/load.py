@@ -1,4 +1,5 @@
-"""The external load: jobs of one second that share a machine with the query. All chance comes in as a Generator.
+"""The external load: jobs of one second that share a machine with the query. All chance comes
+in as a Generator.
 
     poisson   arrivals at a constant mean rate
     cyclic    the mean rate times (1 + sin(2 pi t / 5 s)) / 2: half as many on average (MPC-E18)
@@ -24,7 +25,8 @@ KINDS = ("poisson", "cyclic", "step", "drift")
 def jobs(
     kind: str, rate: float, *, machines: int, perturbed: int, steps: int, rng: np.random.Generator
 ) -> Floats:
-    """The jobs that run on each machine in each step of 0.1 s; only the first `perturbed` machines have any.
+    """The jobs that run on each machine in each step of 0.1 s; only the first
+    `perturbed` machines have any.
 
     The load is warm from the first step on: jobs that came before are there.
     """

@@ -55,10 +55,10 @@ def figure_2(lab: Lab) -> Figure:
         _lines(axis, lab.rates, panel(lab, kind), f"external jobs/s on 1 of 3 machines ({kind})")
     right = lab.right()
     rows: dict[str, list[float]] = {
-        "static": [mean_s(lab.static(one)) for one in right],
-        "lqr": [mean_s(lab.lqr(one)[1]) for one in right],
-        "mpc": [mean_s(lab.mpc(one)) for one in right],
-        "ours": [mean_s(lab.ours(one)) for one in right],
+        "static": [mean_s(lab.static(scenario)) for scenario in right],
+        "lqr": [mean_s(lab.lqr(scenario)[1]) for scenario in right],
+        "mpc": [mean_s(lab.mpc(scenario)) for scenario in right],
+        "ours": [mean_s(lab.ours(scenario)) for scenario in right],
     }
     _lines(axes[2], lab.perturbed, rows, "perturbed of 6 machines (poisson, 3 jobs/s)")
     axes[0].legend(fontsize=7, frameon=False)

@@ -1,11 +1,14 @@
-"""The query of the paper as a fluid: a join's probe side dealt over machines by shares, step by step.
+"""The query of the paper as a fluid: a join's probe side dealt over machines by
+shares, step by step.
 
-In a step of 0.1 s a machine works at speed / (1 + jobs). The exchange in front deals every tuple by the shares and stops when
-one machine's queue is full, so the slowest machine for its share holds the others. Giving or taking a share d of the build table costs
-a machine d * (state bytes / bandwidth) of its time (c_i of Eq. 1). The controller sees, after a step, the time that each machine
+In a step of 0.1 s a machine works at speed / (1 + jobs). The exchange in front deals every tuple by
+the shares and stops when one machine's queue is full, so the slowest machine for its share holds
+the others. Giving or taking a share d of the build table costs a machine d * (state bytes /
+bandwidth) of its time (c_i of Eq. 1). The controller sees, after a step, the time that each machine
 would take for the whole workload at its present speed, and its shares hold from the next step on.
 
-The paper's simulator is not described in it; sizes are its own, the speeds here are ours: claims are about order and ratio.
+The paper does not describe its simulator. The sizes are those of the paper and the speeds are ours,
+so claims are about order and ratio.
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ from headgate_lab.papers.mpc.load import STEP_S
 
 @dataclass(frozen=True)
 class Query:
-    """Orders joined to LineItem: 6M probing tuples over a table of 1.5M tuples of 85 bytes (a quarter of the columns gone)."""
+    """Orders joined to LineItem: 6M probing tuples over a table of 1.5M tuples of 85 bytes (a
+    quarter of the columns omitted).
+    """
 
     tuples: float = 6e6
     tuples_per_s: float = 1e5
@@ -36,14 +41,16 @@ class Query:
 
 
 class Controller(Protocol):
-    """Sees the machines' times for the whole workload after each step and returns the shares to enforce, or None."""
+    """Sees the machines' times for the whole workload after each step and returns the shares
+    to enforce, or None.
+    """
 
     def step(self, unit_s: Floats) -> Floats | None:
         """Decide."""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class QueryRun:
     """One run: the response time, and what happened by step."""
 
     seconds: float
@@ -53,8 +60,10 @@ class Outcome:
     unit_s: Floats
 
 
-def run(query: Query, jobs: Floats, controller: Controller | None) -> Outcome:
-    """Run the query to its end under this load; without a controller the shares stay equal. The load repeats if it is too short."""
+def run(query: Query, jobs: Floats, controller: Controller | None) -> QueryRun:
+    """Run the query to its end under this load; without a controller the shares stay equal. The
+    load repeats if it is too short.
+    """
     steps, machines = jobs.shape
     shares = np.full(machines, 1 / machines)
     queue, stall = np.zeros(machines), np.zeros(machines)
@@ -75,7 +84,7 @@ def run(query: Query, jobs: Floats, controller: Controller | None) -> Outcome:
         step += 1
         if left <= 0 and (queue <= can).all():
             last = float((np.minimum(queue, can) / speed + STEP_S - busy).max())
-            return Outcome(
+            return QueryRun(
                 (step - 1) * STEP_S + last,
                 moved,
                 adaptations,

@@ -9,7 +9,7 @@ import numpy as np
 from headgate.policies.horizon import Floats
 from headgate_lab.papers.claims import Claim
 from headgate_lab.papers.mpc.lab import WEIGHTS, Lab, Scenario, mean_s
-from headgate_lab.papers.mpc.query import Outcome
+from headgate_lab.papers.mpc.query import QueryRun
 
 SETTLED = 20
 STAND_IN = "the paper's LQR cannot be rebuilt from its text (MPC-E14): best stand-in of both forms and all weights in each scenario"
@@ -26,13 +26,13 @@ def smooth(values: Floats, steps: int = 10) -> Floats:
     return np.stack([np.convolve(column, kernel, "valid") for column in values.T], axis=1)
 
 
-def unevenness(outcomes: Sequence[Outcome]) -> Floats:
+def unevenness(outcomes: Sequence[QueryRun]) -> Floats:
     """The longest over the shortest of the machines' times, over a second, after settling."""
-    found = []
+    ratios = []
     for outcome in outcomes:
         times = smooth(outcome.unit_s * outcome.shares)[SETTLED:]
-        found.append(times.max(axis=1) / times.min(axis=1))
-    return np.concatenate(found)
+        ratios.append(times.max(axis=1) / times.min(axis=1))
+    return np.concatenate(ratios)
 
 
 def figure_1(lab: Lab) -> list[Claim]:
@@ -53,10 +53,10 @@ def figure_1(lab: Lab) -> list[Claim]:
 def panel(lab: Lab, kind: str) -> dict[str, list[float]]:
     """Response times by rate of the four controllers."""
     return {
-        "static": [mean_s(lab.static(one)) for one in lab.left(kind)],
-        "lqr": [mean_s(lab.lqr(one)[1]) for one in lab.left(kind)],
-        "mpc": [mean_s(lab.mpc(one)) for one in lab.left(kind)],
-        "ours": [mean_s(lab.ours(one)) for one in lab.left(kind)],
+        "static": [mean_s(lab.static(scenario)) for scenario in lab.left(kind)],
+        "lqr": [mean_s(lab.lqr(scenario)[1]) for scenario in lab.left(kind)],
+        "mpc": [mean_s(lab.mpc(scenario)) for scenario in lab.left(kind)],
+        "ours": [mean_s(lab.ours(scenario)) for scenario in lab.left(kind)],
     }
 
 
@@ -69,9 +69,9 @@ def figure_2_left(lab: Lab) -> list[Claim]:
     """One of three machines under Poisson load, CX-2 and CX-3."""
     got = panel(lab, "poisson")
     over = {
-        f"{name} {rate}/s": float(one)
+        f"{name} {rate}/s": float(gain)
         for name in ("lqr", "mpc")
-        for rate, one in zip(lab.rates, gains(got, name, "static"), strict=True)
+        for rate, gain in zip(lab.rates, gains(got, name, "static"), strict=True)
     }
     better = gains(got, "mpc", "lqr")
     ours = gains(got, "ours", "lqr")
@@ -90,7 +90,8 @@ def figure_2_middle(lab: Lab) -> list[Claim]:
     better, ours = gains(got, "mpc", "lqr"), gains(got, "ours", "lqr")
     mean, last = float(better.mean()), float(better[-1])
     got["values"] = [
-        min(mean_s(lab.regulated(one, "values", weight)) for weight in WEIGHTS) for one in lab.left("cyclic")
+        min(mean_s(lab.regulated(scenario, "values", weight)) for weight in WEIGHTS)
+        for scenario in lab.left("cyclic")
     ]
     of_values = gains(got, "mpc", "values")
     return [
@@ -129,15 +130,15 @@ def settings(lab: Lab) -> list[Claim]:
 def figure_2_right(lab: Lab) -> list[Claim]:
     """Six machines, some or all perturbed, CX-7 and CX-8."""
     scenarios = lab.right()
-    static = np.array([mean_s(lab.static(one)) for one in scenarios])
+    static = np.array([mean_s(lab.static(scenario)) for scenario in scenarios])
     saved = {
-        "lqr": 1 - np.array([mean_s(lab.lqr(one)[1]) for one in scenarios]) / static,
-        "mpc": 1 - np.array([mean_s(lab.mpc(one)) for one in scenarios]) / static,
-        "ours": 1 - np.array([mean_s(lab.ours(one)) for one in scenarios]) / static,
+        "lqr": 1 - np.array([mean_s(lab.lqr(scenario)[1]) for scenario in scenarios]) / static,
+        "mpc": 1 - np.array([mean_s(lab.mpc(scenario)) for scenario in scenarios]) / static,
+        "ours": 1 - np.array([mean_s(lab.ours(scenario)) for scenario in scenarios]) / static,
     }
-    points = {str(number): float(one) for number, one in zip(lab.perturbed, saved["mpc"], strict=True)}
+    points = {str(number): float(gain) for number, gain in zip(lab.perturbed, saved["mpc"], strict=True)}
     falls = bool(saved["mpc"][-1] < 0.5 * saved["mpc"][0]) and bool((np.diff(saved["mpc"]) < 0.05).all())
-    worst = {name: float(-one.min()) for name, one in saved.items()}
+    worst = {name: float(-gains_of.min()) for name, gains_of in saved.items()}
     open_gate = mean_s(lab.mpc(scenarios[-1], gate=None)) / static[-1] - 1
     return [
         Claim("CX-7", "6 machines, Poisson 3/s, by perturbed machines: saved by MPC", "shrinks markedly", points,

@@ -82,8 +82,8 @@ def _deadband() -> Claim:
     counts = {}
     for change in (0.049, 0.051):
         slow = (3 / (1 - change) - 1) / 2  # its share at equal times is 1 / (2 slow + 1)
-        one = MpcAsPrinted(3, weight=0.0)
-        acts = [one.step(np.array([1.0, 1.0, slow])) is not None for _ in range(40)]
+        controller = MpcAsPrinted(3, weight=0.0)
+        acts = [controller.step(np.array([1.0, 1.0, slow])) is not None for _ in range(40)]
         counts[f"change of {change:.1%}"] = float(sum(acts))
     ok = list(counts.values()) == [0.0, 1.0]
     return Claim(

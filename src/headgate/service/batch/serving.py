@@ -26,8 +26,8 @@ from headgate.service.batch.task import KeptRows, ServerTask, Share
 from headgate.spark.session import origin_of
 from headgate.sql.clock import NEVER
 from headgate.sql.engine import Function
-from headgate.sql.kind import slot_type
 from headgate.sql.limits import Limits
+from headgate.sql.source_schema import slot_type
 from headgate.storage import section_file
 from headgate.storage.checkpoint import check_order, check_origin
 from headgate.storage.commit_log import CommitLog

@@ -12,8 +12,8 @@ from pyspark.sql import types as T
 from headgate.errors import ConfigError
 from headgate.service.service import Service
 from headgate.service.sources import ALL_SLOTS, Source
-from headgate.sql.kind import TIME
-from headgate.sql.kind import TYPES as KINDS
+from headgate.sql.source_schema import TIME
+from headgate.sql.source_schema import TYPES as KINDS
 
 _SPARK = {
     "l": T.LongType(),

@@ -22,9 +22,10 @@ from headgate.service.batch.manifest import KEPT, Stored
 from headgate.service.batch.piece_file import CONSTANTS, RESULTS, STATE, placed, read_table, table_bytes
 from headgate.sql.clock import Clock, after, far_ahead
 from headgate.sql.engine import Engine, Function
-from headgate.sql.kept import Join, crowded, keep, taken_over
+from headgate.sql.join_state import Join, crowded, keep, taken_over
 from headgate.sql.limits import Limits
-from headgate.sql.shared import Label, Outcome, Piece, Work, guarded, moved, step, trimmed
+from headgate.sql.shared import Label, Piece, Work, guarded, moved, step, trimmed
+from headgate.sql.shared import TemplateResult as Outcome
 from headgate.sql.template import Template
 from headgate.storage import section_file
 from headgate.storage.bin_cache import executor_identity

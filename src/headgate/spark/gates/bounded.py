@@ -31,9 +31,10 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from headgate.errors import ConfigError, HeadgateError, SinkFailed, WaveFailed
-from headgate.flow.gate import AUTO, Batch, Batcher, Gate
-from headgate.flow.stamps import Stamp
-from headgate.flow.waves import Range, Waiting
+from headgate.flow.gate import AUTO, Batcher, Gate
+from headgate.flow.gate import Wave as GateWave
+from headgate.flow.progress import Stamp
+from headgate.flow.row_ranges import RangeQueue, RowRange
 from headgate.spark.engine import SparkEngine
 from headgate.spark.engine_error import gist
 from headgate.spark.gates.lazy import Drawing, Lazily, Start
@@ -236,7 +237,7 @@ class _Passage:
     def __init__(self, step: Bounded, run: WaveRun, outer: Stamp, staged: Staged, cores: int) -> None:
         self._step, self._run, self._outer, self._staged = step, run, outer, staged
         self._fixed = None if step.gate.batch == AUTO else step.gate.size
-        self._waiting = Waiting(staged.lengths, spread=cores)
+        self._waiting = RangeQueue(staged.lengths, spread=cores)
         self._batcher = Batcher(self._sized())
         self._made: dict[Start, int] = {}
         self._whole, self._behind, self._inside = sum(staged.lengths), 0, 0
@@ -246,7 +247,7 @@ class _Passage:
 
     def work(self) -> None:
         """Until all is through, or one wave failed for good."""
-        running: dict[Future[tuple[list[Range], float]], Batch] = {}
+        running: dict[Future[tuple[list[RowRange], float]], GateWave] = {}
         pool = ThreadPoolExecutor(self._step.gate.in_flight, "headgate-wave")
         try:
             self._batcher.offer(self._outer, self._waiting)
@@ -273,7 +274,7 @@ class _Passage:
         if not self._outer:
             flowed.batch = self._batcher.gate.size
 
-    def _through(self, batch: Batch, left: list[Range], seconds: float) -> None:
+    def _through(self, batch: GateWave, left: list[RowRange], seconds: float) -> None:
         self._batcher.done(batch.stamp)
         self._inside -= batch.rows
         done = batch.rows - sum(map(len, left))
@@ -291,7 +292,7 @@ class _Passage:
         if self._step.on_wave is not None:
             self._step.on_wave(Wave(batch.stamp, done, seconds, self._behind / self._whole))
 
-    def _wave(self, batch: Batch) -> tuple[list[Range], float]:
+    def _wave(self, batch: GateWave) -> tuple[list[RowRange], float]:
         """Run one wave; what is left of its ranges, and how long it took."""
         run, started = self._run, time.perf_counter()
         with run.named(f"wave {batch.stamp}"):
@@ -313,7 +314,7 @@ class _Passage:
                         run.flowed.retried += 1
         return left, time.perf_counter() - started
 
-    def _attempt(self, batch: Batch) -> list[Range]:
+    def _attempt(self, batch: GateWave) -> list[RowRange]:
         run, step, ranges = self._run, self._step, list(batch.items)
         drawing = None
         if step.lazily is None:
@@ -337,13 +338,13 @@ class _Passage:
             )
         return [] if drawing is None else self._left(ranges, drawing)
 
-    def _left(self, ranges: list[Range], drawing: Drawing) -> list[Range]:
+    def _left(self, ranges: list[RowRange], drawing: Drawing) -> list[RowRange]:
         left = []
         for some in ranges:
             at, made = drawing.ended[some.file, some.start]
             self._made[some.file, at] = made
             if at < some.stop:
-                left.append(Range(some.file, at, some.stop))
+                left.append(RowRange(some.file, at, some.stop))
         return left
 
 

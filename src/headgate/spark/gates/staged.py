@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from headgate.errors import ConfigError, CorruptState, MissingColumn
-from headgate.flow.waves import Range
+from headgate.flow.row_ranges import RowRange
 from headgate.spark.exchange import quoted
 from headgate.spark.paths import literal
 from headgate.storage.store import Store
@@ -94,7 +94,7 @@ class Staged:
                     "checkpoint"
                 )
 
-    def read(self, ranges: Sequence[Range]) -> DataFrame:
+    def read(self, ranges: Sequence[RowRange]) -> DataFrame:
         """The rows of some ranges."""
         whole = [r for r in ranges if len(r) == self.files[r.file].length]
         parts = [self._part(r) for r in ranges if len(r) < self.files[r.file].length]
@@ -103,7 +103,7 @@ class Staged:
             parts.append(self._shown(rows, F.lit(0).cast("long"), _width(self.fan_out)))
         return reduce(DataFrame.unionAll, parts)
 
-    def numbered(self, ranges: Sequence[Range]) -> DataFrame:
+    def numbered(self, ranges: Sequence[RowRange]) -> DataFrame:
         """The rows of some ranges with file and position, in order, one partition for each range."""
         parts = [
             self._read(r.file)
@@ -119,7 +119,7 @@ class Staged:
         paths = [literal(self.store, self.files[number].name) for number in numbers]
         return self.spark.read.schema(_with_place(self.schema)).parquet(*paths)
 
-    def _part(self, some: Range) -> DataFrame:
+    def _part(self, some: RowRange) -> DataFrame:
         rows, at, width = self._read(some.file), F.col(AT), _width(self.fan_out)
         if self.fan_out is None or not self.fan_out.splits:
             chosen = rows.where((at >= some.start) & (at < some.stop))

@@ -12,8 +12,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from headgate.flow.plateau import Plateau
-from headgate.flow.stamps import Stamp
+from headgate.flow.progress import Stamp
+from headgate.flow.wave_size import WaveSize
 
 ROWS_PER_CORE = 10_000
 """Where the search for a wave's size begins. The paper's threshold is 1,000 for each worker, but a Spark job costs more than a batch
@@ -50,7 +50,7 @@ class WaveRun:
         self.tag = f"headgate-{uuid.uuid4().hex[:12]}"
         self.flowed = Flowed()
         least = ROWS_PER_CORE * self.context.defaultParallelism
-        self.sizes: dict[int, Plateau] = defaultdict(lambda: Plateau(least, LARGEST_WAVE))
+        self.sizes: dict[int, WaveSize] = defaultdict(lambda: WaveSize(least, LARGEST_WAVE))
         """What is known of the size of waves, by depth: gates at one depth are around the same step."""
         self.lock = threading.Lock()
         self._emitting = threading.Lock()

@@ -22,13 +22,13 @@ from pyspark.sql import types as T
 from pyspark.util import inheritable_thread_target
 
 from headgate.errors import CorruptState, HeadgateError, TaskFailed
-from headgate.flow.gate import AUTO, Batch, Batcher, Gate
-from headgate.flow.plateau import Plateau
-from headgate.flow.waves import Range, Waiting
+from headgate.flow.gate import AUTO, Batcher, Gate, Wave
+from headgate.flow.row_ranges import RangeQueue, RowRange
+from headgate.flow.wave_size import WaveSize
 from headgate.spark.engine_error import gist
 from headgate.spark.gates.staged import Staged, StagedFile
 from headgate.spark.paths import literal
-from headgate.stage.engine import Wave
+from headgate.stage.engine import WaveRows
 from headgate.stage.routed_rows import ORDER
 from headgate.storage.commit_log import sealed, unsealed
 from headgate.storage.store import Store
@@ -43,7 +43,7 @@ class SparkWaves:
     def __init__(self, gate: Gate, store: Store, expand: Callable[[DataFrame], DataFrame] | None) -> None:
         self._gate, self._store, self._expand = gate, store, expand
         self._fixed = None if gate.batch == AUTO else gate.size
-        self._size = Plateau(LEAST_ROWS, MOST_ROWS)
+        self._size = WaveSize(LEAST_ROWS, MOST_ROWS)
 
     @property
     def rows_per_second(self) -> float | None:
@@ -52,14 +52,14 @@ class SparkWaves:
         return rows / seconds if seconds else None
 
     def of(
-        self, df: DataFrame, name: str, rest: Sequence[Range] | None, *, ordered: bool
-    ) -> Iterator[Wave[DataFrame]]:
+        self, df: DataFrame, name: str, rest: Sequence[RowRange] | None, *, ordered: bool
+    ) -> Iterator[WaveRows[DataFrame]]:
         """The waves of a micro-batch, whose rows are put aside in the folder `name`; or what is left of them there. When the next is
         asked for, the last has been committed.
         """
         folder = self._store.child(name)
         staged = self._put_aside(df, folder) if rest is None else self._reopened(df, folder, rest)
-        waiting = Waiting(
+        waiting = RangeQueue(
             staged.lengths if rest is None else (),
             1 if ordered else df.sparkSession.sparkContext.defaultParallelism,
         )
@@ -67,7 +67,7 @@ class SparkWaves:
             waiting.give_back(some)
         batcher = Batcher(self._sized())
         batcher.offer((0,), waiting)
-        ready: deque[tuple[Batch, Future[DataFrame] | DataFrame]] = deque()
+        ready: deque[tuple[Wave, Future[DataFrame] | DataFrame]] = deque()
         with ThreadPoolExecutor(self._gate.in_flight, "headgate-wave") as pool:
             while True:
                 for batch in batcher.admit():
@@ -80,7 +80,7 @@ class SparkWaves:
                 later = [some for other, _ in ready for some in other.items]
                 started = time.perf_counter()
                 frame = made.result() if isinstance(made, Future) else made
-                yield Wave(frame, tuple(later + waiting.left), sum(file.rows for file in staged.files))
+                yield WaveRows(frame, tuple(later + waiting.left), sum(file.rows for file in staged.files))
                 batcher.done(batch.stamp)
                 self._size = self._size.after(batch.rows, time.perf_counter() - started)
                 batcher.gate = self._sized()
@@ -123,7 +123,7 @@ class SparkWaves:
         folder.replace(_INDEX, sealed(index))
         return staged
 
-    def _reopened(self, df: DataFrame, folder: Store, rest: Sequence[Range]) -> Staged:
+    def _reopened(self, df: DataFrame, folder: Store, rest: Sequence[RowRange]) -> Staged:
         """What was put aside before; the files are the truth now, not what Spark delivers again."""
         where = folder.path(_INDEX)
         try:

@@ -1,7 +1,8 @@
-"""What a source's rows look like, and the slots that they travel in.
+"""The columns of a source, and the slots in which they are sent.
 
-Rows of all sources go through one exchange, so they share one wide row. A column takes the next free *slot* of its type
-(`l0`, `d0`, `d1`, `v0`...), so two sources that have two doubles each travel in the same two slots, whatever the names.
+The rows of all sources go through one exchange, so they share one wide row. A column takes the next
+free *slot* of its type (`l0`, `d0`, `d1`, `v0`...). So two sources with two doubles each use the
+same two slots, whatever the names are.
 """
 
 from __future__ import annotations
@@ -33,32 +34,32 @@ NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
 @dataclass(frozen=True, eq=False)
-class Kind:
+class SourceSchema:
     """Columns by name and type, beside the event time that every source has.
 
-    >>> Kind({"temp": "double", "city": "string"}).slots
+    >>> SourceSchema({"temp": "double", "city": "string"}).slots
     {'temp': 'd0', 'city': 'v0'}
     """
 
     columns: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        found = {}
+        columns = {}
         for name, kind in self.columns.items():
             if not NAME.fullmatch(name) or name == TIME:
                 raise ConfigError(
-                    f"column {name!r}: a name is lower-case letters, digits and _, and {TIME!r} is there already"
+                    f"column {name!r}: a name has lower-case letters, digits and _, and is not {TIME!r}, which every source has"
                 )
             plain = _ALIASES.get(str(kind).lower(), str(kind).lower())
             if plain not in TYPES:
-                raise ConfigError(f"column {name!r} has type {kind!r}: there is {', '.join(TYPES)}")
-            found[name] = plain
-        if not found:
+                raise ConfigError(f"column {name!r} has type {kind!r}; the types are {', '.join(TYPES)}")
+            columns[name] = plain
+        if not columns:
             raise ConfigError("a source has at least one column beside its time")
-        object.__setattr__(self, "columns", found)
+        object.__setattr__(self, "columns", columns)
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Kind) and self._order == other._order)
+        return self is other or (isinstance(other, SourceSchema) and self._order == other._order)
 
     def __hash__(self) -> int:
         return self._hash
@@ -75,12 +76,12 @@ class Kind:
     def slots(self) -> dict[str, str]:
         """Column to slot."""
         used: Counter[str] = Counter()
-        found = {}
+        slots = {}
         for name, kind in self.columns.items():
             letter = TYPES[kind][0]
-            found[name] = f"{letter}{used[letter]}"
+            slots[name] = f"{letter}{used[letter]}"
             used[letter] += 1
-        return found
+        return slots
 
 
 def slot_type(slot: str) -> pa.DataType:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.flow.plateau import Plateau
+from headgate.flow.wave_size import WaveSize
 
 
 @given(
@@ -14,7 +14,7 @@ from headgate.flow.plateau import Plateau
 def test_the_size_settles_where_the_fixed_cost_is_a_twentieth(
     fixed: float, per_row: float, least: int
 ) -> None:
-    size = Plateau(least=least, most=10_000_000)
+    size = WaveSize(least=least, most=10_000_000)
     for _ in range(20):
         size = size.after(size.batch, fixed + per_row * size.batch)
     wanted = min(max(fixed / (0.05 * per_row), least), 10_000_000)
@@ -23,7 +23,7 @@ def test_the_size_settles_where_the_fixed_cost_is_a_twentieth(
 
 @given(st.lists(st.tuples(st.integers(1, 10**6), st.floats(0, 100)), max_size=30))
 def test_whatever_is_measured_the_size_stays_within_its_limits(seen: list[tuple[int, float]]) -> None:
-    size = Plateau(least=100, most=5000)
+    size = WaveSize(least=100, most=5000)
     for rows, seconds in seen:
         size = size.after(rows, seconds)
         assert 100 <= size.batch <= 5000

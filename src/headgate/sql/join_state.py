@@ -1,7 +1,9 @@
-"""The rows that joins keep on a server: each once, however many templates and computations read its source.
+"""The state of joins on a server: each row once, however many templates and
+computations read its source.
 
-A row lives until nobody's partner for it can still come: until the slowest source of every computation that reads it has passed it by more
-than the join's reach. Rows that came before a computation was born are not for it (`batch` against its `born`).
+A row is kept as long as a partner for it can still come: until, for every computation that reads
+it, the slowest source has passed it by more than the join's time bound. A computation does not see
+rows that came before it was registered (`batch` against its `born`).
 """
 
 from __future__ import annotations
@@ -18,28 +20,32 @@ from headgate.sql.engine import Engine
 from headgate.sql.template import Template
 
 MOST_PIECES = 16
-"""Pieces before they are written as one."""
+"""When there are this many pieces, they are merged into one."""
 Join = tuple[Template, pa.Table]
 """A template that joins, and the constants of its computations here."""
 
 
 @dataclass(frozen=True)
-class Kept:
-    """The rows of a batch that are in time, those of before that can still meet some, and what is to be written."""
+class JoinState:
+    """The rows of a batch that are not late, the earlier rows that can still find partners, and
+    the rows to write.
+    """
 
     fresh: pa.Table
     before: pa.Table
     written: pa.Table
     rewritten: bool
-    """Whether what is written takes the place of the pieces of before."""
+    """Whether the written rows replace the earlier pieces."""
 
     def give(self, engine: Engine) -> None:
-        """Make the relations known that statements of joins read."""
+        """Register the relations that the statements of joins read."""
         engine.give(fresh=self.fresh, kept=self.before, lately=pa.concat_tables([self.before, self.fresh]))
 
 
-def keep(joins: Sequence[Join], rows: pa.Table, pieces: Sequence[pa.Table], clock: Clock, batch: int) -> Kept:
-    """What a batch's rows meet, and what of all is kept for the next."""
+def keep(
+    joins: Sequence[Join], rows: pa.Table, pieces: Sequence[pa.Table], clock: Clock, batch: int
+) -> JoinState:
+    """The rows that a batch joins, and those that are kept for the next batch."""
     schema = _schema(rows.schema)
     was, will = _floor(joins, clock.old), _floor(joins, clock.new)
     source = rows.column("source").to_numpy()
@@ -49,18 +55,18 @@ def keep(joins: Sequence[Join], rows: pa.Table, pieces: Sequence[pa.Table], cloc
     fresh = came.append_column("batch", pa.array(np.full(came.num_rows, batch, np.int64))).select(
         schema.names
     )
-    before = pa.concat_tables([schema.empty_table(), *(_fitted(one, schema) for one in pieces)])
+    before = pa.concat_tables([schema.empty_table(), *(_fitted(piece, schema) for piece in pieces)])
     before = before.filter(pa.array(_alive(before, was)))
     old, new = _alive(before, will), _alive(fresh, will)
-    stored = sum(one.num_rows for one in pieces)
+    stored = sum(piece.num_rows for piece in pieces)
     rewritten = len(pieces) > 0 and (len(pieces) >= MOST_PIECES or 2 * int(old.sum()) <= stored)
     written = fresh.filter(pa.array(new))
     if rewritten:
         written = pa.concat_tables([before.filter(pa.array(old)), written])
-    return Kept(fresh.cast(schema), before, written, rewritten)
+    return JoinState(fresh.cast(schema), before, written, rewritten)
 
 
-def crowded(joins: Sequence[Join], kept: Kept, clock: Clock, most: int) -> dict[int, str]:
+def crowded(joins: Sequence[Join], kept: JoinState, clock: Clock, most: int) -> dict[int, str]:
     """The computations that need more rows of one source than a join may keep, and why they are stopped."""
     together = pa.concat_tables([kept.before, kept.fresh])
     source, time = together.column("source").to_numpy(), times_of(together)
@@ -72,7 +78,7 @@ def crowded(joins: Sequence[Join], kept: Kept, clock: Clock, most: int) -> dict[
             reads = np.logical_or.reduce([column == full for column in _sources(template, constants)])
             needs = len(times) - np.searchsorted(times, _reach(template, constants, clock.old))
             for at in np.flatnonzero(reads & (needs > most)).tolist():
-                why = f"a join would keep {needs[at]} rows of one source, and {most} is the most: shorten its time bound"
+                why = f"a join would keep {needs[at]} rows of one source, and {most} is the limit: shorten its time bound"
                 faults[constants.column("id")[at].as_py()] = why
     return faults
 
@@ -80,10 +86,10 @@ def crowded(joins: Sequence[Join], kept: Kept, clock: Clock, most: int) -> dict[
 def taken_over(
     theirs: Sequence[pa.Table], ours: Sequence[pa.Table], sources: Sequence[int]
 ) -> pa.Table | None:
-    """The rows of some sources that another server keeps and this one does not.
+    """The rows of the given sources that another server keeps and this one does not.
 
-    Of the rows that a source had in a batch each server keeps those from some time on: what is missing here is what is older than all
-    that is here.
+    Of the rows of a source in one batch, each server keeps those from a certain time on. So the
+    rows that are missing here are older than all that are here.
     """
     if not theirs:
         return None
@@ -108,13 +114,15 @@ def _came(rows: pa.Table) -> NDArray[np.int64]:
 
 
 def _schema(rows: pa.Schema) -> pa.Schema:
-    """All slots that anyone reads, so that what one server keeps serves another."""
+    """All slots that any computation reads, so that the rows of one server can be used by another."""
     names = [f for f in rows if f.name not in ("source", "time")]
     return pa.schema([rows.field("source"), rows.field("time"), pa.field("batch", pa.int64()), *names])
 
 
 def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """A piece with the columns of now. One that nobody read when it was written is for nobody who can see its rows."""
+    """A piece with the present columns. A column is null if no computation read it when the piece
+    was written: the computations that read it now were registered later, and do not see these rows.
+    """
     columns = [
         table.column(f.name) if f.name in table.column_names else pa.nulls(table.num_rows, f.type)
         for f in schema
@@ -127,13 +135,15 @@ def _sources(template: Template, constants: pa.Table) -> list[NDArray[np.int32]]
 
 
 def _reach(template: Template, constants: pa.Table, marks: Times) -> Times:
-    """By computation: rows before this time have met all that they can meet."""
+    """For each computation: rows before this time can find no more partners."""
     slowest = np.minimum.reduce([marks[column] for column in _sources(template, constants)])
     return np.asarray(slowest - template.horizon_us)
 
 
 def _floor(joins: Sequence[Join], marks: Times) -> Times:
-    """By source: the first time that somebody needs; never, of a source that nobody joins."""
+    """For each source: the first time that a join still needs; the largest integer if no
+    join reads the source.
+    """
     floor = np.full(marks.shape, np.iinfo(np.int64).max)
     for template, constants in joins:
         reach = _reach(template, constants, marks)

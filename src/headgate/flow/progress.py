@@ -1,11 +1,14 @@
-"""Stamps of nested scopes, frontiers and progress by counting (Faucet, section 3).
+"""Progress inside of nested scopes: stamps, frontiers, and what is outstanding at each
+stamp (Faucet, section 3).
 
-A stamp is a tuple of counters, one for each scope around the data: `enter` appends one, `leave` strips it. Stamps of one
-depth are ordered in each coordinate (the product order), so some pairs have no order. `Progress` counts what is
-outstanding at each stamp; its frontier says which stamps may still be seen, and a stamp that it has passed never comes again.
+A stamp is a tuple of counters, one for each scope around the data: `enter` appends a counter,
+`leave` removes it. Stamps of the same depth are compared in each coordinate (the product order), so
+some pairs have no order. `Progress` counts what is outstanding at each stamp. Its frontier says
+which stamps may still be seen; a stamp that the frontier has passed never comes again.
 
-Law: whoever makes work at a stamp from work at another adds the new before it takes away the old, and the new stamp does not
-precede the old one. Then a stamp once passed stays passed, however the graph is shaped: a cycle needs no rule of its own.
+Law: whoever makes work at a new stamp from work at an old one adds the new before removing the old,
+and the new stamp does not precede the old one. Then a stamp that was passed stays passed, whatever
+the shape of the graph: a cycle needs no rule of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ Stamp: TypeAlias = tuple[int, ...]
 
 
 def enter(stamp: Stamp, counter: int = 0) -> Stamp:
-    """The stamp inside of one more scope.
+    """The stamp inside one more scope.
 
     >>> enter((3,), 5)
     (3, 5)
@@ -30,7 +33,7 @@ def enter(stamp: Stamp, counter: int = 0) -> Stamp:
 
 
 def leave(stamp: Stamp) -> Stamp:
-    """The stamp outside of the innermost scope.
+    """The stamp outside the innermost scope.
 
     >>> leave((3, 5))
     (3,)
@@ -40,22 +43,23 @@ def leave(stamp: Stamp) -> Stamp:
     return stamp[:-1]
 
 
-def precedes(one: Stamp, other: Stamp) -> bool:
-    """Whether one is at most the other, in every coordinate.
+def precedes(first: Stamp, second: Stamp) -> bool:
+    """Whether the first stamp is at most the second in every coordinate.
 
     >>> precedes((1, 2), (1, 3)), precedes((1, 3), (2, 2)), precedes((2, 2), (1, 3))
     (True, False, False)
     """
-    if len(one) != len(other):
+    if len(first) != len(second):
         raise ConfigError(
-            f"{one} and {other} are stamps of different scopes; enter or leave one of them first"
+            f"{first} and {second} are stamps of different scopes; enter or leave one of them first"
         )
-    return all(a <= b for a, b in zip(one, other, strict=True))
+    return all(a <= b for a, b in zip(first, second, strict=True))
 
 
 @dataclass(frozen=True)
 class Frontier:
-    """The least stamps that may still come: an antichain. Membership is the set S_F of all that may come.
+    """The least stamps that may still come, an antichain. `in` tests whether a
+    stamp may still come.
 
     >>> frontier = Frontier.of([(1, 3), (2, 1), (2, 4)])
     >>> sorted(frontier), (1, 2) in frontier, (5, 1) in frontier
@@ -66,7 +70,7 @@ class Frontier:
 
     @classmethod
     def of(cls, stamps: Iterable[Stamp]) -> Frontier:
-        """The frontier of some outstanding stamps."""
+        """The frontier of the stamps at which something is outstanding."""
         held = frozenset(stamps)
         return cls(frozenset(s for s in held if not any(precedes(o, s) for o in held if o != s)))
 
@@ -78,7 +82,8 @@ class Frontier:
 
 
 class Progress:
-    """What is outstanding in a scope, by stamp: messages under way and the right to make some (capabilities) alike.
+    """What is outstanding in a scope, by stamp: messages in flight, and rights to
+    send more (capabilities).
 
     >>> progress = Progress()
     >>> progress.update((0, 1), +2)
@@ -93,10 +98,10 @@ class Progress:
         self._counts: dict[Stamp, int] = {}
 
     def update(self, stamp: Stamp, change: int) -> None:
-        """Add to what is outstanding at a stamp, or take away from it."""
+        """Add to what is outstanding at a stamp, or subtract from it."""
         count = self._counts.get(stamp, 0) + change
         if count < 0:
-            raise ConfigError(f"{-change} taken away at {stamp}, where {count - change} were outstanding")
+            raise ConfigError(f"cannot remove {-change} at {stamp}, where {count - change} are outstanding")
         if count:
             self._counts[stamp] = count
         else:
@@ -104,15 +109,17 @@ class Progress:
 
     @property
     def outstanding(self) -> frozenset[Stamp]:
-        """The stamps at which there is something."""
+        """The stamps at which something is outstanding."""
         return frozenset(self._counts)
 
     @property
     def frontier(self) -> Frontier:
-        """The least of them."""
+        """The least of the outstanding stamps."""
         return Frontier.of(self._counts)
 
     def passed(self, stamp: Stamp, within: Stamp = ()) -> bool:
-        """The probe: whether a stamp is not in the frontier's set; `within` looks only at stamps that begin so."""
+        """Whether the frontier has passed a stamp; with `within`, only stamps that begin
+        like it are considered.
+        """
         depth = len(within)
         return not any(precedes(held, stamp) for held in self._counts if held[:depth] == within)

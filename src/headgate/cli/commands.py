@@ -1,7 +1,8 @@
-"""The command line. Thin: every command lives in a module of its own, imported when it is called.
+"""The commands and their options. This module is thin: each command has a module of its own, which
+is imported when it is called.
 
-Results go to stdout, and with `--json` nothing else does. An error of ours is one message and exit code 1, without a traceback; a traceback
-is a bug. Ctrl-C ends with code 130.
+Results go to stdout, and with `--json` nothing else does. A `HeadgateError` is one message and exit
+code 1, without a traceback; a traceback is a bug. Ctrl-C ends with code 130.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Annotated
 import typer
 
 import headgate
+from headgate.cli.console import Output
 from headgate.cli.group import AsJson, Commands, Quick
-from headgate.cli.query_app import query_app
+from headgate.cli.query import query_app
 
 app = typer.Typer(
     cls=Commands,
@@ -26,7 +28,7 @@ app = typer.Typer(
 
 
 def _version(asked: bool) -> None:
-    """Print headgate's own version, for scripts; `headgate version` has that of everything."""
+    """Print headgate's own version, for scripts; `headgate version` also shows what it runs on."""
     if asked:
         typer.echo(f"headgate {headgate.__version__}")
         raise typer.Exit
@@ -46,111 +48,107 @@ def demo(
     policy: Annotated[str, typer.Option(help="The policy to run beside hash routing.")] = "flux-load",
     out: Annotated[Path, typer.Option(help="Folder for the output and the picture.")] = Path("headgate-demo"),
     batches: Annotated[int, typer.Option(help="Length of the stream.")] = 21,
-    seconds: Annotated[
-        float, typer.Option(help="Time for all of it; the race is cut short if need be.")
-    ] = 110.0,
+    seconds: Annotated[float, typer.Option(help="Time limit; the stream is shortened if necessary.")] = 110.0,
     rows: Annotated[int, typer.Option(help="Rows in a batch.")] = 16_000,
     channels: Annotated[int, typer.Option(help="Channels of each stage.")] = 8,
     pace: Annotated[float, typer.Option(help="Modelled service time of a row, in microseconds.")] = 500.0,
     shift_every: Annotated[int, typer.Option(help="Batches between changes of the hot keys.")] = 7,
-    seed: Annotated[int, typer.Option(help="Another seed is another stream.")] = 7,
+    seed: Annotated[int, typer.Option(help="Seed of the stream.")] = 7,
     as_json: AsJson = False,
 ) -> None:
     """Show a skewed stream whose hot keys move: hash routing beside a policy, live."""
-    from headgate.cli.console import Talk
     from headgate_lab.demo.command import demo as show
     from headgate_lab.demo.run import Settings
     from headgate_lab.demo.stream import Skew
 
     skew = Skew(batches=batches, rows_per_batch=rows, shift_every=shift_every, seed=seed)
     settings = Settings(out, policy=policy, seconds=seconds, channels=channels, pace_us=pace, skew=skew)
-    show(settings, Talk(as_json=as_json))
+    show(settings, Output(as_json=as_json))
 
 
 @app.command()
 def bench(
-    name: Annotated[str | None, typer.Argument(help="Which; without it, the names are listed.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Which bench; by default, list them.")] = None,
     quick: Quick = False,
     repeat: Annotated[int, typer.Option(help="Rounds; the order of the systems alternates.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Folder for the picture, if the bench draws one.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure headgate beside its native twin, in one run on this machine."""
-    from headgate.cli.console import Talk
+    """Measure headgate beside Spark's own way, in one run on this machine."""
     from headgate_lab import bench as benches
 
-    talk = Talk(as_json=as_json)
+    output = Output(as_json=as_json)
     if name is None:
-        talk.result(benches.listing(), {"benches": list(benches.names())})
+        output.result(benches.listing(), {"benches": list(benches.names())})
         return
-    with talk.progress(f"bench {name}") as tick:
+    with output.progress(f"bench {name}") as tick:
         report = benches.run(name, quick=quick, repeat=repeat, progress=tick)
     if out is not None:
         report.save_picture(out)
-    talk.result(report.as_table(), report.as_json())
+    output.result(report.as_table(), report.as_json())
 
 
 @app.command()
 def reproduce(
-    paper: Annotated[str | None, typer.Argument(help="Which; without it, the papers are listed.")] = None,
-    figure: Annotated[str | None, typer.Argument(help="One figure; without it, all of them.")] = None,
+    paper: Annotated[str | None, typer.Argument(help="Which paper; by default, list them.")] = None,
+    figure: Annotated[str | None, typer.Argument(help="One figure; by default, all of them.")] = None,
     quick: Quick = False,
     out: Annotated[Path | None, typer.Option(help="Folder for pictures and data.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rerun a paper's figures and set its claims beside what is measured."""
-    from headgate.cli.console import Talk
+    """Rerun a paper's figures, and show its claims beside the measurements."""
     from headgate_lab import reproduce as papers
 
-    talk = Talk(as_json=as_json)
+    output = Output(as_json=as_json)
     if paper is None:
         known = {name: list(papers.figures(name)) for name in papers.papers()}
-        talk.result(
+        output.result(
             "\n".join(f"{n}: {', '.join(f)}" for n, f in known.items()) or "none yet", {"papers": known}
         )
         return
-    with talk.progress(f"reproduce {paper}") as tick:
+    with output.progress(f"reproduce {paper}") as tick:
         claims = papers.run(paper, figure, quick=quick, out=out, progress=tick)
     from headgate_lab.papers.claims import as_json as claims_json
     from headgate_lab.papers.claims import as_table as claims_table
 
-    talk.result(claims_table(paper, claims), claims_json(paper, claims))
+    output.result(claims_table(paper, claims), claims_json(paper, claims))
 
 
 @app.command()
 def simulate(
-    scenario: Annotated[str | None, typer.Argument(help="Which; without it, they are listed.")] = None,
+    scenario: Annotated[str | None, typer.Argument(help="Which scenario; by default, list them.")] = None,
     policy: Annotated[
         list[str] | None,
-        typer.Option(help="A policy to run; give it again for others. Default: static, flux-hybrid."),
+        typer.Option(help="A policy to run; repeat the option for more. Default: static, flux-hybrid."),
     ] = None,
     nodes: Annotated[int, typer.Option(help="Machines of the cluster.")] = 32,
     seconds: Annotated[int, typer.Option(help="Length of the run.")] = 30,
-    machines: Annotated[int, typer.Option(help="How many machines something happens to.")] = 1,
-    seed: Annotated[int, typer.Option(help="Another seed is another run.")] = 1,
+    machines: Annotated[int, typer.Option(help="How many machines the scenario affects.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the run.")] = 1,
     paper: Annotated[bool, typer.Option(help="The policies as printed in the paper.")] = False,
     delta_ms: Annotated[
-        float | None, typer.Option(help="Least collection time; without it, it is tuned.")
+        float | None, typer.Option(help="Shortest collection time; by default, it is tuned.")
     ] = None,
     gap_ms: Annotated[float | None, typer.Option(help="Time between swaps of bins on disk (t_gap).")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw throughput and latency into this file.")] = None,
-    journal: Annotated[Path | None, typer.Option(help="Write the rounds as a journal, for `replay`.")] = None,
+    journal: Annotated[Path | None, typer.Option(help="Write a journal of the rounds, for `replay`.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run policies in a simulated cluster: machines that slow down, lose memory, skewed keys, bursts."""
     from headgate.cli import simulate as simulator
-    from headgate.cli.console import Talk
     from headgate.simulator.scenarios import SCENARIOS, Options, about
 
-    talk = Talk(as_json=as_json)
+    output = Output(as_json=as_json)
     if scenario is None:
-        talk.result(simulator.listing(), {"scenarios": {name: about(name) for name in SCENARIOS}})
+        output.result(simulator.listing(), {"scenarios": {name: about(name) for name in SCENARIOS}})
         return
     options = Options(nodes=nodes, seconds=seconds, seed=seed, machines=machines)
-    run = simulator.Run(policy or ["static", "flux-hybrid"], paper, delta_ms, gap_ms, journal)
-    with talk.progress(f"simulate {scenario}") as tick:
+    run = simulator.RunOptions(policy or ["static", "flux-hybrid"], paper, delta_ms, gap_ms, journal)
+    with output.progress(f"simulate {scenario}") as tick:
         results = simulator.simulate(scenario, options, run, plot, tick)
-    talk.result(simulator.as_table(scenario, options, results), simulator.as_json(scenario, options, results))
+    output.result(
+        simulator.as_table(scenario, options, results), simulator.as_json(scenario, options, results)
+    )
 
 
 @app.command()
@@ -165,18 +163,17 @@ def replay(
 ) -> None:
     """Show what another policy would have done with a recorded run."""
     from headgate.cli import replay as replays
-    from headgate.cli.console import Talk
     from headgate.policies import Guard
 
-    talk = Talk(as_json=as_json)
+    output = Output(as_json=as_json)
     entries, torn = replays.entries_of(recorded)
     steps = replays.replay(entries, policy, Guard(min_gain=min_gain, cool_down_batches=cool_down))
     names = sorted({entry.decision.plan.policy for entry in entries if entry.decision.plan}) or ["no plans"]
-    talk.result(
+    output.result(
         replays.as_table(recorded, ", ".join(names), policy, steps), replays.as_json(recorded, policy, steps)
     )
     if torn:
-        talk.say(torn, style="yellow")
+        output.say(torn, style="yellow")
 
 
 @app.command()
@@ -188,15 +185,22 @@ def place(
         ),
     ],
     sources: Annotated[
-        Path | None, typer.Option(help="Columns source and rate; without it every rate is 1.")
+        Path | None, typer.Option(help="Columns source and rate; by default, every rate is 1.")
     ] = None,
     servers: Annotated[int, typer.Option(help="How many servers.")] = 10,
-    sizes: Annotated[str | None, typer.Option(help="Their sizes instead, such as 1,1,2 or 1x10,4x2.")] = None,
+    sizes: Annotated[
+        str | None,
+        typer.Option(help="Sizes of the servers instead of their number, such as 1,1,2 or 1x10,4x2."),
+    ] = None,
     algorithm: Annotated[
         str, typer.Option(help="An online rule, an offline algorithm, or hypergraph.")
     ] = "rare-first",
-    relative: Annotated[float, typer.Option(help="Load a server may have above the mean (nu).")] = 0.05,
-    absolute: Annotated[float, typer.Option(help="The same in queries, while there are few (alpha).")] = 10.0,
+    relative: Annotated[
+        float, typer.Option(help="How far a load may exceed the mean, as a fraction (nu).")
+    ] = 0.05,
+    absolute: Annotated[
+        float, typer.Option(help="The same as a number of queries, while there are few (alpha).")
+    ] = 10.0,
     capacity: Annotated[float, typer.Option(help="The most that a server of size 1 can hold.")] = float(
         "inf"
     ),
@@ -204,23 +208,24 @@ def place(
     out: Annotated[
         Path | None, typer.Option(help="Where to write query and server: .csv, .json, .jsonl, .parquet.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="For what is drawn at random.")] = 7,
+    seed: Annotated[int, typer.Option(help="Seed of the random choices.")] = 7,
     spark: Annotated[
-        bool | None, typer.Option("--spark/--no-spark", help="Group on Spark; by itself above 1 GB.")
+        bool | None, typer.Option("--spark/--no-spark", help="Group on Spark; by default, above 1 GB.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Place queries on servers so that sources are sent to few of them."""
+    """Place queries on servers so that each source is sent to few of them."""
     from headgate.cli import place as placing
-    from headgate.cli.console import Talk
     from headgate.hosting import Balance, Repair
 
-    talk = Talk(as_json=as_json)
+    output = Output(as_json=as_json)
     balance = Balance(relative, absolute, capacity)
-    wish = placing.Wish(file, sources, servers, sizes, algorithm, balance, Repair(repair), seed, out, spark)
-    with talk.progress(f"place {file.name}") as tick:
-        found = placing.place(wish, tick)
-    talk.result(placing.as_table(found), found)
+    options = placing.PlaceOptions(
+        file, sources, servers, sizes, algorithm, balance, Repair(repair), seed, out, spark
+    )
+    with output.progress(f"place {file.name}") as tick:
+        figures = placing.place(options, tick)
+    output.result(placing.as_table(figures), figures)
 
 
 @app.command()
@@ -230,26 +235,25 @@ def cliques(
     ],
     size: Annotated[int, typer.Option(help="Vertices of a clique: 3, 4 or 5.")] = 3,
     out: Annotated[
-        Path | None, typer.Option(help="New folder for the cliques; without it they are counted.")
+        Path | None, typer.Option(help="New folder for the cliques; by default, they are only counted.")
     ] = None,
     in_flight: Annotated[int, typer.Option(help="Waves in flight through each gate.")] = 2,
-    batch: Annotated[str, typer.Option(help="Proposals of a wave, or auto.")] = "16000000",
+    batch: Annotated[str, typer.Option(help="Proposals in a wave, or auto.")] = "16000000",
     cores: Annotated[int, typer.Option(help="Cores for Spark.")] = 2,
     memory: Annotated[str, typer.Option(help="Memory of Spark's JVM.")] = "1g",
     strict: Annotated[bool, typer.Option(help="Refuse malformed, duplicate edges and self-loops.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Count or list the cliques of a graph on Spark, with bounded work in flight."""
-    from headgate.cli.console import Talk
     from headgate.flow.gate import Gate
     from headgate_lab import cliques_command as command
 
-    talk = Talk(as_json=as_json)
+    output = Output(as_json=as_json)
     gate = Gate(in_flight=in_flight, batch=int(batch) if batch.lstrip("-").isdecimal() else batch)
-    wish = command.Wish(graph, size, out, gate, cores, memory, strict)
-    with talk.progress(f"cliques {Path(graph).name}") as tick:
-        found = command.find(wish, tick)
-    talk.result(command.as_table(found), found)
+    options = command.CliqueOptions(graph, size, out, gate, cores, memory, strict)
+    with output.progress(f"cliques {Path(graph).name}") as tick:
+        figures = command.find(options, tick)
+    output.result(command.as_table(figures), figures)
 
 
 @app.command()
@@ -257,83 +261,79 @@ def rmat(
     out: Annotated[Path, typer.Argument(help="The file to write: .parquet, or text.")],
     scale: Annotated[int, typer.Option(help="There are 2^scale vertices.")] = 14,
     edges: Annotated[
-        int | None, typer.Option(help="How many; without it, 14 for each vertex, as LiveJournal has.")
+        int | None, typer.Option(help="How many; by default, 14 for each vertex, as in LiveJournal.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Another seed is another graph.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the graph.")] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Generate a random graph with the degrees of a social network (R-MAT)."""
-    from headgate.cli.console import Talk
     from headgate_lab import cliques_command as command
 
-    made = command.generate(out, scale, 14 << scale if edges is None else edges, seed)
-    Talk(as_json=as_json).result(f"{made['edges']:,} edges over {made['vertices']:,} vertices in {out}", made)
+    graph = command.generate(out, scale, 14 << scale if edges is None else edges, seed)
+    Output(as_json=as_json).result(
+        f"{graph['edges']:,} edges over {graph['vertices']:,} vertices in {out}", graph
+    )
 
 
 @app.command()
 def journal(
     checkpoint: Annotated[str, typer.Argument(help="The stage's checkpoint: a folder or any fsspec URL.")],
-    last: Annotated[int | None, typer.Option(help="Only the last so many batches.")] = None,
+    last: Annotated[int | None, typer.Option(help="Show only this many of the last batches.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON for each batch.")] = False,
 ) -> None:
     """Show what a stage decided, batch by batch."""
     from headgate.cli import journal as journals
-    from headgate.cli.console import Talk
 
-    talk = Talk(as_json=as_json)
+    output = Output(as_json=as_json)
     entries, torn = journals.read(checkpoint)
     rows = [journals.row(entry) for entry in entries][-last if last else 0 :]
     if as_json:
         for row in rows:
             typer.echo(json.dumps(row))
     else:
-        talk.words.print(journals.as_table(rows, checkpoint))
+        output.console.print(journals.as_table(rows, checkpoint))
     if torn:
-        talk.say(torn, style="yellow")
+        output.say(torn, style="yellow")
 
 
 @app.command()
 def explain(
     checkpoint: Annotated[str, typer.Argument(help="The stage's checkpoint: a folder or any fsspec URL.")],
-    batch: Annotated[int | None, typer.Option(help="Which; without it, the last.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Which batch; by default, the last.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say why a plan was made, or refused."""
+    """Explain why a plan was made, or refused."""
     from headgate.cli import journal as journals
-    from headgate.cli.console import Talk
     from headgate.control.explain import explained
 
     entry = journals.entry_of(checkpoint, batch)
     text = explained(entry.report, entry.decision)
-    Talk(as_json=as_json).result(text, {**journals.row(entry), "explanation": text.splitlines()})
+    Output(as_json=as_json).result(text, {**journals.row(entry), "explanation": text.splitlines()})
 
 
 @app.command()
 def serve(
-    folder: Annotated[Path, typer.Option(help="Where the service keeps everything.")] = Path(
+    folder: Annotated[Path, typer.Option(help="Where the service stores everything.")] = Path(
         "headgate-service"
     ),
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; loopback unless told otherwise.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8620,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 chooses a free one.")] = 8620,
     servers: Annotated[int, typer.Option(help="Servers at the first start.")] = 4,
     master: Annotated[str, typer.Option(help="Spark's master.")] = "local[2]",
     registry: Annotated[
-        str, typer.Option(help="Path, or postgresql:// URL; a file in the folder if not given.")
+        str, typer.Option(help="Path, or postgresql:// URL; by default, a file in the folder.")
     ] = "",
     config: Annotated[
         Path | None, typer.Option(help="TOML: service, limits, spark, streams, functions.")
     ] = None,
-    demo: Annotated[bool, typer.Option(help="Feed a source of made-up weather.")] = True,
+    demo: Annotated[bool, typer.Option(help="Feed a source with invented weather.")] = True,
     as_json: AsJson = False,
 ) -> None:
     """Serve standing queries in SQL over HTTP: one Spark application for all of them."""
     from headgate.cli import serve as serving
-    from headgate.cli.console import Talk
 
-    wish = serving.Wish(folder, host, port, servers, master, registry, demo)
-    serving.serve(serving.with_config(wish, config), Talk(as_json=as_json))
+    options = serving.ServeOptions(folder, host, port, servers, master, registry, demo)
+    serving.serve(serving.with_config(options, config), Output(as_json=as_json))
 
 
 app.add_typer(query_app, name="query")
@@ -342,11 +342,10 @@ app.add_typer(query_app, name="query")
 @app.command()
 def version(as_json: AsJson = False) -> None:
     """Show the versions of headgate and of what it runs on."""
-    from headgate.cli.console import Talk
     from headgate.cli.versions import versions
 
-    found = versions()
-    Talk(as_json=as_json).result("\n".join(f"{name} {value}" for name, value in found.items()), found)
+    by_name = versions()
+    Output(as_json=as_json).result("\n".join(f"{name} {value}" for name, value in by_name.items()), by_name)
 
 
 def main() -> None:

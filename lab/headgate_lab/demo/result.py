@@ -1,4 +1,4 @@
-"""What the demonstration measured: a lane for each stage, the table at the end, the JSON."""
+"""What the demonstration measured: a lane for each stage, the final table and the JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from headgate.control.report import BatchReport
 
 @dataclass(frozen=True)
 class Step:
-    """One batch of one lane. `batch_ms` is the whole trigger, with Spark's own bookkeeping; None while it is not known."""
+    """One batch of one lane. `batch_ms` is the whole trigger, with Spark's own bookkeeping; None
+    while it is not known.
+    """
 
     report: BatchReport
     decision: Decision
@@ -22,7 +24,7 @@ class Step:
 
     @property
     def ms(self) -> float:
-        """The batch's time: the trigger's, or else the stage's own."""
+        """The time of the batch: that of the trigger, or if unknown that of the stage."""
         return self.report.wall_ms if self.batch_ms is None else self.batch_ms
 
     @property
@@ -32,7 +34,7 @@ class Step:
 
     @property
     def bytes_moved(self) -> int:
-        """The state in them."""
+        """The bytes of state in them."""
         return int(self.decision.plan.cost) if self.decision.changed and self.decision.plan else 0
 
 
@@ -51,7 +53,7 @@ class Lane:
 
     @property
     def rows_per_s(self) -> float:
-        """Rows over the time of their batches."""
+        """Rows divided by the time of their batches."""
         return 1e3 * self.rows / max(sum(step.ms for step in self.steps), 1e-9)
 
     def batch_ms(self, quantile: float) -> float:
@@ -65,16 +67,16 @@ class Lane:
 
     @property
     def moves(self) -> int:
-        """Bins moved in all."""
+        """The number of bins moved."""
         return sum(step.moves for step in self.steps)
 
     @property
     def bytes_moved(self) -> int:
-        """State moved in all."""
+        """The bytes of state moved."""
         return sum(step.bytes_moved for step in self.steps)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data, batch by batch too."""
+        """Plain data, with every batch."""
         return {
             "name": self.name,
             "policy": self.policy,
@@ -94,8 +96,10 @@ class Lane:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """Both lanes over the same batches. `differing` is the first batch whose answers differ, None if all are equal."""
+class DemoResult:
+    """Both lanes over the same batches. `differing` is the first batch whose answers differ, None
+    if all are equal.
+    """
 
     fixed: Lane
     adaptive: Lane
@@ -108,7 +112,7 @@ class Outcome:
 
     @property
     def equal(self) -> bool:
-        """Whether both gave the same rows, bit for bit."""
+        """Whether both lanes gave the same rows, bit for bit."""
         return self.differing is None
 
     @property
@@ -158,7 +162,7 @@ class Outcome:
 
 
 def pacing(pace_us: float, channels: int) -> str:
-    """What is modelled and what is not, in words."""
+    """A sentence on what is modelled and what is real."""
     return (
         f"Channels are paced: every row is given a service time of {pace_us:g} µs, slept and not burnt, so that "
         f"{channels} channels are real on few cores. Routing, state, commits and all other times are as they are."
