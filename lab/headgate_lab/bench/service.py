@@ -19,8 +19,8 @@ import numpy as np
 
 from headgate.cli.console import Tick
 from headgate.hosting import DEFAULT
-from headgate.service.background import listening
-from headgate.service.client import Client
+from headgate.service.http.background import listening
+from headgate.service.http.client import Client
 from headgate.service.service import Service, Settings
 from headgate.spark.local import local_spark
 from headgate.sql.limits import Limits
@@ -110,7 +110,7 @@ def measure(spark: Any, world: World, batches: int, rule: str = DEFAULT.name) ->
             facts = [f for f in list(service.facts)[2:] if f["predicted_bytes"]]
             return Measured(
                 queries=service.queries.count(),
-                computations=len(service.computations.all),
+                computations=len(service.computations.by_id),
                 registered_per_s=registered,
                 batch_s=tuple(spent),
                 cpu_s=float(np.median([f["cpu_ms"] for f in facts])) / 1e3,
@@ -127,7 +127,7 @@ def measure(spark: Any, world: World, batches: int, rule: str = DEFAULT.name) ->
 def answered(service: Service, world: World, number: int) -> float:
     """Seconds from when a batch's rows are durable to the commit that has all of them."""
     rows, before = world.batch(number), service.last_batch
-    service.push.append(rows)
+    service.push_log.append(rows)
     began = time.perf_counter()
     while service.last_batch == before:
         if service.failure:
@@ -139,18 +139,17 @@ def answered(service: Service, world: World, number: int) -> float:
 @contextmanager
 def served(spark: Any, folder: Path, rule: str) -> Iterator[tuple[Service, Client]]:
     """A service with Spark and HTTP."""
-    from headgate.service.batch.job import SparkJob
     from headgate.service.batch.runner import Runner
 
     with ExitStack() as stack:
         settings = Settings(folder, servers=SERVERS, kept_batches=3, rule=rule, limits=LIMITS)
-        service = Service(settings, SparkJob())
+        service = Service(settings)
         stack.callback(service.close)
         runner = Runner(service, spark, trigger="10 milliseconds")
         stack.callback(runner.stop)
         runner.start()
         url = stack.enter_context(listening(service))
-        client = stack.enter_context(Client(url, service.tenants.add("bench"), timeout=600))
+        client = stack.enter_context(Client(url, service.add_tenant("bench"), timeout=600))
         yield service, client
 
 

@@ -11,7 +11,7 @@ from rich.table import Table as Grid
 
 from headgate.cli.console import Talk
 from headgate.errors import ConfigError, HeadgateError
-from headgate.service.client import Client
+from headgate.service.http.client import Client
 
 HERE = Path("headgate-service") / "token"
 """Where `headgate serve` leaves the token of a service in this folder."""
