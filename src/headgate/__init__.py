@@ -70,7 +70,7 @@ __all__ = [
 ]
 
 _LATER = {
-    "Client": ("headgate.service.client", "Client"),
+    "Client": ("headgate.service.http.client", "Client"),
     "FanOut": ("headgate.spark.gates.staged", "FanOut"),
     "Pipeline": ("headgate.spark.pipeline", "Pipeline"),
     "Stage": ("headgate.spark.stage", "Stage"),

@@ -1,16 +1,16 @@
-"""A service without Spark, and the same behind a real port of loopback."""
+"""A service without Spark, and the same behind a real port on loopback."""
 
 import pytest
 from tests.service.local import Local
 
-from headgate.service.background import listening
+from headgate.service.http.background import listening
 
 
 @pytest.fixture
 def local(tmp_path):
-    made = Local(tmp_path / "service")
-    yield made
-    made.service.close()
+    local = Local(tmp_path / "service")
+    yield local
+    local.service.close()
 
 
 @pytest.fixture

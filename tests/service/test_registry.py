@@ -45,7 +45,7 @@ def test_what_is_written_is_there_after_a_restart(where) -> None:
 
 def test_a_change_is_made_whole_or_not_at_all(where) -> None:
     registry = open_registry(where)
-    with pytest.raises(HeadgateError, match="nothing of it was made"):
+    with pytest.raises(HeadgateError, match="no part of it was made"):
         registry.write(
             ("INSERT INTO servers VALUES (?, 1)", [(0,)]), ("INSERT INTO servers VALUES (?, 1)", [(0,)])
         )
@@ -73,17 +73,17 @@ def test_other_places_are_refused() -> None:
 def test_a_service_started_again_is_the_service_as_it_was(where, tmp_path) -> None:
     local = Local(tmp_path / "service", registry=where)
     number, gone = local.add("SELECT x FROM alpha WHERE n > 1", "SELECT x FROM beta")
-    local.service.queries.remove("ann", gone)
+    local.service.remove(local.ann, gone)
     rows = rows_of(np.random.default_rng(1), 60)
     local.feed(rows)
-    before = local.service.status(), local.service.queries.all, local.service.computations.all
+    before = local.service.status(), local.service.queries.by_id, local.service.computations.by_id
     local.restart()
     status = {**local.service.status(), "pushed_rows": 0}
-    assert (status, local.service.queries.all, local.service.computations.all) == before
+    assert (status, local.service.queries.by_id, local.service.computations.by_id) == before
     local.feed(rows)
     expected = sum(r["n"] > 1 for r in named(rows, 0).to_pylist())
     assert sum(local.answers(number).values()) == 2 * expected
-    assert local.service.tenants.of(local.token).name == "ann"
+    assert local.service.authenticate(local.token).name == "ann"
     local.service.close()
 
 
@@ -116,12 +116,12 @@ def test_a_change_that_the_registry_refuses_leaves_nothing_behind(tmp_path) -> N
     other.execute("DROP TRIGGER full")
     other.close()
     local.feed(rows.slice(100, 100))
-    assert len(local.service.computations.all) == local.service.queries.count() == 1
+    assert len(local.service.computations.by_id) == local.service.queries.count() == 1
     (new,) = local.add(text.format("alpha"))
     local.feed(rows.slice(200, 100))
     assert (
-        local.service.queries.get("ann", new).computation
-        == local.service.queries.get("ann", kept).computation
+        local.service.get_query(local.ann, new).computation
+        == local.service.get_query(local.ann, kept).computation
     )
     marks = int(np.max(named(rows, 0).column("time").cast("int64").to_numpy())) - DELAY
     window = ("TUMBLE(time, INTERVAL '10 seconds')", 10, 10)

@@ -1,4 +1,4 @@
-"""The watermarks of sources: rows that are late, and clocks astray."""
+"""The watermarks of sources: rows that are late, and clocks that are far ahead."""
 
 from tests.sql.world import SECOND, Server, at_seconds
 

@@ -1,9 +1,7 @@
-"""The query service at full size: registration, time of a batch, memory, cost as queries are added,
-traffic, and two rivals.
+"""The query service at full size: registration, time of a batch, memory, cost as queries are added, traffic, and two rivals.
 
-One process holds the service, its HTTP and Spark on two cores, as `headgate serve` does. Rows come
-through the push log, fifty thousand at a time; the time of a batch is from the moment its rows are
-durable to its commit.
+One process holds the service, its HTTP and Spark on two cores, as `headgate serve` does. Rows come through the push log, fifty
+thousand at a time; the time of a batch is from the moment its rows are durable to its commit.
 """
 
 from __future__ import annotations
@@ -21,8 +19,8 @@ import numpy as np
 
 from headgate.cli.console import Tick
 from headgate.hosting import DEFAULT_RULE
-from headgate.service.background import listening
-from headgate.service.client import Client
+from headgate.service.http.background import listening
+from headgate.service.http.client import Client
 from headgate.service.service import Service, Settings
 from headgate.spark.local import local_spark
 from headgate.sql.limits import Limits
@@ -35,7 +33,7 @@ SERVERS = 8
 BATCHES = 22
 MILLION_BATCHES = 6
 MOST_S = 60.0
-"""If single Spark queries take longer than this for a batch, it counts as not answered."""
+"""A batch for which Spark queries of their own take longer counts as not answered."""
 BULK = 5_000
 CONF = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "2"}
 LIMITS = Limits(queries=2_000_000)
@@ -43,14 +41,14 @@ LIMITS = Limits(queries=2_000_000)
 
 @dataclass(frozen=True)
 class Measured:
-    """The measurements for one number of queries."""
+    """What one size gave."""
 
     queries: int
     computations: int
     registered_per_s: float
     batch_s: tuple[float, ...]
     cpu_s: float
-    """CPU time of all servers' tasks in the median batch, which a busy machine does not change."""
+    """Of all servers' tasks in the middle batch: what a busy machine does not change."""
     results: int
     memory_gb: float
     sent_bytes: float
@@ -65,7 +63,7 @@ class Measured:
 
     @property
     def per_query_us(self) -> float:
-        """The median time of a batch, divided by the number of queries."""
+        """The middle batch's time for each query."""
         return 1e6 * float(np.median(self.batch_s)) / self.queries
 
 
@@ -76,14 +74,14 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
     shape = {"sources": 100, "rows": 5_000} if quick else {}
     batches = (4 if quick else BATCHES) * repeat
     log = Path(tempfile.mkdtemp(prefix="headgate-bench-")) / "spark.log"
-    measured = list[Measured]()
+    found = list[Measured]()
     with local_spark(2, log, CONF) as spark:
         for at, size in enumerate(sizes):
             progress(f"{size:,} queries", 0.05 + 0.6 * at / len(sizes))
-            measured.append(measure(spark, World(size, **shape), batches))
+            found.append(measure(spark, World(size, **shape), batches))
         if not quick:
             progress("a million queries", 0.5)
-            measured.append(measure(spark, World(1_000_000), MILLION_BATCHES))
+            found.append(measure(spark, World(1_000_000), MILLION_BATCHES))
         progress("random placement", 0.65)
         chance = measure(spark, World(sizes[-1], **shape), max(4, batches // 3), rule="on-rand")
         progress("one Spark query each", 0.75)
@@ -91,7 +89,7 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
     progress("without sharing", 0.9)
     alone = unshared(World(sizes[-1], **shape), sample=100 if quick else 500)
     shutil.rmtree(log.parent, ignore_errors=True)
-    return _report(measured, len(sizes), chance, broken, alone, where, quick=quick)
+    return _report(found, len(sizes), chance, broken, alone, where, quick=quick)
 
 
 def measure(spark: Any, world: World, batches: int, rule: str = DEFAULT_RULE.name) -> Measured:
@@ -112,7 +110,7 @@ def measure(spark: Any, world: World, batches: int, rule: str = DEFAULT_RULE.nam
             facts = [f for f in list(service.facts)[2:] if f["predicted_bytes"]]
             return Measured(
                 queries=service.queries.count(),
-                computations=len(service.computations.all),
+                computations=len(service.computations.by_id),
                 registered_per_s=registered,
                 batch_s=tuple(spent),
                 cpu_s=float(np.median([f["cpu_ms"] for f in facts])) / 1e3,
@@ -129,7 +127,7 @@ def measure(spark: Any, world: World, batches: int, rule: str = DEFAULT_RULE.nam
 def answered(service: Service, world: World, number: int) -> float:
     """Seconds from when a batch's rows are durable to the commit that has all of them."""
     rows, before = world.batch(number), service.last_batch
-    service.push.append(rows)
+    service.push_log.append(rows)
     began = time.perf_counter()
     while service.last_batch == before:
         if service.failure:
@@ -141,23 +139,22 @@ def answered(service: Service, world: World, number: int) -> float:
 @contextmanager
 def served(spark: Any, folder: Path, rule: str) -> Iterator[tuple[Service, Client]]:
     """A service with Spark and HTTP."""
-    from headgate.service.batch.job import SparkJob
     from headgate.service.batch.runner import Runner
 
     with ExitStack() as stack:
         settings = Settings(folder, servers=SERVERS, kept_batches=3, rule=rule, limits=LIMITS)
-        service = Service(settings, SparkJob())
+        service = Service(settings)
         stack.callback(service.close)
         runner = Runner(service, spark, trigger="10 milliseconds")
         stack.callback(runner.stop)
         runner.start()
         url = stack.enter_context(listening(service))
-        client = stack.enter_context(Client(url, service.tenants.add("bench"), timeout=600))
+        client = stack.enter_context(Client(url, service.add_tenant("bench"), timeout=600))
         yield service, client
 
 
 def _report(
-    measured: list[Measured],
+    found: list[Measured],
     asked: int,
     chance: Measured,
     broken: list[tuple[int, float | None]],
@@ -168,34 +165,34 @@ def _report(
 ) -> Report:
     results = list[Result]()
     alone_us = float(np.mean(alone))
-    for size in measured:
-        name = f"{size.queries:,} queries"
+    for one in found:
+        name = f"{one.queries:,} queries"
         results += [
-            Result(f"{name}: registered over HTTP", "queries/s", size.registered_per_s, None, None, {}),
+            Result(f"{name}: registered over HTTP", "queries/s", one.registered_per_s, None, None, {}),
             Result(
                 f"{name}: a batch, 95th percentile",
                 "s",
-                size.p95_s,
+                one.p95_s,
                 None,
                 None,
-                {f"{name}, batch s": size.batch_s},
+                {f"{name}, batch s": one.batch_s},
             ),
             Result(
                 f"{name}: a batch, for each query",
                 "us",
-                size.per_query_us,
+                one.per_query_us,
                 "the same engine, each alone",
                 alone_us,
-                {"each alone, us": alone[:50]} if size is measured[0] else {},
+                {"each alone, us": alone[:50]} if one is found[0] else {},
             ),
-            Result(f"{name}: CPU of a batch's tasks", "s", size.cpu_s, None, None, {}),
-            Result(f"{name}: distinct computations", "", size.computations, None, None, {}),
-            Result(f"{name}: results of a batch", "rows", size.results, None, None, {}),
-            Result(f"{name}: memory of all processes", "GB", size.memory_gb, None, None, {}),
-            Result(f"{name}: bytes a batch sent", "B", size.sent_bytes, None, None, {}),
-            Result(f"{name}: predicted bytes, furthest off", "%", 100 * size.off_by, None, None, {}),
+            Result(f"{name}: CPU of a batch's tasks", "s", one.cpu_s, None, None, {}),
+            Result(f"{name}: distinct computations", "", one.computations, None, None, {}),
+            Result(f"{name}: results of a batch", "rows", one.results, None, None, {}),
+            Result(f"{name}: memory of all processes", "GB", one.memory_gb, None, None, {}),
+            Result(f"{name}: bytes a batch sent", "B", one.sent_bytes, None, None, {}),
+            Result(f"{name}: predicted bytes, furthest off", "%", 100 * one.off_by, None, None, {}),
         ]
-    large = measured[asked - 1]
+    large = found[asked - 1]
     results.append(
         Result(
             f"{large.queries:,} queries: bytes a batch sent",
@@ -217,7 +214,7 @@ def _report(
         Goal(
             "cost of a query falls tenfold to hundredfold",
             1,
-            large.per_query_us / measured[0].per_query_us,
+            large.per_query_us / found[0].per_query_us,
             at_most=True,
         ),
         Goal("shuffle bytes off the prediction", 5, 100 * large.off_by, at_most=True, unit="%"),
@@ -229,16 +226,16 @@ def _report(
         goals,
         machine=where,
         quick=quick,
-        picture=_picture(measured, broken, alone_us),
+        picture=_picture(found, broken, alone_us),
     )
 
 
-def _picture(measured: list[Measured], broken: list[tuple[int, float | None]], alone_us: float) -> Any:
+def _picture(found: list[Measured], broken: list[tuple[int, float | None]], alone_us: float) -> Any:
     from headgate_lab.papers.gedik.plots import new
 
     figure, axes = new(2, "The query service: a batch of rows answered for everyone")
-    sizes = [size.queries for size in measured]
-    axes[0].plot(sizes, [size.per_query_us for size in measured], marker="o", color="#2b6cb0", label="shared")
+    sizes = [one.queries for one in found]
+    axes[0].plot(sizes, [one.per_query_us for one in found], marker="o", color="#2b6cb0", label="shared")
     axes[0].plot(
         sizes, [alone_us] * len(sizes), linestyle="--", color="#c05621", label="the same engine, each alone"
     )
@@ -256,7 +253,7 @@ def _picture(measured: list[Measured], broken: list[tuple[int, float | None]], a
     axes[0].set_xlabel("queries")
     axes[0].set_ylabel("microseconds a query and batch")
     axes[0].legend(frameon=False)
-    axes[1].plot(sizes, [size.p95_s for size in measured], marker="o", color="#2b6cb0")
+    axes[1].plot(sizes, [one.p95_s for one in found], marker="o", color="#2b6cb0")
     axes[1].axhline(5, linestyle=":", color="#718096")
     axes[1].set_xscale("log")
     axes[1].set_ylim(bottom=0)

@@ -330,10 +330,11 @@ def serve(
     as_json: AsJson = False,
 ) -> None:
     """Serve standing queries in SQL over HTTP: one Spark application for all of them."""
-    from headgate.cli import serve as serving
+    from headgate.cli.serve import serve
+    from headgate.service.config import ServiceConfig
 
-    options = serving.ServeOptions(folder, host, port, servers, master, registry, demo)
-    serving.serve(serving.with_config(options, config), Output(as_json=as_json))
+    options = ServiceConfig(folder, host, port, servers, master, registry, demo)
+    serve(options.with_file(config), Output(as_json=as_json))
 
 
 app.add_typer(query_app, name="query")

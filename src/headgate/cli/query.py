@@ -15,7 +15,7 @@ from headgate.cli.group import AsJson, Commands
 from headgate.errors import ConfigError, HeadgateError
 
 if TYPE_CHECKING:
-    from headgate.service.client import Client
+    from headgate.service.http.client import Client
 
 DEFAULT_URL = "http://127.0.0.1:8620"
 TOKEN_FILE = Path("headgate-service") / "token"
@@ -32,7 +32,7 @@ Number = Annotated[int, typer.Argument(help="The query's number, as `query list`
 
 def connect(url: str, token: str) -> Client:
     """A client with the given token, or with that of the service in this folder."""
-    from headgate.service.client import Client
+    from headgate.service.http.client import Client
 
     if not token and TOKEN_FILE.exists():
         token = TOKEN_FILE.read_text(encoding="utf-8").strip()

@@ -1,6 +1,37 @@
 """The query service: tenants register small standing queries in SQL over HTTP; one Spark application answers all of them.
 
-What is asked is in `headgate.sql`, where it runs in `headgate.hosting`, how on Spark in `headgate.service.batch.serving`. Here is what
-a service needs besides: who may do what (`tenants`), what is known (`registry`), the doors (`app`, `client`, `page.html`) and
-the process (`run`).
+Words: a **query** is what a tenant registered. Equal queries share one **computation**: a **template** (the query without
+its constants), its **sources** and its constants. A **server** hosts computations; in a batch it is one task.
+
+Three rooms. The core (the modules here) knows neither Spark nor HTTP. `batch/` runs batches and is the only room that
+imports pyspark. `http/` has the routes, the page and the client. `batch/` and `http/` import the core, the core
+imports neither, and they do not import each other. `process` puts the three together, and `config` is what it can be told.
+
+**In: from a request to a placed query.**
+
+1. `http/routes_queries` takes the request; `http/dependencies` finds its tenant (`tenants`); `http/errors` answers errors.
+2. `service.Service.register` takes the lock (`lock`) and calls `queries.Queries.register`.
+3. `headgate.sql.prepare` reads the text into a template and constants, or refuses it with line and column.
+4. `computations.Computations.find_or_place` finds an equal computation or has `headgate.hosting` place a new one.
+5. `registry` makes all of it durable in one transaction. Only then is the request answered.
+
+**Batch: from rows to committed results.**
+
+1. Pushed events are files before they are acknowledged (`sources`, `push_log`). `batch/streams` makes them and the
+   configured Spark streams one stream of rows, and `batch/runner` runs one streaming query over it.
+2. `batch/processor` gets the batch. `Service.begin_batch` gives it a `snapshot` of what is hosted where; it writes the
+   constants that changed to files (`table_file`).
+3. `batch/job` sends each row once to every server that wants its source, and runs `batch/task` for each server: all
+   computations of a template are one step of `headgate.sql.shared`. The task writes state and results to files and
+   answers with a `batch/report`.
+4. `batch/processor` turns the reports into a `manifest`, and `batch_log` commits it in one atomic create. Then
+   `Service.batch_committed` stops the queries that failed and records what was measured.
+
+**Out: from committed results to a reader.**
+
+1. `http/routes_queries` takes a cursor and calls `Service.read`.
+2. `results` decides which rows of the computation the query may see, and reads them from the files that the manifests
+   name (`table_file`). The answer carries the next cursor.
+
+`weather` feeds a demonstration source; `http/metrics` is for Prometheus; `http/background` serves HTTP from a thread.
 """

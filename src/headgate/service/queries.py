@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from headgate.errors import HeadgateError, NotFound, QueryRefused
 from headgate.service.computations import Computations
-from headgate.service.registry import Registry
+from headgate.service.registry import Changes, Registry
 from headgate.service.sources import Sources
 from headgate.sql.prepare import Preparer
 
 ACTIVE, PAUSED, FAILED = "active", "paused", "failed"
-Changes = dict[str, list[Sequence[Any]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A registered query. ``since`` is the batch from which it sees results; ``why`` says why it failed."""
+    """A registered query. `since` is the first batch whose results it sees; `why` says why it failed."""
 
     id: int
     tenant: str
     name: str
     text: str
     computation: int | None
+    """None while the query is paused or failed."""
     since: int
     state: str = ACTIVE
     why: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """For people and clients."""
+        """Plain data, as the HTTP API shows it."""
         return {
             "id": self.id,
             "name": self.name,
@@ -42,7 +42,7 @@ class Query:
 
 
 class Queries:
-    """Queries by number."""
+    """The queries of all tenants. Every change is durable when its method returns."""
 
     def __init__(
         self, registry: Registry, sources: Sources, computations: Computations, preparer: Preparer
@@ -52,125 +52,133 @@ class Queries:
         rows = registry.read(
             "SELECT id, tenant, name, text, computation, since, state, why FROM queries ORDER BY id"
         )
-        self.all = {row[0]: Query(*row) for row in rows}
-        self._of: dict[str, dict[int, None]] = {}
-        self._users: dict[int, set[int]] = {}
-        for one in self.all.values():
-            self._of.setdefault(one.tenant, {})[one.id] = None
-            if one.computation is not None:
-                self._users.setdefault(one.computation, set()).add(one.id)
-        self._next = max(self.all, default=-1) + 1
+        self.by_id = {row[0]: Query(*row) for row in rows}
+        self._ids_of_tenant: dict[str, dict[int, None]] = {}
+        self._ids_of_computation: dict[int, set[int]] = {}
+        for query in self.by_id.values():
+            self._ids_of_tenant.setdefault(query.tenant, {})[query.id] = None
+            if query.computation is not None:
+                self._ids_of_computation.setdefault(query.computation, set()).add(query.id)
+        self._next_id = max(self.by_id, default=-1) + 1
 
-    def register(self, tenant: str, wishes: Iterable[tuple[str, str]]) -> list[Query | HeadgateError]:
-        """Register (text, name) pairs; each becomes a query or the reason why not. All are durable when this returns."""
+    def register(self, tenant: str, requests: Iterable[tuple[str, str]]) -> list[Query | HeadgateError]:
+        """Register (text, name) pairs; each becomes a query, or the error that says why it was refused."""
         answers = list[Query | HeadgateError]()
         changes: Changes = {}
-        made = list[Query]()
-        for text, name in wishes:
+        added = list[Query]()
+        for text, name in requests:
             try:
-                self._check_room(tenant, len(made))
+                self._check_limit(tenant, len(added))
                 prepared = self._preparer.prepare(text, self._sources.kinds)
-                computation = self._computations.need(prepared, changes)
+                computation = self._computations.find_or_place(prepared, changes)
             except HeadgateError as error:
                 answers.append(error)
                 continue
-            one = Query(
-                self._next, tenant, name or f"q{self._next}", text, computation, self._computations.upcoming
-            )
-            self._next += 1
-            self._users.setdefault(computation, set()).add(one.id)
-            made.append(one)
-            answers.append(one)
-        changes[_ADD] = [_row(one) for one in made]
+            number, since = self._next_id, self._computations.next_batch
+            query = Query(number, tenant, name or f"q{number}", text, computation, since)
+            self._next_id += 1
+            self._ids_of_computation.setdefault(computation, set()).add(number)
+            added.append(query)
+            answers.append(query)
+        changes[_INSERT] = [_row(query) for query in added]
         self._registry.write(*changes.items())
-        for one in made:
-            self.all[one.id] = one
-            self._of.setdefault(tenant, {})[one.id] = None
+        for query in added:
+            self.by_id[query.id] = query
+            self._ids_of_tenant.setdefault(tenant, {})[query.id] = None
         return answers
 
-    def _check_room(self, tenant: str, more: int) -> None:
-        most = self._preparer.limits.queries
-        if len(self._of.get(tenant, ())) + more >= most:
+    def _check_limit(self, tenant: str, more: int) -> None:
+        limit = self._preparer.limits.queries
+        if len(self._ids_of_tenant.get(tenant, ())) + more >= limit:
             raise QueryRefused(
-                f"tenant {tenant!r} has {most} queries, which is the most: remove some", "too-many-queries"
+                f"tenant {tenant!r} already has {limit} queries, and no more are allowed: remove some",
+                "too-many-queries",
             )
 
     def get(self, tenant: str, number: int) -> Query:
-        """A query of a tenant's own; anyone else's is not there."""
-        one = self.all.get(number)
-        if one is None or one.tenant != tenant:
+        """Find a tenant's own query; to a tenant, the queries of others do not exist."""
+        query = self.by_id.get(number)
+        if query is None or query.tenant != tenant:
             raise NotFound(f"there is no query {number}")
-        return one
+        return query
 
-    def of(self, tenant: str, after: int = -1, limit: int = 100) -> list[Query]:
-        """A tenant's queries in the order in which they came."""
-        return [self.all[i] for i in self._of.get(tenant, ()) if i > after][:limit]
+    def of_tenant(self, tenant: str, after: int = -1, limit: int = 100) -> list[Query]:
+        """List a tenant's queries in the order of their registration."""
+        return [self.by_id[i] for i in self._ids_of_tenant.get(tenant, ()) if i > after][:limit]
 
     def count(self, tenant: str | None = None) -> int:
-        """How many there are."""
-        return len(self.all) if tenant is None else len(self._of.get(tenant, ()))
+        """How many queries a tenant has, or all tenants together."""
+        return len(self.by_id) if tenant is None else len(self._ids_of_tenant.get(tenant, ()))
 
-    def sharing(self, computation: int) -> int:
-        """How many queries are one computation."""
-        return len(self._users.get(computation, ()))
+    def count_sharing(self, computation: int) -> int:
+        """How many queries share a computation."""
+        return len(self._ids_of_computation.get(computation, ()))
 
     def remove(self, tenant: str, number: int) -> None:
-        """Forget a query and its results."""
-        one = self.get(tenant, number)
-        changes: Changes = {_DROP: [(number,)]}
-        self._leave(one, changes)
+        """Remove a query; its results can no longer be read."""
+        query = self.get(tenant, number)
+        changes: Changes = {_DELETE: [(number,)]}
+        self._leave_computation(query, changes)
         self._registry.write(*changes.items())
-        del self.all[number]
-        del self._of[tenant][number]
+        del self.by_id[number]
+        del self._ids_of_tenant[tenant][number]
 
     def pause(self, tenant: str, number: int) -> Query:
-        """Let a query rest: it costs nothing, and its results until now stay readable no longer."""
-        return self._become(self.get(tenant, number), PAUSED, "")
+        """Pause a query: it costs nothing, and its results so far can no longer be read."""
+        return self._stop(self.get(tenant, number), PAUSED, "")
 
     def resume(self, tenant: str, number: int) -> Query:
-        """Begin anew from the next batch on."""
-        one = self.get(tenant, number)
-        if one.state == ACTIVE:
-            return one
+        """Start a paused or failed query afresh from the next batch on."""
+        query = self.get(tenant, number)
+        if query.state == ACTIVE:
+            return query
         changes: Changes = {}
-        prepared = self._preparer.prepare(one.text, self._sources.kinds)
-        computation = self._computations.need(prepared, changes)
-        self._users.setdefault(computation, set()).add(number)
-        resumed = replace(
-            one, computation=computation, since=self._computations.upcoming, state=ACTIVE, why=""
-        )
-        return self._save(resumed, changes)
+        prepared = self._preparer.prepare(query.text, self._sources.kinds)
+        computation = self._computations.find_or_place(prepared, changes)
+        self._ids_of_computation.setdefault(computation, set()).add(number)
+        since = self._computations.next_batch
+        return self._save(replace(query, computation=computation, since=since, state=ACTIVE, why=""), changes)
 
     def fail(self, computation: int, why: str) -> list[Query]:
-        """Stop the queries of a computation that could not be computed."""
-        users = sorted(self._users.get(computation, ()))
-        return [self._become(self.all[number], FAILED, why) for number in users]
+        """Stop all queries of a computation that failed, and record why."""
+        numbers = sorted(self._ids_of_computation.get(computation, ()))
+        return [self._stop(self.by_id[number], FAILED, why) for number in numbers]
 
-    def _become(self, one: Query, state: str, why: str) -> Query:
+    def _stop(self, query: Query, state: str, why: str) -> Query:
         changes: Changes = {}
-        self._leave(one, changes)
-        return self._save(replace(one, computation=None, state=state, why=why), changes)
+        self._leave_computation(query, changes)
+        return self._save(replace(query, computation=None, state=state, why=why), changes)
 
-    def _save(self, one: Query, changes: Changes) -> Query:
-        changes[_CHANGE] = [(one.computation, one.since, one.state, one.why, one.id)]
+    def _save(self, query: Query, changes: Changes) -> Query:
+        changes[_UPDATE] = [(query.computation, query.since, query.state, query.why, query.id)]
         self._registry.write(*changes.items())
-        self.all[one.id] = one
-        return one
+        self.by_id[query.id] = query
+        return query
 
-    def _leave(self, one: Query, changes: Changes) -> None:
-        if one.computation is None:
+    def _leave_computation(self, query: Query, changes: Changes) -> None:
+        """Detach a query from its computation, and remove the computation if no other query shares it."""
+        if query.computation is None:
             return
-        users = self._users[one.computation]
-        users.discard(one.id)
-        if not users:
-            del self._users[one.computation]
-            self._computations.drop(one.computation, changes)
+        sharing = self._ids_of_computation[query.computation]
+        sharing.discard(query.id)
+        if not sharing:
+            del self._ids_of_computation[query.computation]
+            self._computations.remove(query.computation, changes)
 
 
-_ADD = "INSERT INTO queries VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-_DROP = "DELETE FROM queries WHERE id = ?"
-_CHANGE = "UPDATE queries SET computation = ?, since = ?, state = ?, why = ? WHERE id = ?"
+_INSERT = "INSERT INTO queries VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_DELETE = "DELETE FROM queries WHERE id = ?"
+_UPDATE = "UPDATE queries SET computation = ?, since = ?, state = ?, why = ? WHERE id = ?"
 
 
-def _row(one: Query) -> tuple[Any, ...]:
-    return (one.id, one.tenant, one.name, one.text, one.computation, one.since, one.state, one.why)
+def _row(query: Query) -> tuple[Any, ...]:
+    return (
+        query.id,
+        query.tenant,
+        query.name,
+        query.text,
+        query.computation,
+        query.since,
+        query.state,
+        query.why,
+    )

@@ -1,6 +1,6 @@
-"""Where the service remembers: SQLite by a path, PostgreSQL by a URL, through one thin layer.
+"""The service's database: SQLite at a path or PostgreSQL at a URL, behind one thin interface.
 
-`write` returns when its changes are durable, all of them or none. Statements use `?`; rows come back as tuples.
+`write` returns when its changes are durable, all of them or none. Statements mark values with `?`; rows come back as tuples.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from headgate.errors import ConfigError, HeadgateError, NewerFormat
 FORMAT = 1
 Change = tuple[str, Sequence[Sequence[Any]]]
 """A statement and the rows to run it with."""
+Changes = dict[str, list[Sequence[Any]]]
+"""Changes that are being collected for one `write`: rows by statement."""
 TABLES = (
     "CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS tenants (name TEXT PRIMARY KEY, token_hash TEXT NOT NULL UNIQUE, admin INTEGER NOT NULL)",
@@ -34,28 +36,28 @@ TABLES = (
 
 
 class Registry(Protocol):
-    """What the service needs of a database."""
+    """What the service needs from a database."""
 
     in_doubt: bool
-    """A change failed since this was last False: what is remembered elsewhere may not be what is here."""
+    """Whether a change failed since this was last set to False: then memory and database may differ."""
 
     def write(self, *changes: Change) -> None:
-        """Make changes in one transaction, durable before this returns."""
+        """Make all changes in one transaction, which is durable when this returns."""
 
     def read(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """The rows of a query."""
+        """Return the rows of a SELECT."""
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connection."""
 
 
 class _Database:
-    """The same for both databases, but for how to connect and how a value is marked.
+    """What SQLite and PostgreSQL share; they differ in how to connect and how a statement marks a value.
 
-    A connection that broke is made anew by the next call; the call that met it fails.
+    The call during which a connection breaks fails; the next call connects again.
     """
 
-    mark = "?"
+    placeholder = "?"
 
     def __init__(self, connect: Callable[[], Any]) -> None:
         self._connect = connect
@@ -63,18 +65,18 @@ class _Database:
         self.in_doubt = False
         self._lock = threading.Lock()
         self.write(*((table, [()]) for table in TABLES))
-        found = self.read("SELECT value FROM about WHERE name = 'format'")
-        if not found:
+        rows = self.read("SELECT value FROM about WHERE name = 'format'")
+        if not rows:
             self.write(("INSERT INTO about VALUES ('format', ?)", [(str(FORMAT),)]))
-        elif int(found[0][0]) > FORMAT:
+        elif int(rows[0][0]) > FORMAT:
             self.close()
             raise NewerFormat(
-                f"the registry has format {found[0][0]}, and this headgate reads up to {FORMAT}; upgrade headgate"
+                f"the registry has format {rows[0][0]}, but this headgate reads formats up to {FORMAT}: upgrade headgate"
             )
 
     @contextmanager
-    def _cursor(self, failed: str) -> Iterator[Any]:
-        """One transaction: what the block does is there as a whole after it, or not at all."""
+    def _transaction(self, failure: str) -> Iterator[Any]:
+        """Give a cursor; everything the block does with it is committed after the block, or nothing is."""
         with self._lock:
             try:
                 if getattr(self._connection, "closed", False):
@@ -85,20 +87,20 @@ class _Database:
             except Exception as error:
                 with suppress(Exception):  # a broken connection has nothing to roll back
                     self._connection.rollback()
-                raise HeadgateError(f"{failed}: {error}") from error
+                raise HeadgateError(f"{failure}: {error}") from error
 
     def write(self, *changes: Change) -> None:
         try:
-            with self._cursor("the registry refused a change, and nothing of it was made") as cursor:
+            with self._transaction("the registry refused a change, and no part of it was made") as cursor:
                 for sql, rows in changes:
-                    cursor.executemany(sql.replace("?", self.mark), rows)
+                    cursor.executemany(sql.replace("?", self.placeholder), rows)
         except HeadgateError:
             self.in_doubt = True
             raise
 
     def read(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._cursor("the registry cannot be read") as cursor:
-            cursor.execute(sql.replace("?", self.mark), values)
+        with self._transaction("the registry cannot be read") as cursor:
+            cursor.execute(sql.replace("?", self.placeholder), values)
             return [tuple(row) for row in cursor.fetchall()]
 
     def close(self) -> None:
@@ -107,7 +109,7 @@ class _Database:
 
 
 class SQLite(_Database):
-    """A file beside the service."""
+    """A registry in a SQLite file."""
 
     def __init__(self, path: str) -> None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -122,9 +124,9 @@ class SQLite(_Database):
 
 
 class PostgreSQL(_Database):
-    """A database by its URL."""
+    """A registry in a PostgreSQL database, given by its URL."""
 
-    mark = "%s"
+    placeholder = "%s"
 
     def __init__(self, url: str) -> None:
         try:
@@ -140,9 +142,11 @@ class PostgreSQL(_Database):
 
 
 def open_registry(where: str) -> Registry:
-    """A registry by a path, or by a postgresql:// URL."""
+    """Open the registry at a path (SQLite) or at a postgresql:// URL."""
     if where.startswith(("postgresql://", "postgres://")):
         return PostgreSQL(where)
     if "://" in where:
-        raise ConfigError(f"registry {where!r}: a path for SQLite, or postgresql://user@host/database")
+        raise ConfigError(
+            f"registry {where!r} is neither a path (SQLite) nor a URL like postgresql://user@host/database"
+        )
     return SQLite(where)

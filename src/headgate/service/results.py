@@ -1,8 +1,8 @@
 """Results as readers see them: by query, in order, from a cursor on.
 
-Results lie once per computation in the files that batches committed; which query may see which is decided here: those of
-its computation, from the batch on in which it began, and of windows only those that began after all that the source had
-brought by then.
+Batches store results once per computation. This module decides which of them a query sees: the results of its
+computation, from the batch on in which the query began, and of windows only those that began after everything that the
+source had brought until then. So no query sees the result of half a window.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ import numpy as np
 import pyarrow as pa
 
 from headgate.errors import CheckpointError, ConfigError, CursorGone
-from headgate.service.batch.manifest import ServingManifest, Stored
-from headgate.service.batch.piece_file import RESULTS, read_table
+from headgate.service.manifest import BatchManifest, StoredTable
+from headgate.service.table_file import RESULTS, read_table
 from headgate.sql.clock import NEVER
 from headgate.sql.template import Mode, Template
 from headgate.storage.store import Store
 
-MOST_BYTES = 256 << 20
-"""Of sections that are kept decoded: those that readers ask for again and again are the newest."""
+CACHE_BYTES = 256 << 20
+"""How much of the decoded results stays in memory: readers ask for the newest again and again."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class View:
-    """What a query may see: of which computation, from which batch, and windows that begin after when."""
+    """What a query may see: the results of a computation from batch `since` on, and windows that begin after `after_us`."""
 
     query: int
     computation: int
@@ -43,7 +43,7 @@ class View:
 
 @dataclass(frozen=True)
 class Cursor:
-    """The next row that a reader has not seen: of a batch, so many rows in."""
+    """The next row that a reader has not seen: a batch, and the row's number among the query's rows of that batch."""
 
     batch: int
     row: int = 0
@@ -53,11 +53,11 @@ class Cursor:
 
     @classmethod
     def parse(cls, text: str) -> Cursor:
-        """The reverse of str()."""
+        """Read what str() gave."""
         batch, _, row = text.partition(".")
         if not batch.isdecimal() or not (row or "0").isdecimal() or len(text) > 40:
             raise ConfigError(
-                f"cursor {text!r}: use one that came with results, or leave it out to begin at the beginning"
+                f"cursor {text!r} is not valid: use one that came with results, or omit it to start at the beginning"
             )
         return cls(int(batch), int(row or 0))
 
@@ -65,33 +65,33 @@ class Cursor:
 class Results:
     """Reads the results of committed batches."""
 
-    def __init__(self, store: Store, history: Sequence[ServingManifest]) -> None:
+    def __init__(self, store: Store, history: Sequence[BatchManifest]) -> None:
         self._store, self._history = store, history
-        self._tables: OrderedDict[tuple[str, int], tuple[Any, pa.Table]] = OrderedDict()
-        self._bytes = 0
+        self._cache: OrderedDict[tuple[str, int], tuple[Any, pa.Table]] = OrderedDict()
+        self._cache_bytes = 0
         self._lock = threading.Lock()
 
     def read(
         self, view: View, template: Template, cursor: Cursor | None = None, limit: int = 1000
     ) -> tuple[list[dict[str, Any]], Cursor]:
-        """Rows from a cursor on, at most so many, and the cursor behind them."""
+        """Return at most `limit` rows from a cursor on, and the cursor after them."""
         history = list(self._history)
         first = history[0].batch if history else 0
         at = cursor or Cursor(max(view.since, first))
         if at.batch < first and at.batch >= view.since:
-            raise _gone(at.batch, first)
+            raise _cursor_gone(at.batch, first)
         rows = list[dict[str, Any]]()
         for manifest in history[max(0, at.batch - first) :]:
             if manifest.batch < max(at.batch, view.since):
                 continue
             try:
-                found = self._batch(manifest, view, template)
+                in_batch = self._rows_of_batch(manifest, view, template)
             except CheckpointError:
                 if self._history[0].batch <= manifest.batch:
                     raise
-                raise _gone(manifest.batch, self._history[0].batch) from None  # let go while it was read
+                raise _cursor_gone(manifest.batch, self._history[0].batch) from None  # removed while we read
             skip = at.row if manifest.batch == at.batch else 0
-            taken = found[skip : skip + limit - len(rows)]
+            taken = in_batch[skip : skip + limit - len(rows)]
             rows += taken
             at = Cursor(manifest.batch, skip + len(taken))
             if len(rows) >= limit:
@@ -99,8 +99,8 @@ class Results:
             at = Cursor(manifest.batch + 1)
         return rows, at
 
-    def _batch(self, manifest: ServingManifest, view: View, template: Template) -> list[dict[str, Any]]:
-        """A batch's rows; the last says how many more were cut off, if any were."""
+    def _rows_of_batch(self, manifest: BatchManifest, view: View, template: Template) -> list[dict[str, Any]]:
+        """The rows of one batch; if some were cut off, the last row says how many."""
         rows = list[dict[str, Any]]()
         for stored in manifest.results.get(view.template, ()):
             ids, table = self._table(stored)
@@ -108,51 +108,53 @@ class Results:
             for row in table.slice(low, high - low).to_pylist():
                 if template.mode is Mode.panes and row["at"] <= view.after_us:
                     continue
-                rows.append(shown(row, template, view.query, manifest.batch))
+                rows.append(result_json(row, template, view.query, manifest.batch))
         rows.sort(key=lambda row: row["window"]["start"] if "window" in row else row["time"])
         if rows and view.computation in manifest.cut:
             rows[-1]["cut"] = manifest.cut[view.computation]
         return rows
 
-    def _table(self, stored: Stored) -> tuple[Any, pa.Table]:
+    def _table(self, stored: StoredTable) -> tuple[Any, pa.Table]:
+        """A table of results, which is sorted by computation, and its column of computation ids."""
         key = (stored.file, stored.at)
         with self._lock:
-            if key in self._tables:
-                self._tables.move_to_end(key)
-                return self._tables[key]
+            if key in self._cache:
+                self._cache.move_to_end(key)
+                return self._cache[key]
         table = read_table(self._store, RESULTS, stored)
-        found = (table.column("id").to_numpy(), table)
+        ids_and_table = (table.column("id").to_numpy(), table)
         with self._lock:
-            if key not in self._tables:
-                self._tables[key] = found
-                self._bytes += table.nbytes
-            while self._bytes > MOST_BYTES and len(self._tables) > 1:
-                self._bytes -= self._tables.popitem(last=False)[1][1].nbytes
-        return found
+            if key not in self._cache:
+                self._cache[key] = ids_and_table
+                self._cache_bytes += table.nbytes
+            while self._cache_bytes > CACHE_BYTES and len(self._cache) > 1:
+                _, (_, evicted) = self._cache.popitem(last=False)
+                self._cache_bytes -= evicted.nbytes
+        return ids_and_table
 
 
-def _gone(batch: int, first: int) -> CursorGone:
-    return CursorGone(f"results of batch {batch} are no longer kept: the oldest are of batch {first}")
+def _cursor_gone(batch: int, first: int) -> CursorGone:
+    return CursorGone(f"results of batch {batch} are no longer kept: the oldest are those of batch {first}")
 
 
-def shown(row: Mapping[str, Any], template: Template, query: int, batch: int) -> dict[str, Any]:
-    """A result as JSON has it."""
-    values = {name: plain(row[f"o{i}"]) for i, name in enumerate(template.names)}
-    found: dict[str, Any] = {"query": query, "batch": batch}
+def result_json(row: Mapping[str, Any], template: Template, query: int, batch: int) -> dict[str, Any]:
+    """A result as the HTTP API shows it."""
+    values = {name: _json_value(row[f"o{i}"]) for i, name in enumerate(template.names)}
+    body: dict[str, Any] = {"query": query, "batch": batch}
     if template.mode is Mode.panes:
-        found["window"] = {"start": moment(row["at"]), "end": moment(row["at"] + template.size_us)}
+        body["window"] = {"start": _iso(row["at"]), "end": _iso(row["at"] + template.size_us)}
     else:
-        found["time"] = moment(row["at"])
-    return {**found, "values": values}
+        body["time"] = _iso(row["at"])
+    return {**body, "values": values}
 
 
-def moment(micros: int) -> str:
-    """Microseconds since 1970 as people write it."""
-    return (EPOCH + timedelta(microseconds=micros)).isoformat().replace("+00:00", "Z")
+def _iso(us: int) -> str:
+    """Microseconds since 1970 as an ISO date and time."""
+    return (EPOCH + timedelta(microseconds=us)).isoformat().replace("+00:00", "Z")
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON has it; what JSON cannot say is text."""
+def _json_value(value: Any) -> Any:
+    """A value as JSON can carry it; what JSON has no type for becomes text."""
     if isinstance(value, datetime):
         return value.isoformat() + ("" if value.tzinfo else "Z")
     if isinstance(value, Decimal):

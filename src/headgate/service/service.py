@@ -1,12 +1,14 @@
-"""The service as one object: what REST, the client's tests and the batches call. Thread-safe; every change is durable when it returns."""
+"""The service as one object: what HTTP calls for tenants, and what batches call before and after their work.
+
+Thread-safe: the methods take the lock themselves. Every change is durable when the method that makes it returns.
+"""
 
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,14 +18,15 @@ import numpy as np
 
 from headgate.errors import AccessDenied, HeadgateError
 from headgate.hosting import DEFAULT_RULE, Host
-from headgate.service.batch.hosted import Hosted
-from headgate.service.batch.manifest import ServingManifest
-from headgate.service.batch.serving import Job, Serving
+from headgate.service.batch_log import BatchLog
 from headgate.service.computations import COST_UNIT, Computations
-from headgate.service.push import PushLog
+from headgate.service.lock import RegistryLock
+from headgate.service.manifest import BatchManifest
+from headgate.service.push_log import PushLog
 from headgate.service.queries import ACTIVE, Queries, Query
-from headgate.service.registry import Registry, open_registry
+from headgate.service.registry import open_registry
 from headgate.service.results import Cursor, Results, View
+from headgate.service.snapshot import HostingSnapshot
 from headgate.service.sources import Source, Sources, rows_in_slots
 from headgate.service.tenants import Tenant, Tenants
 from headgate.sql.clock import NEVER
@@ -31,80 +34,64 @@ from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
 from headgate.sql.prepare import Preparer
 
-KEPT_FACTS = 1_000
+MAX_FACTS = 1_000
+"""For how many batches the measurements stay in memory."""
+REGISTER_AT_ONCE = 1_000
+"""How many queries are registered before the lock is released, so that a batch need not wait for a large request."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Where a service lives and how large it is. ``registry`` is a path or a postgresql:// URL; empty: a file in the folder."""
+    """Where a service stores its data, and how large it is."""
 
     folder: Path
     servers: int = 4
+    """Servers at the first start; later they are added and removed over HTTP."""
     registry: str = ""
+    """A path (SQLite) or a postgresql:// URL; empty means a SQLite file in the folder."""
     limits: Limits = field(default_factory=Limits)
     functions: Mapping[str, Function] = field(default_factory=dict)
     kept_batches: int = 500
+    """For how many batches results stay readable."""
     memory: str = "512MB"
+    """What the engine of one task may use."""
     rule: str = DEFAULT_RULE.name
     """How queries are placed: a rule of `headgate.hosting`."""
     seed: int = 7
-    """For a rule that draws."""
-
-
-class Lock:
-    """Who holds it sees what is durable: after a change that failed the registry is read again first."""
-
-    def __init__(self, registry: Registry, reload: Callable[[], None]) -> None:
-        self._lock = threading.RLock()
-        self._registry, self._reload = registry, reload
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-        try:
-            if self._registry.in_doubt:
-                self._reload()
-                self._registry.in_doubt = False
-        except BaseException:
-            self._lock.release()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+    """For a rule that draws random numbers."""
 
 
 class Service:
-    """Queries, sources, servers and results."""
+    """Tenants, sources, queries, servers and results."""
 
-    def __init__(self, settings: Settings, job: Job) -> None:
+    def __init__(self, settings: Settings) -> None:
         self.settings = settings
         folder = settings.folder
         folder.mkdir(parents=True, exist_ok=True)
         self._registry = open_registry(settings.registry or str(folder / "registry.db"))
-        self.lock = Lock(self._registry, self._reload)
+        self._lock = RegistryLock(self._registry, self._reload)
         self.tenants = Tenants(self._registry)
         self._preparer = Preparer(settings.limits, settings.functions)
         self._load()
-        self.push = PushLog(str(folder / "push"))
-        self.serving = Serving(
-            str(folder / "state"), job, self._hosted, self._committed,
-            limits=settings.limits, functions=settings.functions, kept=settings.kept_batches, memory=settings.memory,
-        )  # fmt: skip
-        last = self.serving.last
-        self.computations.upcoming = last.batch + 1 if last else 0
-        self.results = Results(self.serving.store, self.serving.history)
-        self.facts: deque[dict[str, Any]] = deque(maxlen=KEPT_FACTS)
+        self.push_log = PushLog(str(folder / "push"))
+        self.batch_log = BatchLog(str(folder / "state"), settings.kept_batches)
+        self.computations.next_batch = self.last_batch + 1
+        self.results = Results(self.batch_log.store, self.batch_log.history)
+        self.facts: deque[dict[str, Any]] = deque(maxlen=MAX_FACTS)
         """What was measured in the last batches."""
-        for one in self.serving.history:
-            self.facts.append({"batch": one.batch, **one.facts})
+        for manifest in self.batch_log.history:
+            self.facts.append({"batch": manifest.batch, **manifest.facts})
         self.running = False
         """Whether batches run."""
         self.failure: str | None = None
         """Why batches have stopped, if they have."""
-        self._starts: dict[int, dict[int, int]] = {}
-        self._new = False
+        self._latest_before: dict[int, dict[int, int]] = {}
+        """By batch: how far each source had come before it (a cache of the registry's `starts`)."""
+        self._has_new_queries = False
+        """Whether a query begins with the next batch."""
 
     def _load(self, version: int = 0) -> None:
-        """What the registry has: sources, computations, queries."""
+        """Read sources, computations and queries from the registry."""
         draw = np.random.default_rng(self.settings.seed).random
         host = partial(Host, rule=self.settings.rule, draw=draw)
         self.sources = Sources(self._registry)
@@ -114,93 +101,139 @@ class Service:
         self.queries = Queries(self._registry, self.sources, self.computations, self._preparer)
 
     def _reload(self) -> None:
-        """Put back in memory what is durable, after a change that failed."""
-        upcoming = self.computations.upcoming
+        """Make memory equal to the registry again, after the registry refused a change."""
+        next_batch = self.computations.next_batch
         self._load(self.computations.version)
-        self.computations.upcoming = upcoming
+        self.computations.next_batch = next_batch
 
     def close(self) -> None:
-        """Let go of everything."""
-        self.push.close()
+        """Write the events that are waiting, and close the registry."""
+        self.push_log.close()
         self._registry.close()
 
-    # -- what batches call
+    # -- what a batch calls
 
-    def _hosted(self, batch: int) -> Hosted:
-        with self.lock:
-            last = self.serving.last
-            if self._new:
+    def begin_batch(self, batch: int) -> HostingSnapshot:
+        """Take the snapshot of what is hosted where, with which a batch works."""
+        with self._lock:
+            if self._has_new_queries:
+                last = self.batch_log.last
                 latest = json.dumps(list((last.latest if last else {}).items()))
-                start = "INSERT INTO starts VALUES (?, ?) ON CONFLICT (batch) DO NOTHING"
-                self._registry.write((start, [(batch, latest)]))
-                self._new = False
+                insert = "INSERT INTO starts VALUES (?, ?) ON CONFLICT (batch) DO NOTHING"
+                self._registry.write((insert, [(batch, latest)]))
+                self._has_new_queries = False
             status = self.computations.host.status()
-            notes = {
+            facts = {
                 "at": time.time(),
                 "queries": self.queries.count(),
                 "computations": status.queries,
                 "replication": round(status.replication, 4),
             }
-            return replace(self.computations.hosted(batch), notes=notes)
+            return replace(self.computations.snapshot(batch), facts=facts)
 
-    def _committed(self, manifest: ServingManifest) -> None:
-        with self.lock:
-            self.computations.settled(manifest.batch)
+    def batch_committed(self, manifest: BatchManifest) -> None:
+        """Act on what a batch committed. Spark may deliver a batch again, so this may come twice for one batch."""
+        with self._lock:
+            self.computations.batch_committed(manifest.batch)
             for computation, why in manifest.faults.items():
                 self.queries.fail(computation, why)
-            if not self.facts or self.facts[-1]["batch"] != manifest.batch:  # it may be told again
+            if not self.facts or self.facts[-1]["batch"] != manifest.batch:
                 self.facts.append({"batch": manifest.batch, **manifest.facts})
 
     @property
     def last_batch(self) -> int:
         """The batch that was committed last; -1 before the first."""
-        last = self.serving.last
+        last = self.batch_log.last
         return last.batch if last else -1
+
+    # -- tenants
+
+    def add_tenant(self, name: str, *, admin: bool = False) -> str:
+        """Add a tenant; returns its token, which cannot be looked up later."""
+        with self._lock:
+            return self.tenants.add(name, admin=admin)
+
+    def authenticate(self, token: str | None) -> Tenant:
+        """Find the tenant of a token, or raise AccessDenied."""
+        return self.tenants.by_token(token)
 
     # -- sources
 
-    def add_sources(self, tenant: Tenant, wishes: Sequence[Mapping[str, Any]]) -> list[Source]:
-        """Declare sources that take pushed events."""
-        with self.lock:
-            made = self.sources.add(wishes, tenant.name)
-            for one in made:
-                self.computations.host.add_source(one.name, one.rate)
-            return made
+    def add_sources(self, tenant: Tenant, declarations: Sequence[Mapping[str, Any]]) -> list[Source]:
+        """Declare sources that take pushed events, all or none."""
+        with self._lock:
+            added = self.sources.add(declarations, tenant.name)
+            for source in added:
+                self.computations.host.add_source(source.name, source.rate)
+            return added
+
+    def list_sources(self, after: str = "", limit: int = 1000) -> tuple[list[Source], int]:
+        """Sources in the order of their names, from behind a name on, and how many there are in all."""
+        with self._lock:
+            names = [name for name in sorted(self.sources.by_name) if name > after][:limit]
+            return [self.sources.by_name[name] for name in names], len(self.sources)
 
     def push_events(self, tenant: Tenant, name: str, events: Sequence[Mapping[str, Any]]) -> int:
-        """Take events into a source; they are durable when this returns. Returns how many there were."""
+        """Push events to a source; they are durable when this returns. Returns how many there were."""
         source = self.sources.get(name)
         if source.tenant != tenant.name and not tenant.admin:
-            raise AccessDenied(f"source {name!r} belongs to another tenant: only it may push there")
+            raise AccessDenied(
+                f"source {name!r} belongs to another tenant, and only its owner may push to it"
+            )
         rows = rows_in_slots(source, events)
         if rows.num_rows:
-            self.push.append(rows)
+            self.push_log.append(rows)
         return int(rows.num_rows)
 
     # -- queries
 
-    def register(self, tenant: Tenant, wishes: Sequence[tuple[str, str]]) -> list[Query | HeadgateError]:
-        """Register queries, in pieces so that batches need not wait for all of a large lot."""
+    def register(self, tenant: Tenant, requests: Sequence[tuple[str, str]]) -> list[Query | HeadgateError]:
+        """Register (text, name) pairs; each becomes a query, or the error that says why it was refused."""
         answers = list[Query | HeadgateError]()
-        for begin in range(0, len(wishes), 1000):
-            with self.lock:
-                self._new = True
-                answers += self.queries.register(tenant.name, wishes[begin : begin + 1000])
+        for begin in range(0, len(requests), REGISTER_AT_ONCE):
+            with self._lock:
+                self._has_new_queries = True
+                answers += self.queries.register(tenant.name, requests[begin : begin + REGISTER_AT_ONCE])
         return answers
 
+    def list_queries(self, tenant: Tenant, after: int = -1, limit: int = 100) -> tuple[list[Query], int]:
+        """A tenant's queries from behind a number on, and how many the tenant has in all."""
+        with self._lock:
+            return self.queries.of_tenant(tenant.name, after, limit), self.queries.count(tenant.name)
+
+    def get_query(self, tenant: Tenant, number: int) -> Query:
+        """Find a tenant's own query."""
+        with self._lock:
+            return self.queries.get(tenant.name, number)
+
+    def count_queries(self, tenant: Tenant) -> int:
+        """How many queries a tenant has."""
+        with self._lock:
+            return self.queries.count(tenant.name)
+
+    def pause(self, tenant: Tenant, number: int) -> Query:
+        """Pause a query: it costs nothing, and its results so far can no longer be read."""
+        with self._lock:
+            return self.queries.pause(tenant.name, number)
+
     def resume(self, tenant: Tenant, number: int) -> Query:
-        """Let a paused or failed query begin anew."""
-        with self.lock:
-            self._new = True
+        """Start a paused or failed query afresh from the next batch on."""
+        with self._lock:
+            self._has_new_queries = True
             return self.queries.resume(tenant.name, number)
 
+    def remove(self, tenant: Tenant, number: int) -> None:
+        """Remove a query; its results can no longer be read."""
+        with self._lock:
+            self.queries.remove(tenant.name, number)
+
     def explain(self, text: str) -> dict[str, Any]:
-        """What a query would become, and where it would go, without registering it."""
-        with self.lock:
+        """What a query would become and where it would be placed, without registering it."""
+        with self._lock:
             prepared = self._preparer.prepare(text, self.sources.kinds)
             template = prepared.template
-            host = self.computations.host
-            told = host.explain(list(dict.fromkeys(prepared.sources)), template.cost / COST_UNIT)
+            sources = list(dict.fromkeys(prepared.sources))
+            placement = self.computations.host.explain(sources, template.cost / COST_UNIT)
             return {
                 "mode": template.mode.value,
                 "sources": list(prepared.sources),
@@ -208,108 +241,109 @@ class Service:
                 "columns": list(template.names),
                 "cost": template.cost,
                 "statement": template.rows_sql() if template.mode.value == "rows" else template.begin_sql(),
-                "placement": str(told).splitlines(),
+                "placement": str(placement).splitlines(),
             }
 
     def explain_query(self, tenant: Tenant, number: int) -> dict[str, Any]:
-        """The same for a registered query, and what it shares."""
-        with self.lock:
-            one = self.queries.get(tenant.name, number)
-            found = self.explain(one.text)
-            if one.computation is not None:
-                computation = self.computations.all[one.computation]
-                found |= {
+        """The same for a registered query, with its server and how many others share its work."""
+        with self._lock:
+            query = self.queries.get(tenant.name, number)
+            explanation = self.explain(query.text)
+            if query.computation is not None:
+                computation = self.computations.by_id[query.computation]
+                explanation |= {
                     "server": computation.server,
                     "template": computation.template,
-                    "queries_of_computation": self.queries.sharing(computation.id),
-                    "computations_of_template": self.computations.sharing(computation.template),
+                    "queries_of_computation": self.queries.count_sharing(computation.id),
+                    "computations_of_template": self.computations.count_of_template(computation.template),
                 }
-            return found
+            return explanation
 
     def read(
         self, tenant: Tenant, number: int, cursor: str | None = None, limit: int = 1000
     ) -> tuple[list[dict[str, Any]], str]:
-        """Results of a query from a cursor on, and the next cursor."""
+        """Read results of a query from a cursor on; returns them and the next cursor."""
         at = Cursor.parse(cursor) if cursor else None
-        with self.lock:
-            one = self.queries.get(tenant.name, number)
-            if one.computation is None:
-                return [], str(at or Cursor(one.since))
-            computation = self.computations.all[one.computation]
+        with self._lock:
+            query = self.queries.get(tenant.name, number)
+            if query.computation is None:
+                return [], str(at or Cursor(query.since))
+            computation = self.computations.by_id[query.computation]
             template = self.computations.templates[computation.template]
+        # Without the lock from here on: batches need not wait for readers.
         view = View(
             number,
             computation.id,
             computation.template,
-            one.since,
-            self._after(one.since, computation.sources),
+            query.since,
+            self._latest_when_began(query.since, computation.sources),
         )
         rows, following = self.results.read(view, template, at, limit)
         return rows, str(following)
 
-    def _after(self, batch: int, sources: Sequence[int]) -> int:
-        """How far these sources had come when a batch began."""
-        if batch not in self._starts:
-            found = self._registry.read("SELECT latest FROM starts WHERE batch = ?", batch)
-            if not found:
-                return NEVER  # nothing has run since
-            if len(self._starts) > KEPT_FACTS:
-                self._starts.clear()
-            self._starts[batch] = {int(s): int(t) for s, t in json.loads(found[0][0])}
-        return max(self._starts[batch].get(source, NEVER) for source in sources)
+    def _latest_when_began(self, batch: int, sources: Sequence[int]) -> int:
+        """The latest event time that any of these sources had brought when a batch began."""
+        if batch not in self._latest_before:
+            rows = self._registry.read("SELECT latest FROM starts WHERE batch = ?", batch)
+            if not rows:
+                return NEVER  # the batch has not begun yet
+            if len(self._latest_before) > MAX_FACTS:
+                self._latest_before.clear()
+            self._latest_before[batch] = {int(s): int(t) for s, t in json.loads(rows[0][0])}
+        return max(self._latest_before[batch].get(source, NEVER) for source in sources)
 
     # -- servers
 
     def add_server(self) -> int:
-        """Add a server."""
-        with self.lock:
+        """Add a server; returns its number."""
+        with self._lock:
             return self.computations.add_server()
 
     def lose_server(self, server: int) -> list[int]:
-        """Take a server away; its computations go elsewhere and keep their state."""
-        with self.lock:
+        """Remove a server; returns its computations, which move to other servers and keep their state."""
+        with self._lock:
             return self.computations.lose_server(server)
 
     def servers(self) -> list[dict[str, Any]]:
-        """Servers with load, computations and sources."""
-        with self.lock:
+        """The servers with their load, computations and sources."""
+        with self._lock:
             status = self.computations.host.status()
-            wanted = self.computations.wanted()
-            names = self.sources.names
+            servers_of_source = self.computations.servers_of_source()
             last = self.facts[-1] if self.facts else {}
-            found = []
+            busy, rows = last.get("busy_ms", {}), last.get("server_rows", {})
+            described = []
             for server in sorted(self.computations.alive):
-                reads = [names[s] for s, servers in enumerate(wanted) if server in servers]
-                busy, rows = last.get("busy_ms", {}), last.get("server_rows", {})
-                found.append(
+                sources = [self.sources.names[s] for s, on in enumerate(servers_of_source) if server in on]
+                described.append(
                     {
                         "server": server,
                         "load": round(status.loads.get(server, 0.0), 3),
                         "limit": round(self.computations.host.limit_of(server), 3),
-                        "computations": self.computations.on(server),
-                        "sources": len(reads),
-                        "first_sources": reads[:20],
+                        "computations": self.computations.count_on_server(server),
+                        "sources": len(sources),
+                        "first_sources": sources[:20],
+                        # Facts read back from a manifest have text where JSON keys were numbers.
                         "busy_ms": busy.get(server, busy.get(str(server))),
                         "rows": rows.get(server, rows.get(str(server))),
                     }
                 )
-            return found
+            return described
 
     def status(self) -> dict[str, Any]:
         """The service at a glance."""
-        with self.lock:
+        with self._lock:
             status = self.computations.host.status()
             return {
                 "queries": self.queries.count(),
-                "active": sum(one.state == ACTIVE for one in self.queries.all.values()),
-                "computations": len(self.computations.all),
+                "active": sum(query.state == ACTIVE for query in self.queries.by_id.values()),
+                "computations": len(self.computations.by_id),
                 "templates": len(self.computations.templates),
                 "sources": len(self.sources),
                 "servers": len(self.computations.alive),
                 "traffic": status.traffic,
                 "replication": round(status.replication, 4),
                 "batch": self.last_batch,
-                "pushed_rows": self.push.rows,
-                "taken_rows": sum(one.facts["rows"] for one in list(self.serving.history)),
+                "pushed_rows": self.push_log.rows,
+                "taken_rows": sum(manifest.facts["rows"] for manifest in list(self.batch_log.history)),
                 "failure": self.failure,
             }

@@ -1,4 +1,8 @@
-"""Sources: what they are called, what their rows look like, and rows from outside as rows in slots."""
+"""Sources: their names, their columns, and how events become rows in slots.
+
+All sources share one row: source number, event time, and a few *slots* of each type. A column of a source takes the next
+free slot of its type (`headgate.sql.kind`).
+"""
 
 from __future__ import annotations
 
@@ -17,22 +21,15 @@ from headgate.service.registry import Registry
 from headgate.sql.source_schema import NAME, TIME, TYPES, slot_type
 from headgate.sql.source_schema import SourceSchema as Kind
 
-MOST_SLOTS = {"l": 8, "d": 8, "v": 8, "b": 4, "t": 4}
-"""Columns of a type that a source can have: the width of the row that all share."""
-ALL_SLOTS = [f"{letter}{i}" for letter, most in MOST_SLOTS.items() for i in range(most)]
-FIELDS = pa.schema(
-    [
-        pa.field("source", pa.int32()),
-        pa.field(TIME, pa.timestamp("us")),
-        *(pa.field(s, slot_type(s)) for s in ALL_SLOTS),
-    ]
-)
+SLOTS_PER_TYPE = {"l": 8, "d": 8, "v": 8, "b": 4, "t": 4}
+"""How many columns of each type a source can have: the width of the shared row."""
+ALL_SLOTS = [f"{letter}{i}" for letter, count in SLOTS_PER_TYPE.items() for i in range(count)]
 EARLIEST, LATEST = 0, int(datetime(2200, 1, 1, tzinfo=UTC).timestamp() * 1e6)
 
 
 @dataclass(frozen=True)
 class Source:
-    """A source. ``delay_us`` is how late its rows may come; ``rate`` is its traffic, as placement counts it."""
+    """A source. `delay_us` is how late its rows may arrive; `rate` is its traffic in the units of placement."""
 
     id: int
     name: str
@@ -42,7 +39,7 @@ class Source:
     rate: float
 
     def to_json(self) -> dict[str, Any]:
-        """For people and clients."""
+        """Plain data, as the HTTP API shows it."""
         return {
             "name": self.name,
             "columns": dict(self.kind.columns),
@@ -53,63 +50,64 @@ class Source:
 
 
 class Sources:
-    """Sources by name; numbered from 0 in the order in which they came."""
+    """The sources, by name; numbered from 0 in the order of their declaration."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         rows = registry.read("SELECT id, name, tenant, columns, delay_us, rate FROM sources ORDER BY id")
         self.by_name = {r[1]: Source(r[0], r[1], r[2], Kind(json.loads(r[3])), r[4], r[5]) for r in rows}
         self.names = list(self.by_name)
-        self.kinds: dict[str, Kind] = {name: one.kind for name, one in self.by_name.items()}
+        self.kinds: dict[str, Kind] = {name: source.kind for name, source in self.by_name.items()}
 
     def __len__(self) -> int:
         return len(self.by_name)
 
-    def add(self, wishes: Sequence[Mapping[str, Any]], tenant: str) -> list[Source]:
-        """Make sources known: name, columns, and perhaps delay_s and rate."""
-        made = dict[str, Source]()
-        for wish in wishes:
-            name, kind = str(wish["name"]), Kind(wish["columns"])
-            delay_s, rate = float(wish.get("delay_s", 5.0)), float(wish.get("rate", 1.0))
+    def add(self, declarations: Sequence[Mapping[str, Any]], tenant: str) -> list[Source]:
+        """Declare sources, all or none. A declaration has name, columns, and optionally delay_s and rate."""
+        added = dict[str, Source]()
+        for declared in declarations:
+            name, kind = str(declared["name"]), Kind(declared["columns"])
+            delay_s, rate = float(declared.get("delay_s", 5.0)), float(declared.get("rate", 1.0))
             if not NAME.fullmatch(name):
-                raise ConfigError(f"source {name!r}: a name is lower-case letters, digits and _")
-            if name in self.by_name or name in made:
-                raise ConfigError(f"source {name!r} is there already: give another name")
+                raise ConfigError(f"source name {name!r}: use lower-case letters, digits and _")
+            if name in self.by_name or name in added:
+                raise ConfigError(f"source {name!r} already exists: choose another name")
             if not 0 <= delay_s <= 86_400 or not 0 < rate < 1e12:
                 raise ConfigError(
-                    f"source {name!r}: delay_s={delay_s:g} is 0 to 86400, rate={rate:g} above 0"
+                    f"source {name!r}: delay_s must be 0 to 86400 and rate above 0, not {delay_s:g} and {rate:g}"
                 )
-            wide = [s for s in kind.slots.values() if s not in ALL_SLOTS]
-            if wide:
-                limits = ", ".join(f"{most} {TYPES_OF[letter]}" for letter, most in MOST_SLOTS.items())
-                raise ConfigError(f"source {name!r} has too many columns of one type: the most are {limits}")
-            made[name] = Source(len(self) + len(made), name, tenant, kind, round(delay_s * 1e6), rate)
+            if not set(kind.slots.values()) <= set(ALL_SLOTS):
+                limits = ", ".join(
+                    f"{count} {TYPE_OF_LETTER[letter]}" for letter, count in SLOTS_PER_TYPE.items()
+                )
+                raise ConfigError(f"source {name!r} has too many columns of one type: at most {limits}")
+            added[name] = Source(len(self) + len(added), name, tenant, kind, round(delay_s * 1e6), rate)
         rows = [
             (s.id, s.name, s.tenant, json.dumps(dict(s.kind.columns)), s.delay_us, s.rate)
-            for s in made.values()
+            for s in added.values()
         ]
         self._registry.write(("INSERT INTO sources VALUES (?, ?, ?, ?, ?, ?)", rows))
-        self.by_name |= made
-        self.names += made
-        self.kinds |= {name: one.kind for name, one in made.items()}
-        return list(made.values())
+        self.by_name |= added
+        self.names += added
+        self.kinds |= {name: source.kind for name, source in added.items()}
+        return list(added.values())
 
     def get(self, name: str) -> Source:
-        """A source by name."""
+        """Find a source by name."""
         if name not in self.by_name:
             raise NotFound(f"there is no source {name!r}")
         return self.by_name[name]
 
-    def delays(self) -> NDArray[np.int64]:
-        """Delays by number."""
-        return np.array([one.delay_us for one in self.by_name.values()], np.int64)
+    def delays_us(self) -> NDArray[np.int64]:
+        """The delay of every source, by its number."""
+        return np.array([source.delay_us for source in self.by_name.values()], np.int64)
 
 
-TYPES_OF = {letter: name for name, (letter, _) in TYPES.items()}
+TYPE_OF_LETTER = {letter: name for name, (letter, _) in TYPES.items()}
 
 
 def rows_in_slots(source: Source, events: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Events as rows in slots; ConfigError names the event and the field that is wrong."""
+    """Turn events into rows in slots; ConfigError names the event and the field that is wrong."""
     columns: dict[str, list[Any]] = {slot: [] for slot in source.kind.slots.values()}
     times = list[int]()
     for number, event in enumerate(events):
@@ -118,9 +116,9 @@ def rows_in_slots(source: Source, events: Sequence[Mapping[str, Any]]) -> pa.Tab
         unknown = event.keys() - source.kind.columns.keys() - {TIME}
         if unknown:
             raise ConfigError(
-                f"event {number} has {sorted(unknown)[0]!r}, which source {source.name!r} does not"
+                f"event {number} has {sorted(unknown)[0]!r}, which is not a column of source {source.name!r}"
             )
-        times.append(_micros(event.get(TIME), number))
+        times.append(_microseconds(event.get(TIME), number))
         for name, slot in source.kind.slots.items():
             columns[slot].append(_value(event.get(name), source.kind.columns[name], name, number))
     arrays: dict[str, pa.Array] = {
@@ -130,24 +128,26 @@ def rows_in_slots(source: Source, events: Sequence[Mapping[str, Any]]) -> pa.Tab
     return pa.table(arrays | {slot: pa.array(values, slot_type(slot)) for slot, values in columns.items()})
 
 
-def _micros(value: Any, number: int) -> int:
-    """Event time: an ISO date and time (UTC unless it says otherwise), or seconds since 1970."""
-    found: float = -1
+def _microseconds(value: Any, number: int) -> int:
+    """Read an event time: an ISO date and time (UTC if it names no zone), or seconds since 1970."""
+    us: float = -1
     if isinstance(value, str):
         try:
             when = datetime.fromisoformat(value)
-            found = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1e6
+            us = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1e6
         except (ValueError, OverflowError):
-            found = -1
+            us = -1
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        found = value * 1e6 if abs(value) < 1e12 else -1
-    if not EARLIEST <= found < LATEST:
-        raise ConfigError(f"event {number} has {TIME} {value!r}: an ISO date and time, or seconds since 1970")
-    return round(found)
+        us = value * 1e6 if abs(value) < 1e12 else -1
+    if not EARLIEST <= us < LATEST:
+        raise ConfigError(
+            f"event {number} has {TIME} {value!r}: send an ISO date and time, or seconds since 1970"
+        )
+    return round(us)
 
 
 def _value(value: Any, kind: str, name: str, number: int) -> Any:
-    right = {
+    valid = {
         "bigint": isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63,
         "double": isinstance(value, (int, float)) and not isinstance(value, bool),
         "varchar": isinstance(value, str) and len(value) <= 10_000,
@@ -156,8 +156,8 @@ def _value(value: Any, kind: str, name: str, number: int) -> Any:
     }[kind]
     if value is None:
         return None
-    if not right:
-        raise ConfigError(f"event {number} has {name}={str(value)[:50]!r}, which is no {kind}")
+    if not valid:
+        raise ConfigError(f"event {number} has {name}={str(value)[:50]!r}, which is not a {kind}")
     if kind == "timestamp":
-        return _micros(value, number)
+        return _microseconds(value, number)
     return float(value) if kind == "double" else value

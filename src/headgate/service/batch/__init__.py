@@ -1,1 +1,4 @@
-"""The service's batches: which rows go to which server, the queries' work there, and the commit."""
+"""How a batch of the service runs: Spark's streaming query, the driver's part, and the servers' tasks.
+
+The only part of the service that imports pyspark. It imports the core (`headgate.service.*`), and the core never imports it.
+"""

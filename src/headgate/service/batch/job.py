@@ -1,53 +1,49 @@
-"""The query service's batch as one Spark job: delivery to servers, a task for each, what the shuffle carried."""
+"""The job of a batch on Spark: rows to the servers that want them, one task for each server, one report from each."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from headgate.service.batch.hosted import Hosted
-from headgate.service.batch.task import ServerTask
+from headgate.service.batch.report import JobReport, ServerReport
+from headgate.service.batch.task import REPORT_COLUMN, ServerTask
+from headgate.service.snapshot import HostingSnapshot
 from headgate.spark.anchor import CHANNEL, Anchor
 from headgate.spark.job import reports
 from headgate.spark.shuffle import carried
 
-REPORT = "report string"
-
 
 class SparkJob:
-    """Runs the tasks of a batch; servers stay on their executors where there are several."""
+    """Runs the tasks of a batch. Where there are several executors, a server stays on the one it was on."""
 
     def __init__(self) -> None:
         self._anchor = Anchor()
 
-    def __call__(self, df: DataFrame, hosted: Hosted, task: ServerTask) -> list[dict[str, Any]]:
-        """The reports of the servers, in order; the first also has what the shuffle carried."""
+    def __call__(self, df: DataFrame, snapshot: HostingSnapshot, task: ServerTask) -> JobReport:
+        """Run one job; the reports are in the order of the servers."""
         spark = df.sparkSession
         group = f"headgate-{task.run}-{task.batch}"
         spark.sparkContext.setJobGroup(group, f"headgate service, batch {task.batch}")
 
         def tasks(anchor: DataFrame | None) -> DataFrame:
-            return delivered(df, hosted, anchor).mapInArrow(task, REPORT)
+            return deliver(df, snapshot, anchor).mapInArrow(task, f"{REPORT_COLUMN} string")
 
-        answers = reports(spark, self._anchor, hosted.servers, tasks, batch=task.batch, again="service")
-        if any("error" in answer for answer in answers):
-            return answers
-        answers.sort(key=lambda answer: answer["server"])
-        self._anchor.observe([answer["executor"] for answer in answers])
-        found = carried(spark, group)
-        answers[0] |= {"sent_rows": found.rows, "sent_bytes": found.size}
-        return answers
+        bodies = reports(spark, self._anchor, snapshot.servers, tasks, batch=task.batch, again="service")
+        servers = sorted(map(ServerReport.from_json, bodies), key=lambda report: report.server)
+        self._anchor.observe([report.executor for report in servers])
+        shuffle = carried(spark, group)
+        return JobReport(servers, shuffle.rows, shuffle.size)
 
 
-def delivered(df: DataFrame, hosted: Hosted, anchor: DataFrame | None = None) -> DataFrame:
-    """Each row once to every server that hosts a query of its source; rows that nobody wants go nowhere."""
-    slots = ["source", "time", *hosted.slots]
-    lists = json.dumps([list(servers) for servers in hosted.wanted])
-    wanted = F.get(F.from_json(F.lit(lists), "array<array<int>>"), F.col("source"))
-    sent = df.select(*slots, F.explode(wanted).alias(CHANNEL)).repartitionById(hosted.servers, F.col(CHANNEL))
+def deliver(df: DataFrame, snapshot: HostingSnapshot, anchor: DataFrame | None = None) -> DataFrame:
+    """Send each row once to every server that hosts a computation over its source; drop rows that nobody reads."""
+    columns = ["source", "time", *snapshot.slots]
+    lists = json.dumps([list(servers) for servers in snapshot.servers_of_source])
+    servers = F.get(F.from_json(F.lit(lists), "array<array<int>>"), F.col("source"))
+    sent = df.select(*columns, F.explode(servers).alias(CHANNEL))
+    sent = sent.repartitionById(snapshot.servers, F.col(CHANNEL))
     if anchor is not None:
         sent = sent.join(anchor.hint("shuffle_hash"), CHANNEL)
-    return sent.select(*slots)
+    return sent.select(*columns)

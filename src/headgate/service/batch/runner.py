@@ -1,4 +1,4 @@
-"""Batches on Spark: one streaming query for everything, started again where it stopped when it fails."""
+"""The streaming query that runs a service's batches on Spark. When it fails, it is started again where it stopped."""
 
 from __future__ import annotations
 
@@ -10,23 +10,26 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from headgate.errors import CheckpointMismatch
-from headgate.service.batch.streams import columns_of, in_slots, pushed
+from headgate.service.batch.job import SparkJob
+from headgate.service.batch.processor import BatchProcessor
+from headgate.service.batch.streams import columns_of, in_slots, pushed_events
 from headgate.service.service import Service
-from headgate.service.tenants import Tenant
+from headgate.service.tenants import OPERATOR
 from headgate.spark.session import conf
 
 log = logging.getLogger("headgate.service")
-OPERATOR = Tenant("operator", admin=True)
-LONGEST_WAIT_S = 30.0
+FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 30.0
+"""Before a failed query is started again: the wait doubles with every failure, up to the longest."""
 UTC = {"spark.sql.session.timeZone": "UTC"}
-"""Event times have no zone of their own on the way: they are UTC."""
+"""Event times carry no zone on their way through Spark: they are UTC."""
 
 
 class Runner:
     """Runs a service's batches until it is stopped.
 
-    ``streams`` are Spark streaming DataFrames by source name, beside what is pushed; their set is fixed for the life of the folder, as
-    Spark's own checkpoint is made of it. ``times`` names their column of event time, if it is not `time`.
+    `streams` are Spark streaming DataFrames by source name, in addition to the pushed events. Their set is fixed for the
+    life of the folder, because Spark's own checkpoint depends on it. `times` names a stream's column of event time, if
+    that is not `time`.
     """
 
     def __init__(
@@ -40,63 +43,68 @@ class Runner:
         files_per_batch: int = 200,
     ) -> None:
         self.service, self.spark, self.trigger = service, spark, trigger
+        self._processor = BatchProcessor(service, SparkJob())
         with conf(spark, UTC):
-            self._frame = pushed(spark, service, files_per_batch)
+            self._rows = pushed_events(spark, service, files_per_batch)
             for name, frame in (streams or {}).items():
-                self._frame = self._frame.unionByName(
-                    self._stream(name, frame, (times or {}).get(name, "time"))
-                )
+                time = (times or {}).get(name, "time")
+                self._rows = self._rows.unionByName(self._rows_of_stream(name, frame, time))
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="headgate-batches", daemon=True)
         self._query: Any = None
+        self._failed_after = -1
+        """The last batch that was committed before the query failed."""
 
-    def _stream(self, name: str, frame: DataFrame, time: str) -> DataFrame:
+    def _rows_of_stream(self, name: str, frame: DataFrame, time: str) -> DataFrame:
         columns = columns_of(frame, name, time)
-        known = self.service.sources.by_name.get(name)
-        if known is None:
-            (known,) = self.service.add_sources(OPERATOR, [{"name": name, "columns": columns}])
-        elif dict(known.kind.columns) != columns:
+        source = self.service.sources.by_name.get(name)
+        if source is None:
+            (source,) = self.service.add_sources(OPERATOR, [{"name": name, "columns": columns}])
+        elif dict(source.kind.columns) != columns:
             raise CheckpointMismatch(
-                f"source {name!r} was declared with {dict(known.kind.columns)}, and its stream now has {columns}: "
-                "put it back as it was, or give the stream another name"
+                f"source {name!r} was declared with columns {dict(source.kind.columns)}, but its stream now has {columns}: "
+                "restore the stream's columns, or give it another name"
             )
-        return in_slots(frame, known, time)
+        return in_slots(frame, source, time)
 
     def start(self) -> None:
-        """Begin; returns at once."""
-        self._begin()
+        """Start the streaming query; returns at once."""
+        self._start_query()
         self._thread.start()
 
-    def _begin(self) -> None:
-        writer = self._frame.writeStream.foreachBatch(self.service.serving)
+    def _start_query(self) -> None:
+        writer = self._rows.writeStream.foreachBatch(self._processor.process)
         writer = writer.option("checkpointLocation", str(self.service.settings.folder / "spark"))
-        with conf(self.spark, UTC):  # the query keeps the settings that it was started with
+        with conf(self.spark, UTC):  # a query keeps the settings with which it started
             self._query = writer.trigger(processingTime=self.trigger).start()
         self.service.running = True
 
     def _watch(self) -> None:
-        wait = 1.0
+        """Clear a failure when batches go on, and start the query again when it has failed."""
+        wait = FIRST_WAIT_S
         while not self._stopping.wait(0.2):
             error = self._query.exception() if not self._query.isActive else None
             if self._query.isActive:
-                if self.service.failure and self.service.last_batch > self._failed_at:
-                    self.service.failure, wait = None, 1.0
+                if self.service.failure and self.service.last_batch > self._failed_after:
+                    self.service.failure, wait = None, FIRST_WAIT_S
                 continue
             self.service.failure = str(error).splitlines()[0] if error else "the streaming query stopped"
-            self._failed_at = self.service.last_batch
-            if self.service.serving.superseded:
-                log.error("batches stopped for good after batch %d: %s", self._failed_at, error)
+            self._failed_after = self.service.last_batch
+            if self._processor.superseded:
+                log.error(
+                    "batches stopped after batch %d, and are not tried again: %s", self._failed_after, error
+                )
                 return
-            log.error("batches stopped after batch %d, next try in %g s: %s", self._failed_at, wait, error)
+            log.error(
+                "batches stopped after batch %d, trying again in %g s: %s", self._failed_after, wait, error
+            )
             if self._stopping.wait(wait):
                 return
             wait = min(2 * wait, LONGEST_WAIT_S)
-            self._begin()
-
-    _failed_at = -1
+            self._start_query()
 
     def stop(self) -> None:
-        """Stop after the batch under way, as far as Spark lets it."""
+        """Stop the streaming query. Spark may interrupt the batch under way, which then was never committed."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(timeout=5)

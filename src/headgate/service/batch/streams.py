@@ -1,4 +1,4 @@
-"""All sources as one stream of rows in slots: pushed events, and Spark streaming DataFrames by name."""
+"""All sources as one stream of rows in slots: the pushed events, and Spark streaming DataFrames by name."""
 
 from __future__ import annotations
 
@@ -12,81 +12,82 @@ from pyspark.sql import types as T
 from headgate.errors import ConfigError
 from headgate.service.service import Service
 from headgate.service.sources import ALL_SLOTS, Source
-from headgate.sql.source_schema import TIME
-from headgate.sql.source_schema import TYPES as KINDS
+from headgate.sql.source_schema import TIME, TYPES
 
-_SPARK = {
+SPARK_TYPES = {
     "l": T.LongType(),
     "d": T.DoubleType(),
     "v": T.StringType(),
     "b": T.BooleanType(),
     "t": T.TimestampNTZType(),
 }
+"""By the letter of a slot. Event times are UTC, and have no zone of their own."""
 ROW = T.StructType(
     [
         T.StructField("source", T.IntegerType()),
         T.StructField(TIME, T.TimestampNTZType()),
-        *(T.StructField(slot, _SPARK[slot[0]]) for slot in ALL_SLOTS),
+        *(T.StructField(slot, SPARK_TYPES[slot[0]]) for slot in ALL_SLOTS),
     ]
 )
 
 
-def pushed(spark: SparkSession, service: Service, files_per_batch: int) -> DataFrame:
-    """The stream of pushed events. Files that Spark has committed are removed by it."""
+def pushed_events(spark: SparkSession, service: Service, files_per_batch: int) -> DataFrame:
+    """The stream of pushed events. Spark removes the files that it has committed."""
     return (
         spark.readStream.schema(ROW)
         .option("pathGlobFilter", "*.parquet")
         .option("maxFilesPerTrigger", files_per_batch)
         .option("cleanSource", "delete")
-        .parquet(service.push.store.path())
+        .parquet(service.push_log.store.path())
     )
 
 
 def in_slots(frame: DataFrame, source: Source, time: str = TIME) -> DataFrame:
-    """A source's own stream as rows in slots."""
+    """The stream of one source as rows in slots."""
     columns = [F.lit(source.id).cast("int").alias("source"), F.col(time).cast("timestamp_ntz").alias(TIME)]
     by_slot = {slot: name for name, slot in source.kind.slots.items()}
     for slot in ALL_SLOTS:
         value = F.col(by_slot[slot]) if slot in by_slot else F.lit(None)
-        columns.append(value.cast(_SPARK[slot[0]]).alias(slot))
+        columns.append(value.cast(SPARK_TYPES[slot[0]]).alias(slot))
     return frame.select(*columns)
 
 
 def columns_of(frame: DataFrame, name: str, time: str) -> dict[str, str]:
     """The columns of a streaming DataFrame as a source declares them."""
-    names = {kind.simpleString(): letter for letter, kind in _SPARK.items()} | {
+    letters = {kind.simpleString(): letter for letter, kind in SPARK_TYPES.items()} | {
         "int": "l",
         "smallint": "l",
         "float": "d",
         "timestamp": "t",
     }
-    types = {letter: kind for kind, (letter, _) in KINDS.items()}
-    found = {}
+    type_of_letter = {letter: name for name, (letter, _) in TYPES.items()}
+    columns = {}
     for field in frame.schema.fields:
         if field.name == time:
             continue
-        letter = names.get(field.dataType.simpleString())
+        letter = letters.get(field.dataType.simpleString())
         if letter is None:
             raise ConfigError(
-                f"stream {name!r}: column {field.name!r} is {field.dataType.simpleString()}; select or cast it"
+                f"stream {name!r}: column {field.name!r} has type {field.dataType.simpleString()}, which a source cannot have: "
+                "cast it, or select other columns"
             )
-        found[field.name.lower()] = types[letter]
+        columns[field.name.lower()] = type_of_letter[letter]
     if time not in frame.columns:
         raise ConfigError(
-            f"stream {name!r} has no column {time!r} for its event time: there is {', '.join(frame.columns)}"
+            f"stream {name!r} has no column {time!r} for its event time: its columns are {', '.join(frame.columns)}"
         )
-    return found
+    return columns
 
 
-def configured(spark: SparkSession, name: str, wish: Mapping[str, Any]) -> DataFrame:
-    """A streaming DataFrame from a configuration: format, schema, options, select."""
-    reader = spark.readStream.format(str(wish.get("format", "parquet")))
-    if "schema" in wish:
-        reader = reader.schema(str(wish["schema"]))
-    for option, value in dict(wish.get("options", {})).items():
+def open_stream(spark: SparkSession, name: str, config: Mapping[str, Any]) -> DataFrame:
+    """Open a streaming DataFrame by its configuration: format, schema, options, select."""
+    reader = spark.readStream.format(str(config.get("format", "parquet")))
+    if "schema" in config:
+        reader = reader.schema(str(config["schema"]))
+    for option, value in dict(config.get("options", {})).items():
         reader = reader.option(option, value)
     try:
         frame = reader.load()
     except Exception as error:
         raise ConfigError(f"stream {name!r} cannot be opened: {str(error).splitlines()[0]}") from error
-    return frame.selectExpr(*wish["select"]) if "select" in wish else frame
+    return frame.selectExpr(*config["select"]) if "select" in config else frame

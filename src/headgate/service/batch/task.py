@@ -1,6 +1,7 @@
 """What runs in a Python worker for one server of the query service: its templates over its rows of one batch.
 
-Like a channel's task it writes files under names of its own and answers with a report; nothing counts until the driver commits it.
+Like a channel's task it writes files under names that no other attempt uses, and reports them. Until the driver commits
+the report those files are rubbish, so a retried or speculative attempt does no harm.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,85 +18,98 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headgate.errors import HeadgateError
-from headgate.service.batch.manifest import KEPT, Stored
-from headgate.service.batch.piece_file import CONSTANTS, RESULTS, STATE, placed, read_table, table_bytes
+from headgate.service.batch.report import ServerReport, failure_json
+from headgate.service.manifest import JOIN_ROWS, StoredTable
+from headgate.service.table_file import (
+    CONSTANTS,
+    RESULTS,
+    STATE,
+    EncodedTable,
+    encode,
+    read_table,
+    write_tables,
+)
 from headgate.sql.clock import Clock, after, far_ahead
 from headgate.sql.engine import Engine, Function
 from headgate.sql.join_state import Join, crowded, keep, taken_over
 from headgate.sql.limits import Limits
-from headgate.sql.shared import Label, Piece, Work, guarded, moved, step, trimmed
-from headgate.sql.shared import TemplateResult as Outcome
+from headgate.sql.shared import Label, Piece, TemplateResult, Work, guarded, moved, step, trimmed
 from headgate.sql.template import Template
-from headgate.storage import section_file
 from headgate.storage.bin_cache import executor_identity
 from headgate.storage.store import Store
 
-MOST_TABLES = 4_000
-"""Tables of constants that a worker remembers."""
+MAX_CONSTANTS_TABLES = 4_000
+"""How many tables of constants a worker process caches."""
+REPORT_COLUMN = "report"
 
 
 @dataclass(frozen=True)
-class Share:
-    """A template's part on a server: where its constants and its state are, and whose state comes to it in this batch."""
+class TemplateFiles:
+    """Where the constants and the state of a template on a server are, with the state that arrives in this batch."""
 
     template: int
-    constants: Stored
-    state: Mapping[Label, tuple[Stored, ...]] = field(default_factory=dict)
-    gained: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    """Server of before -> computations that came from there."""
-    elsewhere: Mapping[int, Mapping[Label, tuple[Stored, ...]]] = field(default_factory=dict)
-    """Server of before -> its pieces."""
+    constants: StoredTable
+    state: Mapping[Label, tuple[StoredTable, ...]] = field(default_factory=dict)
+    arriving: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """Origin server -> the computations that move from there to here in this batch."""
+    origin_state: Mapping[int, Mapping[Label, tuple[StoredTable, ...]]] = field(default_factory=dict)
+    """Origin server -> its state of this template."""
 
 
 @dataclass(frozen=True)
-class KeptRows:
-    """The rows that a server keeps for its joins, and those of servers from which computations come in this batch."""
+class JoinRowFiles:
+    """Where the rows are that a server keeps for its joins, and those of servers whose computations arrive."""
 
-    pieces: tuple[Stored, ...] = ()
-    elsewhere: Mapping[int, tuple[Stored, ...]] = field(default_factory=dict)
+    pieces: tuple[StoredTable, ...] = ()
+    origin_pieces: Mapping[int, tuple[StoredTable, ...]] = field(default_factory=dict)
+    """Origin server -> the rows that it keeps."""
 
 
 @dataclass(frozen=True)
 class ServerTask:
-    """Everything that the servers need to know about a batch."""
+    """What every server's task needs to know about a batch. The tasks are one function; each picks its server's part."""
 
     batch: int
     run: str
     store: Store
-    rows: pa.Schema
-    shares: Mapping[int, Sequence[Share]]
-    kept: Mapping[int, KeptRows]
+    row_schema: pa.Schema
+    templates: Mapping[int, Sequence[TemplateFiles]]
+    """By server."""
+    join_rows: Mapping[int, JoinRowFiles]
+    """By server."""
     latest: NDArray[np.int64]
-    delay: NDArray[np.int64]
+    """By source number: the latest event time before this batch."""
+    delay_us: NDArray[np.int64]
+    """By source number: how late its rows may arrive."""
     limits: Limits
     functions: Mapping[str, Function]
     memory: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """`mapInArrow`'s function."""
+        """Run the task of this partition's server; `mapInArrow` calls this."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
         assert context is not None
-        answer = self.answer(batches, context.partitionId(), context.taskAttemptId())
-        yield pa.RecordBatch.from_pydict({"report": [json.dumps(answer)]})
+        report = self.run_server(batches, context.partitionId(), context.taskAttemptId())
+        yield pa.RecordBatch.from_pydict({REPORT_COLUMN: [json.dumps(report)]})
 
-    def answer(self, batches: Iterable[pa.RecordBatch], server: int, attempt: int) -> dict[str, Any]:
-        """One server's rows to its report."""
+    def run_server(self, batches: Iterable[pa.RecordBatch], server: int, attempt: int) -> dict[str, Any]:
+        """Process one server's rows; returns the JSON of its report, or of its failure."""
+        file_name = f"{self.batch:012d}-{server:05d}-{self.run}-{attempt}"
         try:
-            return _Attempt(self, server, f"{self.batch:012d}-{server:05d}-{self.run}-{attempt}").work(
-                batches
-            )
-        except HeadgateError as error:  # comes back as data, so that the driver raises the very same error
-            return {"error": type(error).__name__, "message": str(error), "trace": traceback.format_exc()}
+            return _Attempt(self, server, file_name).work(batches).to_json()
+        except HeadgateError as error:
+            return failure_json(error)
 
 
 _engines: dict[tuple[str, ...], Engine] = {}
-_tables: dict[tuple[str, int], tuple[Template, pa.Table]] = {}
+_constants: dict[tuple[str, int], tuple[Template, pa.Table]] = {}
+"""Tables of constants that this worker process has read, with their templates."""
 
 
 def _engine(functions: Mapping[str, Function], memory: str) -> Engine:
-    """The engine of this worker process, made once."""
+    """The engine of this worker process, which is made once."""
     key = (memory, *functions)
     if key not in _engines:
         _engines[key] = Engine(functions, memory=memory)
@@ -106,143 +119,139 @@ def _engine(functions: Mapping[str, Function], memory: str) -> Engine:
 class _Attempt:
     """One attempt at one server's work."""
 
-    def __init__(self, task: ServerTask, server: int, name: str) -> None:
-        self.task, self.server, self.name = task, server, name
-        self.written: dict[str, list[tuple[tuple[int, ...], list[Any]]]] = {STATE: [], RESULTS: []}
+    def __init__(self, task: ServerTask, server: int, file_name: str) -> None:
+        self.task, self.server, self.file_name = task, server, file_name
+        self.state: list[EncodedTable] = []
+        self.results: list[EncodedTable] = []
         self.gone: list[tuple[int, int]] = []
         self.faults: dict[int, str] = {}
         self.cut: dict[int, int] = {}
-        self.spent: list[tuple[int, float, int]] = []
 
-    def work(self, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
-        started, began = time.perf_counter(), time.process_time()
+    def work(self, batches: Iterable[pa.RecordBatch]) -> ServerReport:
+        wall_began, cpu_began = time.perf_counter(), time.process_time()
         task = self.task
-        parts = [pa.Table.from_batches([batch]).cast(task.rows) for batch in batches]
-        rows = pa.concat_tables([task.rows.empty_table(), *parts])
+        parts = [pa.Table.from_batches([batch]).cast(task.row_schema) for batch in batches]
+        rows = pa.concat_tables([task.row_schema.empty_table(), *parts])
         rows = rows.filter(rows.column("time").is_valid())
         self.engine = _engine(task.functions, task.memory)
         self.engine.give(rows=rows)
-        clock = Clock.over(task.latest, task.delay, rows)
-        shares = task.shares.get(self.server, ())
-        self.leads = self._keep_rows(shares, rows, clock)
-        for share in shares:
-            self._template(share, rows, clock)
+        clock = Clock.over(task.latest, task.delay_us, rows)
+        templates = task.templates.get(self.server, ())
+        self.leads = self._update_join_rows(templates, rows, clock)
+        for files in templates:
+            self._run_template(files, rows, clock)
         latest = after(task.latest, rows)
-        moved_on, lost = np.flatnonzero(latest > task.latest), far_ahead(latest, rows)
         sources, counts = np.unique(rows.column("source").to_numpy(), return_counts=True)
-        return {
-            "server": self.server,
-            "executor": "/".join(map(str, executor_identity())),
-            "rows": rows.num_rows,
-            "far_ahead": [list(lost), list(lost.values())],
-            "latest": [moved_on.tolist(), latest[moved_on].tolist()],
-            "counts": [sources.tolist(), counts.tolist()],
-            STATE: self._write(STATE),
-            RESULTS: self._write(RESULTS),
-            "gone": self.gone,
-            "faults": [list(self.faults), list(self.faults.values())],
-            "cut": [list(self.cut), list(self.cut.values())],
-            "spent": self.spent,
-            "busy_ms": 1e3 * (time.perf_counter() - started),
-            "cpu_ms": 1e3 * (time.process_time() - began),
-        }
+        return ServerReport(
+            server=self.server,
+            executor="/".join(map(str, executor_identity())),
+            rows=rows.num_rows,
+            rows_of_source=dict(zip(sources.tolist(), counts.tolist(), strict=True)),
+            latest={int(source): int(latest[source]) for source in np.flatnonzero(latest > task.latest)},
+            far_ahead_rows=far_ahead(latest, rows),
+            state=self._write_state(),
+            gone=self.gone,
+            results=self._write_results(),
+            faults=self.faults,
+            cut=self.cut,
+            busy_ms=1e3 * (time.perf_counter() - wall_began),
+            cpu_ms=1e3 * (time.process_time() - cpu_began),
+        )
 
-    def _template(self, share: Share, rows: pa.Table, clock: Clock) -> None:
-        began = time.perf_counter()
+    def _run_template(self, files: TemplateFiles, rows: pa.Table, clock: Clock) -> None:
         task = self.task
-        template, constants = self._constants(share.constants)
+        template, constants = self._read_constants(files.constants)
         constants = self._without_faults(template, constants)
-        came = self._gained(share)
+        arrived = self._arriving_state(files)
         state: dict[Label, list[Piece]] = {
-            label: [Piece(one.batch, one) for one in many] for label, many in share.state.items()
+            label: [Piece(stored.batch, stored) for stored in pieces] for label, pieces in files.state.items()
         }
-        for label, table in came.items():
+        for label, table in arrived.items():
             state.setdefault(label, []).append(Piece(task.batch, table))
         work = Work(template, constants, rows, clock, task.batch, state, self._load, self.leads)
-        outcome, faults = guarded(work, self._attempt)
+        outcome, faults = guarded(work, self._step_in_time)
         self.faults |= faults
         for label in outcome.gone:
-            self.gone.append((share.template, label))
-        for label, table in came.items():
+            self.gone.append((files.template, label))
+        for label, table in arrived.items():
             if label not in outcome.gone:
-                self._keep(share.template, label, table)
+                self._add_state(files.template, label, table)
         for label, table in outcome.written.items():
-            self._keep(share.template, label, table)
-        out = 0
+            self._add_state(files.template, label, table)
         if outcome.results is not None and outcome.results.num_rows:
             results, cut = trimmed(outcome.results, task.limits.rows_out)
             self.cut |= cut
-            out = results.num_rows
-            self.written[RESULTS].append(((share.template, out), [table_bytes(results)]))
-        self.spent.append((share.template, round(1e3 * (time.perf_counter() - began), 3), out))
+            self.results.append(encode(results, files.template, results.num_rows))
 
-    def _attempt(self, work: Work) -> Outcome:
-        """A step that is stopped when it takes too long."""
-        watch = threading.Timer(self.task.limits.seconds, self.engine.interrupt)
-        watch.start()
+    def _step_in_time(self, work: Work) -> TemplateResult:
+        """Run a step, and interrupt it when it takes too long."""
+        timer = threading.Timer(self.task.limits.seconds, self.engine.interrupt)
+        timer.start()
         try:
             return step(work, self.engine)
         finally:
-            watch.cancel()
+            timer.cancel()
 
-    def _keep(self, template: int, label: Label, table: pa.Table) -> None:
-        if table.num_rows:
-            self.written[STATE].append(((template, label, table.num_rows), [table_bytes(table)]))
+    # -- rows that joins keep
 
-    def _keep_rows(self, shares: Sequence[Share], rows: pa.Table, clock: Clock) -> int:
-        """See to the rows that joins keep; returns how many sources may lead a join's tuple."""
-        task, mine = self.task, self.task.kept.get(self.server, KeptRows())
-        joins: list[Join] = [j for j in (self._constants(s.constants) for s in shares) if j[0].sources > 1]
-        if not joins and not mine.pieces:
+    def _update_join_rows(self, templates: Sequence[TemplateFiles], rows: pa.Table, clock: Clock) -> int:
+        """Add this batch's rows to those kept for joins; returns how many sources may lead a join's tuple."""
+        task, join_files = self.task, self.task.join_rows.get(self.server, JoinRowFiles())
+        read = (self._read_constants(files.constants) for files in templates)
+        joins: list[Join] = [(template, constants) for template, constants in read if template.sources > 1]
+        if not joins and not join_files.pieces:
             return 1
-        pieces = self._load([Piece(one.batch, one) for one in mine.pieces])
-        came = self._rows_gained(shares, mine, pieces)
-        kept = keep(joins, rows, [*pieces, *came], clock, task.batch)
+        pieces = self._load([Piece(stored.batch, stored) for stored in join_files.pieces])
+        arrived = self._arriving_join_rows(templates, join_files, pieces)
+        kept = keep(joins, rows, [*pieces, *arrived], clock, task.batch)
         self.faults |= crowded(joins, kept, clock, task.limits.state_rows)
         kept.give(self.engine)
         if kept.rewritten:
-            self.gone.append((KEPT, 0))
+            self.gone.append((JOIN_ROWS, 0))
         else:
-            for table in came:
-                self._keep(KEPT, 0, table)
-        self._keep(KEPT, 0, kept.written)
+            for table in arrived:
+                self._add_state(JOIN_ROWS, 0, table)
+        self._add_state(JOIN_ROWS, 0, kept.written)
         return 3 if kept.before.num_rows else 1
 
-    def _rows_gained(
-        self, shares: Sequence[Share], mine: KeptRows, ours: Sequence[pa.Table]
+    def _arriving_join_rows(
+        self, templates: Sequence[TemplateFiles], join_files: JoinRowFiles, present: Sequence[pa.Table]
     ) -> list[pa.Table]:
-        """The rows that come here with joins that were elsewhere."""
-        read: dict[int, set[int]] = {}
-        for share in shares:
-            template, constants = self._constants(share.constants)
-            for origin, those in share.gained.items() if template.sources > 1 else ():
-                gained = constants.filter(pa.array(_among(constants, those)))
+        """The rows that arrive with joins that move here, without those that this server has already."""
+        sources_from: dict[int, set[int]] = {}
+        for files in templates:
+            template, constants = self._read_constants(files.constants)
+            for origin, ids in files.arriving.items() if template.sources > 1 else ():
+                moved_here = constants.filter(pa.array(_among(constants, ids)))
                 for i in range(template.sources):
-                    read.setdefault(origin, set()).update(gained.column(f"s{i}").to_pylist())
-        found = list[pa.Table]()
-        for origin, sources in read.items():
-            theirs = self._load([Piece(one.batch, one) for one in mine.elsewhere.get(origin, ())])
-            table = taken_over(theirs, [*ours, *found], sorted(sources))
+                    sources_from.setdefault(origin, set()).update(moved_here.column(f"s{i}").to_pylist())
+        arrived = list[pa.Table]()
+        for origin, sources in sources_from.items():
+            pieces = [Piece(stored.batch, stored) for stored in join_files.origin_pieces.get(origin, ())]
+            table = taken_over(self._load(pieces), [*present, *arrived], sorted(sources))
             if table is not None:
-                found.append(table)
-        return found
+                arrived.append(table)
+        return arrived
 
     def _without_faults(self, template: Template, constants: pa.Table) -> pa.Table:
+        """The constants without the joins that already failed in this batch, because they keep too many rows."""
         if template.sources == 1 or not self.faults:
             return constants
         return constants.filter(pa.array(~_among(constants, self.faults)))
 
-    def _gained(self, share: Share) -> dict[Label, pa.Table]:
-        """The state that comes here with computations that were elsewhere."""
-        found: dict[Label, list[pa.Table]] = {}
-        for server, those in share.gained.items():
-            theirs = self._tables(share.elsewhere.get(server, {}))
-            for label, table in moved(theirs, np.array(those, np.int64)).items():
-                found.setdefault(label, []).append(table)
-        return {label: pa.concat_tables(tables) for label, tables in found.items()}
+    # -- files
 
-    def _tables(self, state: Mapping[Label, tuple[Stored, ...]]) -> dict[Label, list[pa.Table]]:
-        return {label: self._load([Piece(one.batch, one) for one in many]) for label, many in state.items()}
+    def _arriving_state(self, files: TemplateFiles) -> dict[Label, pa.Table]:
+        """The state of the computations that move here in this batch."""
+        arrived: dict[Label, list[pa.Table]] = {}
+        for origin, ids in files.arriving.items():
+            there = {
+                label: self._load([Piece(stored.batch, stored) for stored in pieces])
+                for label, pieces in files.origin_state.get(origin, {}).items()
+            }
+            for label, table in moved(there, np.array(ids, np.int64)).items():
+                arrived.setdefault(label, []).append(table)
+        return {label: pa.concat_tables(tables) for label, tables in arrived.items()}
 
     def _load(self, pieces: Sequence[Piece]) -> list[pa.Table]:
         return [
@@ -250,23 +259,37 @@ class _Attempt:
             for piece in pieces
         ]
 
-    def _constants(self, stored: Stored) -> tuple[Template, pa.Table]:
+    def _read_constants(self, stored: StoredTable) -> tuple[Template, pa.Table]:
         key = (stored.file, stored.at)
-        if key not in _tables:
-            if len(_tables) >= MOST_TABLES:
-                _tables.clear()
+        if key not in _constants:
+            if len(_constants) >= MAX_CONSTANTS_TABLES:
+                _constants.clear()
             table = read_table(self.task.store, CONSTANTS, stored)
-            _tables[key] = (Template.from_json(json.loads(table.schema.metadata[b"template"])), table)
-        return _tables[key]
+            _constants[key] = (Template.from_json(json.loads(table.schema.metadata[b"template"])), table)
+        return _constants[key]
 
-    def _write(self, folder: str) -> dict[str, Any]:
-        sections = self.written[folder]
-        if not sections:
-            return {"file": None, "sections": []}
-        store = self.task.store.child(folder)
-        section_file.write(store, self.name, {}, sections)
-        return {"file": self.name, "sections": placed(store, self.name)}
+    def _add_state(self, template: int, label: Label, table: pa.Table) -> None:
+        if table.num_rows:
+            self.state.append(encode(table, template, label, table.num_rows))
+
+    def _write_state(self) -> list[tuple[int, int, StoredTable]]:
+        return [
+            (encoded.labels[0], encoded.labels[1], stored)
+            for encoded, stored in zip(self.state, self._write(STATE, self.state), strict=True)
+        ]
+
+    def _write_results(self) -> list[tuple[int, StoredTable]]:
+        return [
+            (encoded.labels[0], stored)
+            for encoded, stored in zip(self.results, self._write(RESULTS, self.results), strict=True)
+        ]
+
+    def _write(self, folder: str, tables: Sequence[EncodedTable]) -> list[StoredTable]:
+        if not tables:
+            return []
+        return write_tables(self.task.store, folder, self.file_name, self.task.batch, tables)
 
 
 def _among(constants: pa.Table, ids: Iterable[int]) -> NDArray[np.bool_]:
+    """Which of the computations have one of these ids."""
     return np.isin(constants.column("id").to_numpy(), np.array(list(ids), np.int64))

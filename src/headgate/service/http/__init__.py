@@ -1,1 +1,1 @@
-"""The service over HTTP: routes, errors as responses, and the page."""
+"""The service over HTTP: the application and its routes, errors as responses, the page, and the client."""

@@ -1,4 +1,4 @@
-"""Routes of queries and their results."""
+"""The routes for queries and their results."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from fastapi import Query as Parameter
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import BaseModel, Field
 
-from headgate import errors
-from headgate.service.http.asking import Serves, Whose, problem
+from headgate.errors import HeadgateError
+from headgate.service.http.dependencies import CurrentService, CurrentTenant
+from headgate.service.http.errors import error_json
 from headgate.service.queries import Query
 
-LOOK_EVERY_S = 0.1
+POLL_S = 0.1
+"""How often a stream of results looks for a new batch."""
+STREAM_ROWS = 500
+"""How many results one server-sent event carries at most."""
 router = APIRouter()
 
 
@@ -29,103 +33,103 @@ class NewQuery(BaseModel):
 
 
 class NewQueries(BaseModel):
-    """Many queries."""
+    """Many queries to register."""
 
     queries: list[NewQuery] = Field(max_length=100_000)
 
 
 @router.post("/queries", status_code=201, tags=["queries"])
-def register(new: NewQuery, service: Serves, tenant: Whose) -> dict[str, Any]:
-    """Register a query. It is durable when this answers, and sees rows from the next batch on."""
+def register(new: NewQuery, service: CurrentService, tenant: CurrentTenant) -> dict[str, Any]:
+    """Register a query. It is durable when this answers, and it sees rows from the next batch on."""
     (answer,) = service.register(tenant, [(new.sql, new.name)])
-    if isinstance(answer, errors.HeadgateError):
+    if isinstance(answer, HeadgateError):
         raise answer
     return answer.to_json()
 
 
 @router.post("/queries/bulk", tags=["queries"])
-def register_many(new: NewQueries, service: Serves, tenant: Whose) -> dict[str, Any]:
-    """Register many; each answer is an id or an error, in order."""
-    answers = service.register(tenant, [(one.sql, one.name) for one in new.queries])
-    told = [{"id": a.id} if isinstance(a, Query) else problem(a) for a in answers]
-    return {"results": told, "registered": sum(isinstance(a, Query) for a in answers)}
+def register_many(new: NewQueries, service: CurrentService, tenant: CurrentTenant) -> dict[str, Any]:
+    """Register many queries; for each, in order, the answer is an id or an error."""
+    answers = service.register(tenant, [(query.sql, query.name) for query in new.queries])
+    bodies = [{"id": a.id} if isinstance(a, Query) else error_json(a) for a in answers]
+    return {"results": bodies, "registered": sum(isinstance(a, Query) for a in answers)}
 
 
 @router.get("/queries", tags=["queries"])
 def list_queries(
-    service: Serves, tenant: Whose, after: int = -1, limit: Annotated[int, Parameter(ge=1, le=10_000)] = 100
+    service: CurrentService,
+    tenant: CurrentTenant,
+    after: int = -1,
+    limit: Annotated[int, Parameter(ge=1, le=10_000)] = 100,
 ) -> dict[str, Any]:
-    """Your queries in the order in which they came; go on with ?after= the last id."""
-    with service.lock:
-        found = service.queries.of(tenant.name, after, limit)
-        return {"queries": [one.to_json() for one in found], "count": service.queries.count(tenant.name)}
+    """List your queries in the order of their registration; for the next page, set `after` to the last id."""
+    queries, count = service.list_queries(tenant, after, limit)
+    return {"queries": [query.to_json() for query in queries], "count": count}
 
 
 @router.get("/queries/{number}", tags=["queries"])
-def get_query(number: int, service: Serves, tenant: Whose) -> dict[str, Any]:
-    """One of your queries."""
-    return service.queries.get(tenant.name, number).to_json()
+def get_query(number: int, service: CurrentService, tenant: CurrentTenant) -> dict[str, Any]:
+    """Show one of your queries."""
+    return service.get_query(tenant, number).to_json()
 
 
 @router.get("/queries/{number}/explain", tags=["queries"])
-def explain_query(number: int, service: Serves, tenant: Whose) -> dict[str, Any]:
-    """What a query became, where it is, and with how many it shares."""
+def explain_query(number: int, service: CurrentService, tenant: CurrentTenant) -> dict[str, Any]:
+    """Explain what a query became, where it runs, and how many others share its work."""
     return service.explain_query(tenant, number)
 
 
 @router.post("/explain", tags=["queries"])
-def explain(new: NewQuery, service: Serves, tenant: Whose) -> dict[str, Any]:
-    """The same for a query that is not registered."""
+def explain(new: NewQuery, service: CurrentService, tenant: CurrentTenant) -> dict[str, Any]:
+    """Explain what a query would become, without registering it."""
     return service.explain(new.sql)
 
 
 @router.post("/queries/{number}/pause", tags=["queries"])
-def pause(number: int, service: Serves, tenant: Whose) -> dict[str, Any]:
-    """Let a query rest."""
-    with service.lock:
-        return service.queries.pause(tenant.name, number).to_json()
+def pause(number: int, service: CurrentService, tenant: CurrentTenant) -> dict[str, Any]:
+    """Pause a query: it costs nothing, and its results so far can no longer be read."""
+    return service.pause(tenant, number).to_json()
 
 
 @router.post("/queries/{number}/resume", tags=["queries"])
-def resume(number: int, service: Serves, tenant: Whose) -> dict[str, Any]:
-    """Let it begin anew."""
+def resume(number: int, service: CurrentService, tenant: CurrentTenant) -> dict[str, Any]:
+    """Start a paused or failed query afresh from the next batch on."""
     return service.resume(tenant, number).to_json()
 
 
 @router.delete("/queries/{number}", status_code=204, tags=["queries"])
-def remove(number: int, service: Serves, tenant: Whose) -> None:
-    """Forget a query."""
-    with service.lock:
-        service.queries.remove(tenant.name, number)
+def remove(number: int, service: CurrentService, tenant: CurrentTenant) -> None:
+    """Remove a query; its results can no longer be read."""
+    service.remove(tenant, number)
 
 
 @router.get("/queries/{number}/results", tags=["results"])
 def results(
     number: int,
-    service: Serves,
-    tenant: Whose,
+    service: CurrentService,
+    tenant: CurrentTenant,
     cursor: str | None = None,
     limit: Annotated[int, Parameter(ge=1, le=10_000)] = 1000,
 ) -> dict[str, Any]:
-    """Results from a cursor on. Come back with the cursor that is given: nothing is lost and nothing repeated."""
+    """Read results from a cursor on. Continue with the cursor in the answer: no result is lost or repeated."""
     rows, following = service.read(tenant, number, cursor, limit)
     return {"results": rows, "cursor": following}
 
 
 @router.get("/queries/{number}/stream", response_class=EventSourceResponse, tags=["results"])
 async def stream(
-    number: int, service: Serves, tenant: Whose, request: Request, cursor: str | None = None,
+    number: int, service: CurrentService, tenant: CurrentTenant, request: Request, cursor: str | None = None,
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> AsyncIterator[ServerSentEvent]:  # fmt: skip
-    """Results as they come, as server-sent events whose id is the cursor to go on with."""
-    at, seen = last_event_id or cursor, -2
+    """Stream results as they come: server-sent events, each with the next cursor as its id."""
+    at, last_seen = last_event_id or cursor, -2
     while not await request.is_disconnected():
-        if service.last_batch != seen:
-            seen = service.last_batch
+        if service.last_batch != last_seen:
+            last_seen = service.last_batch
             more = True
             while more:
-                rows, at = await anyio.to_thread.run_sync(service.read, tenant, number, at, 500)
-                more = len(rows) == 500
+                rows, at = await anyio.to_thread.run_sync(service.read, tenant, number, at, STREAM_ROWS)
+                more = len(rows) == STREAM_ROWS
                 if rows:
                     yield ServerSentEvent(data={"results": rows, "cursor": at}, event="results", id=at)
-        await anyio.sleep(LOOK_EVERY_S)
+        await anyio.sleep(POLL_S)

@@ -1,4 +1,4 @@
-"""A source of made-up weather, so that a new service has something to ask about."""
+"""A source of made-up weather, so that a new service has something to query."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CITIES = {"Bergen": 8.0, "Cairo": 29.0, "Lima": 19.0, "Oslo": 6.0, "Quito": 15.0
 
 
 class Weather:
-    """Pushes some rows a second until it is stopped."""
+    """Declares the source, and pushes rows to it every second until it is stopped."""
 
     def __init__(self, service: Service, owner: Tenant, *, rows_per_second: int = 20, seed: int = 7) -> None:
         self._service, self._owner, self._rows = service, owner, rows_per_second
@@ -31,11 +31,11 @@ class Weather:
         self._thread = threading.Thread(target=self._run, name="headgate-weather", daemon=True)
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start the thread that pushes."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End."""
+        """Stop it, and wait until it has stopped."""
         self._stopping.set()
         self._thread.join()
 
@@ -43,19 +43,19 @@ class Weather:
         while not self._stopping.wait(1.0):
             try:
                 self._service.push_events(self._owner, NAME, events(self._rng, time.time(), self._rows))
-            except HeadgateError:  # full, or the disk is: the next second is another try
+            except HeadgateError:  # the push log or the disk is full: try again in a second
                 continue
 
 
 def events(rng: np.random.Generator, now_s: float, count: int) -> list[dict[str, Any]]:
-    """A second of weather."""
+    """The events of one second."""
     names = list(CITIES)
-    found = []
+    made = []
     for i in range(count):
         city = names[int(rng.integers(len(names)))]
         temp = round(float(rng.normal(CITIES[city], 2.0)), 1)
         wind = int(rng.poisson(4))
-        found.append(
+        made.append(
             {
                 "time": now_s - 1 + i / count,
                 "city": city,
@@ -64,4 +64,4 @@ def events(rng: np.random.Generator, now_s: float, count: int) -> list[dict[str,
                 "rain": bool(rng.random() < 0.2),
             }
         )
-    return found
+    return made

@@ -70,7 +70,7 @@ def test_errors_come_back_as_they_are(served) -> None:
 
 
 def test_an_admin_changes_servers_and_tenants(served) -> None:
-    token = served.service.tenants.add("root", admin=True)
+    token = served.service.add_tenant("root", admin=True)
     with hg.Client(served.url, token) as root:
         assert root.add_server() == 3
         assert root.lose_server(0) == 0

@@ -11,9 +11,8 @@ from tests.sql.test_shared import JOIN
 from tests.sql.world import KIND, NAMES, asked, batches_of, named, oracle, plain, rows_of
 
 import headgate as hg
-from headgate.service.background import listening
-from headgate.service.batch.job import SparkJob
 from headgate.service.batch.runner import Runner
+from headgate.service.http.background import listening
 from headgate.service.service import Service, Settings
 
 
@@ -23,11 +22,11 @@ class Served:
     def __init__(self, spark, folder, streams=None) -> None:
         self.spark, self.folder, self.streams = spark, folder, streams or {}
         self.start()
-        self.token = self.service.tenants.add("root", admin=True)
+        self.token = self.service.add_tenant("root", admin=True)
         self.client = hg.Client(self.url, self.token)
 
     def start(self) -> None:
-        self.service = Service(Settings(self.folder, servers=3), SparkJob())
+        self.service = Service(Settings(self.folder, servers=3))
         self.runner = Runner(self.service, self.spark, self.streams, trigger="50 milliseconds")
         self.runner.start()
         self.http = ExitStack()
@@ -57,7 +56,7 @@ class Served:
             time.sleep(0.05)
 
     def taken(self):
-        return sum(one.facts["rows"] for one in self.service.serving.history)
+        return sum(manifest.facts["rows"] for manifest in self.service.batch_log.history)
 
     def answers(self, number):
         found: Counter[tuple[Any, ...]] = Counter()
@@ -98,7 +97,7 @@ def test_every_answer_equals_a_recomputation(served) -> None:
     served.restart()
     served.client.add_server()
     served.push(third)
-    latest = served.service.serving.last.latest
+    latest = served.service.batch_log.last.latest
     for number, (text, window, source) in list(zip(numbers, queries, strict=True))[::7]:
         assert served.answers(number) == oracle(text, window, rows, source, latest[source] - 5_000_000), text
     assert served.answers(join) == asked(joined, alpha=named(rows, 0), beta=named(rows, 1))

@@ -1,4 +1,4 @@
-"""A service's HTTP beside other work in the same process: for tests, benchmarks and notebooks."""
+"""HTTP in a background thread of the same process: for tests, benchmarks and notebooks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headgate.service.service import Service
 
 @contextmanager
 def listening(service: Service, *, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
-    """Serve while the block runs; gives the address, on a free port unless told otherwise."""
+    """Serve while the block runs; gives the URL. Port 0 takes a free port."""
     config = uvicorn.Config(
         create_app(service), host=host, port=port, log_level="error", timeout_graceful_shutdown=1
     )

@@ -1,6 +1,7 @@
-"""Events pushed over HTTP: durable in a file before they are acknowledged; Spark's file source reads the files.
+"""Events pushed over HTTP: they are in a file before they are acknowledged, and Spark's file source reads the files.
 
-One thread writes. What arrives while it waits for the disk goes into one file together, so many small pushes cost few files.
+One thread writes. Whatever arrives while it waits for the disk goes into the next file together, so many small pushes
+make few files.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 from headgate.errors import HeadgateError
 from headgate.storage.store import Store
 
-MOST_ROWS_WAITING = 500_000
+MAX_WAITING_ROWS = 500_000
 ROWS_PER_FILE = 50_000
 
 
@@ -29,13 +30,13 @@ class _Append:
 
 
 class PushLog:
-    """A folder of Parquet files, each appearing whole."""
+    """A folder of Parquet files. Each file appears in it as a whole."""
 
     def __init__(self, folder: str) -> None:
         self.store = Store(folder)
         self.store.make("")
         self.rows = 0
-        """Rows that were taken since this began."""
+        """How many rows were written since this object was made."""
         self._waiting = 0
         self._queue: queue.SimpleQueue[_Append | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -43,19 +44,21 @@ class PushLog:
         self._thread.start()
 
     def append(self, rows: pa.Table) -> None:
-        """Take rows; they are on disk when this returns."""
+        """Append rows; they are on disk when this returns."""
         with self._lock:
-            if self._waiting + rows.num_rows > MOST_ROWS_WAITING:
-                raise HeadgateError(f"{self._waiting} rows wait to be written: send these again in a moment")
+            if self._waiting + rows.num_rows > MAX_WAITING_ROWS:
+                raise HeadgateError(
+                    f"{self._waiting} rows are waiting to be written, which is too many: push again in a moment"
+                )
             self._waiting += rows.num_rows
-        one = _Append(rows)
-        self._queue.put(one)
-        one.done.wait()
-        if one.error is not None:
-            raise HeadgateError(f"the events could not be written: {one.error}") from one.error
+        append = _Append(rows)
+        self._queue.put(append)
+        append.done.wait()
+        if append.error is not None:
+            raise HeadgateError(f"the events could not be written: {append.error}") from append.error
 
     def close(self) -> None:
-        """Write what waits, and end."""
+        """Write what is waiting, and stop the thread."""
         self._queue.put(None)
         self._thread.join()
 
@@ -71,7 +74,7 @@ class PushLog:
                 size += following.rows.num_rows
             error: BaseException | None = None
             try:
-                whole = pa.concat_tables([one.rows for one in group], promote_options="default")
+                whole = pa.concat_tables([append.rows for append in group], promote_options="default")
                 out = io.BytesIO()
                 pq.write_table(whole, out, compression="zstd")
                 self.store.create(f"{time.time_ns():020d}.parquet", out.getvalue())
@@ -80,6 +83,6 @@ class PushLog:
             with self._lock:
                 self._waiting -= size
                 self.rows += 0 if error else size
-            for one in group:
-                one.error = error
-                one.done.set()
+            for append in group:
+                append.error = error
+                append.done.set()

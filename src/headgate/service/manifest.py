@@ -1,4 +1,4 @@
-"""The commit record of a batch of the query service: which pieces of state live on which server, and where its results are."""
+"""What a batch of the service committed: which pieces of state each server has now, and where the results are."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 from headgate.storage.section_file import Section
 
-Place = tuple[int, int, int]
+StatePlace = tuple[int, int, int]
 """(server, template, first pane): where pieces of state belong."""
-KEPT = -1
-"""In a template's place: the rows that a server keeps for its joins."""
+JOIN_ROWS = -1
+"""Takes the template's place in a `StatePlace` for the rows that a server keeps for its joins."""
 
 
 @dataclass(frozen=True)
-class Stored:
-    """A section of a file, the batch that wrote it, and how many rows it holds."""
+class StoredTable:
+    """Where a table is stored: a section of a file, the batch that wrote it, and how many rows it holds."""
 
     file: str
     batch: int
@@ -27,41 +27,43 @@ class Stored:
 
     @property
     def section(self) -> Section:
-        """What reads it."""
+        """The section as `section_file.read` takes it."""
         return Section((0,), self.at, self.size, self.checksum)
 
     def to_json(self) -> list[Any]:
-        """Plain data."""
+        """Plain data; the constructor takes it back."""
         return [self.file, self.batch, self.rows, self.at, self.size, self.checksum]
 
 
 @dataclass(frozen=True)
-class ServingManifest:
-    """Everything that a batch committed. `latest` is how far each source has come; `facts` is what was measured."""
+class BatchManifest:
+    """Everything that a batch committed."""
 
     batch: int
     run: str
     origin: str | None = None
-    """What delivered the batch: the id of Spark's streaming query; None: a call by hand."""
-    pieces: Mapping[Place, tuple[Stored, ...]] = field(default_factory=dict)
-    results: Mapping[int, tuple[Stored, ...]] = field(default_factory=dict)
+    """The id of the Spark streaming query that delivered the batch; None if it was a direct call."""
+    pieces: Mapping[StatePlace, tuple[StoredTable, ...]] = field(default_factory=dict)
+    results: Mapping[int, tuple[StoredTable, ...]] = field(default_factory=dict)
     """By template."""
     latest: Mapping[int, int] = field(default_factory=dict)
+    """By source number: the latest event time that it has brought so far, in microseconds."""
     faults: Mapping[int, str] = field(default_factory=dict)
     """Computations that failed in this batch, and why."""
     cut: Mapping[int, int] = field(default_factory=dict)
-    """Computations that gave more than they may, and how many rows were cut off."""
+    """Computations with more results than the limit allows, and how many rows were cut off."""
     facts: Mapping[str, Any] = field(default_factory=dict)
+    """What was measured."""
 
     @property
     def state_files(self) -> set[str]:
-        """Files that some piece is in."""
+        """The files that hold a live piece of state."""
         return {piece.file for pieces in self.pieces.values() for piece in pieces}
 
     @property
     def result_files(self) -> set[str]:
-        """Files that some result is in."""
-        return {one.file for many in self.results.values() for one in many}
+        """The files that hold results of this batch."""
+        return {table.file for tables in self.results.values() for table in tables}
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -69,9 +71,11 @@ class ServingManifest:
             "batch": self.batch,
             "run": self.run,
             "origin": self.origin,
-            "pieces": [[*place, [one.to_json() for one in many]] for place, many in self.pieces.items()],
+            "pieces": [
+                [*place, [piece.to_json() for piece in pieces]] for place, pieces in self.pieces.items()
+            ],
             "results": [
-                [template, [one.to_json() for one in many]] for template, many in self.results.items()
+                [template, [table.to_json() for table in tables]] for template, tables in self.results.items()
             ],
             "latest": [list(self.latest), list(self.latest.values())],
             "faults": [list(self.faults), list(self.faults.values())],
@@ -80,14 +84,14 @@ class ServingManifest:
         }
 
     @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> ServingManifest:
+    def from_json(cls, body: Mapping[str, Any]) -> BatchManifest:
         """Read what `to_json` gave."""
         return cls(
             batch=body["batch"],
             run=body["run"],
             origin=body["origin"],
-            pieces={(p[0], p[1], p[2]): _stored(p[3]) for p in body["pieces"]},
-            results={template: _stored(many) for template, many in body["results"]},
+            pieces={(p[0], p[1], p[2]): _stored_tables(p[3]) for p in body["pieces"]},
+            results={template: _stored_tables(tables) for template, tables in body["results"]},
             latest=dict(zip(*body["latest"], strict=True)),
             faults=dict(zip(*body["faults"], strict=True)),
             cut=dict(zip(*body["cut"], strict=True)),
@@ -95,5 +99,5 @@ class ServingManifest:
         )
 
 
-def _stored(many: Iterable[list[Any]]) -> tuple[Stored, ...]:
-    return tuple(Stored(*one) for one in many)
+def _stored_tables(tables: Iterable[list[Any]]) -> tuple[StoredTable, ...]:
+    return tuple(StoredTable(*table) for table in tables)

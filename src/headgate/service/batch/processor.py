@@ -1,0 +1,240 @@
+"""One batch of the query service, on the driver: snapshot, constants, job, commit.
+
+`BatchProcessor.process` is the function of `foreachBatch` over the one stream of all sources (`source`, `time`, slots).
+It calls the service twice: `begin_batch` says what is hosted where, and `batch_committed` takes what came out. How the
+servers' tasks run is the `Job`: on Spark (`job.SparkJob`), or in this process in a test.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headgate.errors import Superseded
+from headgate.service.batch.report import JobReport, ServerReport
+from headgate.service.batch.task import JoinRowFiles, ServerTask, TemplateFiles
+from headgate.service.manifest import JOIN_ROWS, BatchManifest, StatePlace, StoredTable
+from headgate.service.service import Service
+from headgate.service.snapshot import HostingSnapshot, ServerTemplate
+from headgate.service.table_file import CONSTANTS, encode, write_tables
+from headgate.spark.session import origin_of
+from headgate.sql.clock import NEVER
+from headgate.sql.source_schema import slot_type
+from headgate.storage.checkpoint import check_order, check_origin
+
+Job = Callable[[Any, HostingSnapshot, ServerTask], JobReport]
+"""Delivers a batch's rows to the servers that want them, and runs the task for every server."""
+Pieces = Mapping[StatePlace, tuple[StoredTable, ...]]
+
+
+class BatchProcessor:
+    """Computes and commits the batches of a service."""
+
+    def __init__(self, service: Service, job: Job) -> None:
+        self._service, self._job = service, job
+        self._log = service.batch_log
+        self._constants: dict[ServerTemplate, tuple[int, StoredTable]] = {}
+        """The tables of constants that tasks can read, with their versions."""
+        self._bytes_per_row = 0.0
+        """Of the shuffle, as a moving average."""
+        self.superseded = False
+        """Whether another service has taken over the folder: then it is useless to try again."""
+
+    def process(self, df: Any, batch: int) -> None:
+        """Process one micro-batch; one that was committed already is not computed again."""
+        try:
+            self._process(df, batch)
+        except Superseded:
+            self.superseded = True
+            raise
+
+    def _process(self, df: Any, batch: int) -> None:
+        last, origin = self._log.last, origin_of(df)
+        folder = self._log.store.path()
+        if last is not None:
+            check_origin(origin, last.origin, folder)
+        if last is not None and batch == last.batch:
+            self._service.batch_committed(last)
+            return
+        check_order(batch, last.batch if last else None, folder)
+        try:
+            manifest = replace(self._compute(df, batch, last), origin=origin)
+        except Exception as error:
+            if not self._log.commits.is_mine():
+                raise self._log.commits.superseded() from error
+            raise
+        self._log.commit(manifest)
+        self._log.sweep(CONSTANTS, keep={stored.file for _, stored in self._constants.values()})
+        self._service.batch_committed(manifest)
+
+    def _compute(self, df: Any, batch: int, last: BatchManifest | None) -> BatchManifest:
+        began = time.perf_counter()
+        snapshot = self._service.begin_batch(batch)
+        task = self._task(snapshot, batch, last)
+        prepared = time.perf_counter()
+        report = self._job(df, snapshot, task)
+        ran = time.perf_counter()
+        facts = self._facts(report, snapshot) | {
+            "prepare_ms": _ms(prepared - began),
+            "job_ms": _ms(ran - prepared),
+            "wall_ms": _ms(time.perf_counter() - began),
+        }
+        latest = dict(last.latest) if last else {}
+        for server in report.servers:
+            for source, reached in server.latest.items():
+                latest[source] = max(reached, latest.get(source, NEVER))
+        return BatchManifest(
+            batch=batch,
+            run=self._log.run,
+            pieces=_pieces_after(last.pieces if last else {}, report.servers, snapshot),
+            results=_results(report.servers),
+            latest=latest,
+            faults={number: why for server in report.servers for number, why in server.faults.items()},
+            cut={number: rows for server in report.servers for number, rows in server.cut.items()},
+            facts={**facts, **snapshot.facts},
+        )
+
+    # -- before the job
+
+    def _task(self, snapshot: HostingSnapshot, batch: int, last: BatchManifest | None) -> ServerTask:
+        settings = self._service.settings
+        pieces = last.pieces if last else {}
+        latest = np.full(len(snapshot.delay_us), NEVER)
+        for source, reached in (last.latest if last else {}).items():
+            latest[source] = reached
+        self._write_constants(snapshot, batch)
+        fields = [pa.field("source", pa.int32()), pa.field("time", pa.timestamp("us"))]
+        return ServerTask(
+            batch=batch,
+            run=self._log.run,
+            store=self._log.store,
+            row_schema=pa.schema([*fields, *(pa.field(slot, slot_type(slot)) for slot in snapshot.slots)]),
+            templates=self._template_files(snapshot, pieces),
+            join_rows=_join_row_files(snapshot, pieces),
+            latest=latest,
+            delay_us=snapshot.delay_us,
+            limits=settings.limits,
+            functions=settings.functions,
+            memory=settings.memory,
+        )
+
+    def _write_constants(self, snapshot: HostingSnapshot, batch: int) -> None:
+        """Write the tables of constants that changed to where tasks can read them."""
+        self._constants = {
+            key: written for key, written in self._constants.items() if key in snapshot.constants
+        }
+        changed = [
+            key
+            for key, (version, _) in snapshot.constants.items()
+            if key not in self._constants or self._constants[key][0] != version
+        ]
+        if not changed:
+            return
+        templates = {number: json.dumps(t.to_json()) for number, t in snapshot.templates.items()}
+        encoded = []
+        for server, template in changed:
+            _, table = snapshot.constants[server, template]
+            with_template = table.replace_schema_metadata({"template": templates[template]})
+            encoded.append(encode(with_template, server, template))
+        name = f"{batch:012d}-{self._log.run}"
+        written = write_tables(self._log.store, CONSTANTS, name, batch, encoded)
+        for key, stored in zip(changed, written, strict=True):
+            self._constants[key] = (snapshot.constants[key][0], stored)
+
+    def _template_files(self, snapshot: HostingSnapshot, pieces: Pieces) -> dict[int, list[TemplateFiles]]:
+        """By server: the files of every template that it hosts."""
+        state: dict[ServerTemplate, dict[int, tuple[StoredTable, ...]]] = {}
+        for (server, template, pane), stored in pieces.items():
+            state.setdefault((server, template), {})[pane] = stored
+        files: dict[int, list[TemplateFiles]] = {}
+        for (server, template), (_, constants) in self._constants.items():
+            arriving = snapshot.arriving.get((server, template), {})
+            origin_state = {origin: state.get((origin, template), {}) for origin in arriving}
+            files.setdefault(server, []).append(
+                TemplateFiles(template, constants, state.get((server, template), {}), arriving, origin_state)
+            )
+        return files
+
+    # -- after the job
+
+    def _facts(self, report: JobReport, snapshot: HostingSnapshot) -> dict[str, Any]:
+        """What was measured: rows in, and what the shuffle carried beside what placement predicts."""
+        servers = report.servers
+        rows_of_source: dict[int, int] = {}
+        far_ahead_rows: dict[int, int] = {}
+        for server in servers:  # each has all rows of its sources, so a source counts once
+            rows_of_source |= server.rows_of_source
+            far_ahead_rows |= server.far_ahead_rows
+        predicted = sum(
+            rows * len(snapshot.servers_of_source[source]) for source, rows in rows_of_source.items()
+        )
+        facts: dict[str, Any] = {
+            "rows": sum(rows_of_source.values()),
+            "sources": len(rows_of_source),
+            "sent_rows": report.sent_rows,
+            "sent_bytes": report.sent_bytes,
+            "predicted_rows": predicted,
+            "predicted_bytes": round(predicted * self._bytes_per_row) if self._bytes_per_row else None,
+            "far_ahead": sum(far_ahead_rows.values()),
+            "results": sum(table.rows for server in servers for _, table in server.results),
+            "cut": sum(rows for server in servers for rows in server.cut.values()),
+            "cpu_ms": round(sum(server.cpu_ms for server in servers), 3),
+            "busy_ms": {server.server: round(server.busy_ms, 3) for server in servers},
+            "server_rows": {server.server: server.rows for server in servers},
+        }
+        if report.sent_rows:
+            now = report.sent_bytes / report.sent_rows
+            self._bytes_per_row = 0.7 * self._bytes_per_row + 0.3 * now if self._bytes_per_row else now
+        return facts
+
+
+def _join_row_files(snapshot: HostingSnapshot, pieces: Pieces) -> dict[int, JoinRowFiles]:
+    """By server: the rows that it keeps for joins, and those of the servers whose computations arrive."""
+    origins: dict[int, set[int]] = {}
+    for (server, _), arriving in snapshot.arriving.items():
+        origins.setdefault(server, set()).update(arriving)
+    return {
+        server: JoinRowFiles(
+            pieces.get((server, JOIN_ROWS, 0), ()),
+            {origin: pieces.get((origin, JOIN_ROWS, 0), ()) for origin in origins.get(server, ())},
+        )
+        for server in snapshot.alive
+    }
+
+
+def _pieces_after(
+    before: Pieces, servers: Sequence[ServerReport], snapshot: HostingSnapshot
+) -> dict[StatePlace, tuple[StoredTable, ...]]:
+    """The pieces that live after a batch. Those of lost servers do not: other servers took them over in it."""
+    gone = {(server.server, *place) for server in servers for place in server.gone}
+    pieces = {
+        place: stored
+        for place, stored in before.items()
+        if place not in gone
+        and place[0] in snapshot.alive
+        and (place[1] == JOIN_ROWS or (place[0], place[1]) in snapshot.constants)
+    }
+    for server in servers:
+        for template, pane, piece in server.state:
+            place = (server.server, template, pane)
+            pieces[place] = (*pieces.get(place, ()), piece)
+    return pieces
+
+
+def _results(servers: Sequence[ServerReport]) -> dict[int, tuple[StoredTable, ...]]:
+    """The tables of results, by template."""
+    results: dict[int, tuple[StoredTable, ...]] = {}
+    for server in servers:
+        for template, table in server.results:
+            results[template] = (*results.get(template, ()), table)
+    return results
+
+
+def _ms(seconds: float) -> float:
+    return round(1e3 * seconds, 3)

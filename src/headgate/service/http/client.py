@@ -1,0 +1,212 @@
+"""A client of the query service.
+
+client = hg.Client("http://127.0.0.1:8620", token)
+number = client.register("SELECT city, avg(temp) FROM weather GROUP BY city, TUMBLE(time, INTERVAL '10 seconds')")
+for row in client.tail(number):
+print(row)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from headgate import errors
+
+DEFAULT_URL = "http://127.0.0.1:8620"
+ERROR_OF_STATUS: dict[int, type[errors.HeadgateError]] = {
+    400: errors.ConfigError,
+    403: errors.AccessDenied,
+    404: errors.NotFound,
+    410: errors.CursorGone,
+    422: errors.QueryRefused,
+}
+
+
+class Client:
+    """A connection to a service. An error of the service is raised here as the class that it was there."""
+
+    def __init__(
+        self, url: str = DEFAULT_URL, token: str = "", *, timeout: float = 60.0, transport: Any = None
+    ) -> None:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, transport=transport)
+        self.url = url
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def _request(self, method: str, path: str, **options: Any) -> Any:
+        try:
+            answer = self._http.request(method, path, **options)
+        except httpx.TransportError as error:
+            raise errors.HeadgateError(
+                f"no answer from {self.url} ({error}): is `headgate serve` running?"
+            ) from error
+        if answer.is_error:
+            raise _error_of_response(answer.status_code, answer.text)
+        return answer.json() if answer.content else None
+
+    # -- queries
+
+    def register(self, sql: str, name: str = "") -> int:
+        """Register a query; returns its number. QueryRefused says what is wrong and where."""
+        return int(self._request("POST", "/queries", json={"sql": sql, "name": name})["id"])
+
+    def register_many(self, queries: Sequence[str]) -> list[int | errors.HeadgateError]:
+        """Register many queries; for each, in order, a number or an error."""
+        answer = self._request("POST", "/queries/bulk", json={"queries": [{"sql": text} for text in queries]})
+        return [body["id"] if "id" in body else _error_of_json(body) for body in answer["results"]]
+
+    def queries(self) -> list[dict[str, Any]]:
+        """List all your queries."""
+        queries = list[dict[str, Any]]()
+        while True:
+            after = queries[-1]["id"] if queries else -1
+            page = self._request("GET", "/queries", params={"after": after, "limit": 10_000})["queries"]
+            queries += page
+            if not page:
+                return queries
+
+    def query(self, number: int) -> dict[str, Any]:
+        """Show one of your queries."""
+        answer: dict[str, Any] = self._request("GET", f"/queries/{number}")
+        return answer
+
+    def explain(self, query: int | str) -> dict[str, Any]:
+        """Explain what a query became, or what a text would become: columns, constants, cost, placement."""
+        if isinstance(query, int):
+            answer: dict[str, Any] = self._request("GET", f"/queries/{query}/explain")
+        else:
+            answer = self._request("POST", "/explain", json={"sql": query})
+        return answer
+
+    def pause(self, number: int) -> None:
+        """Pause a query: it costs nothing, and its results so far can no longer be read."""
+        self._request("POST", f"/queries/{number}/pause")
+
+    def resume(self, number: int) -> None:
+        """Start a paused or failed query afresh from the next batch on."""
+        self._request("POST", f"/queries/{number}/resume")
+
+    def remove(self, number: int) -> None:
+        """Remove a query; its results can no longer be read."""
+        self._request("DELETE", f"/queries/{number}")
+
+    # -- results
+
+    def results(
+        self, number: int, cursor: str | None = None, limit: int = 1000
+    ) -> tuple[list[dict[str, Any]], str]:
+        """Read results from a cursor on; returns them and the next cursor."""
+        params = {"limit": limit, **({"cursor": cursor} if cursor else {})}
+        answer = self._request("GET", f"/queries/{number}/results", params=params)
+        return answer["results"], answer["cursor"]
+
+    def tail(self, number: int, cursor: str | None = None) -> Iterator[dict[str, Any]]:
+        """Yield results as they come, without end. A lost connection is resumed where it broke."""
+        while True:
+            try:
+                for event in self._events(number, cursor):
+                    yield from event["results"]
+                    cursor = event["cursor"]
+            except httpx.TransportError:
+                self._request("GET", "/health")  # raises if the service is gone
+
+    def _events(self, number: int, cursor: str | None) -> Iterator[dict[str, Any]]:
+        params = {"cursor": cursor} if cursor else {}
+        with self._http.stream("GET", f"/queries/{number}/stream", params=params, timeout=None) as answer:
+            if answer.is_error:
+                answer.read()
+                raise _error_of_response(answer.status_code, answer.text)
+            for line in answer.iter_lines():
+                if line.startswith("data:"):
+                    yield json.loads(line[5:])
+
+    # -- sources and servers
+
+    def add_source(
+        self, name: str, columns: Mapping[str, str], *, delay_s: float = 5.0, rate: float = 1.0
+    ) -> None:
+        """Declare a source that takes pushed events."""
+        declared = {"name": name, "columns": dict(columns), "delay_s": delay_s, "rate": rate}
+        self._request("POST", "/sources", json=declared)
+
+    def add_sources(self, sources: Sequence[Mapping[str, Any]]) -> None:
+        """Declare many sources, all or none."""
+        self._request("POST", "/sources/bulk", json={"sources": [dict(source) for source in sources]})
+
+    def sources(self) -> list[dict[str, Any]]:
+        """List the sources that queries can read (the first 10,000)."""
+        listed: list[dict[str, Any]] = self._request("GET", "/sources", params={"limit": 10_000})["sources"]
+        return listed
+
+    def push(self, source: str, events: Sequence[Mapping[str, Any]]) -> int:
+        """Push events; they are durable when this returns. Returns how many there were."""
+        body = {"events": [dict(event) for event in events]}
+        return int(self._request("POST", f"/sources/{source}/events", json=body)["accepted"])
+
+    def servers(self) -> list[dict[str, Any]]:
+        """List the servers with their load, computations and sources."""
+        listed: list[dict[str, Any]] = self._request("GET", "/servers")["servers"]
+        return listed
+
+    def add_server(self) -> int:
+        """Add a server; only an admin may."""
+        return int(self._request("POST", "/servers")["server"])
+
+    def lose_server(self, number: int) -> int:
+        """Remove a server; only an admin may. Returns how many computations moved."""
+        return int(self._request("DELETE", f"/servers/{number}")["moved"])
+
+    def add_tenant(self, name: str, *, admin: bool = False) -> str:
+        """Add a tenant; only an admin may. Returns its token."""
+        return str(self._request("POST", "/tenants", json={"name": name, "admin": admin})["token"])
+
+    def traffic(self, last: int = 100) -> list[dict[str, Any]]:
+        """Show what the last batches carried."""
+        listed: list[dict[str, Any]] = self._request("GET", "/traffic", params={"last": last})["batches"]
+        return listed
+
+    def status(self) -> dict[str, Any]:
+        """Show the service at a glance."""
+        answer: dict[str, Any] = self._request("GET", "/status")
+        return answer
+
+    def ready(self) -> bool:
+        """Whether batches run."""
+        try:
+            return bool(self._http.get("/ready").json()["ready"])
+        except (httpx.HTTPError, ValueError):
+            return False
+
+
+def _error_of_response(status: int, text: str) -> errors.HeadgateError:
+    try:
+        body = json.loads(text)
+    except ValueError:
+        body = {"message": text[:300]}
+    return _error_of_json(body, status)
+
+
+def _error_of_json(body: Mapping[str, Any], status: int = 422) -> errors.HeadgateError:
+    message = str(body.get("message", "the service gave no reason"))
+    kind = ERROR_OF_STATUS.get(status, errors.HeadgateError)
+    if kind is errors.QueryRefused:
+        return errors.QueryRefused(
+            message, body.get("error", "refused"), body.get("line", 1), body.get("column", 1)
+        )
+    return kind(message)

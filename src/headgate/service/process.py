@@ -1,0 +1,120 @@
+"""The service as one process: Spark, batches and HTTP, started and stopped together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import uvicorn
+
+from headgate.errors import ConfigError
+from headgate.service.config import ServiceConfig
+from headgate.service.http.app import create_app
+from headgate.service.service import Service, Settings
+from headgate.service.tenants import OPERATOR
+from headgate.service.weather import Weather
+from headgate.spark.local import check_installed, local_spark
+
+ADMIN = "admin"
+
+
+class ServiceProcess:
+    """A service with a Spark of its own, or somebody's cluster.
+
+    Making it takes the address and does nothing slow, so a port that is in use is reported at once. The `with` block
+    starts Spark and the batches and stops them at its end; `serve_http` in it answers requests until the process is
+    told to stop.
+    """
+
+    def __init__(self, config: ServiceConfig) -> None:
+        self.config = config
+        self._stack = ExitStack()
+        self._socket = self._stack.enter_context(listen(config.host, config.port))
+        self.url = f"http://{config.host}:{self._socket.getsockname()[1]}"
+        self.spark_log = config.folder / "spark.log"
+        try:
+            check_installed()
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def _start(self) -> None:
+        config, stack = self.config, self._stack
+        spark = stack.enter_context(local_spark(2, self.spark_log, config.spark, master=config.master))
+        from headgate.service.batch.runner import Runner
+        from headgate.service.batch.streams import open_stream
+
+        settings = Settings(
+            config.folder,
+            servers=config.servers,
+            registry=config.registry,
+            limits=config.limits,
+            functions=config.functions,
+        )
+        self.service = Service(settings)
+        stack.callback(self.service.close)
+        self.token = admin_token(self.service, config.folder)
+        frames = {name: open_stream(spark, name, stream) for name, stream in config.streams.items()}
+        times = {name: str(stream.get("time", "time")) for name, stream in config.streams.items()}
+        runner = Runner(self.service, spark, frames, times=times)
+        stack.callback(runner.stop)
+        if config.demo:
+            weather = Weather(self.service, OPERATOR)
+            stack.callback(weather.stop)
+            weather.start()
+        runner.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def serve_http(self) -> None:
+        """Answer requests until Ctrl-C or SIGTERM, both of which end this with a KeyboardInterrupt."""
+        config = uvicorn.Config(create_app(self.service), log_level="warning", timeout_graceful_shutdown=2)
+        signal.signal(signal.SIGTERM, _interrupt)
+        uvicorn.Server(config).run(sockets=[self._socket])  # on its way out it raises the signal again
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take an address to listen on."""
+    try:
+        if not 0 <= port < 1 << 16:
+            raise OSError("a port is 0 to 65535")
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family)
+        # Connections inherit it. Without it, every answer on a kept-alive connection waits 40 ms for an acknowledgement.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
+    except OSError as error:
+        message = f"cannot listen on {host}:{port}: {error}; choose another --port, or 0 for a free one"
+        raise ConfigError(message) from error
+
+
+def admin_token(service: Service, folder: Path) -> str:
+    """The admin's token: made at the first start, and stored in a file that only its owner can read."""
+    path = folder / "token"
+    if path.exists():
+        return path.read_text(encoding="utf-8").strip()
+    tenants = len(service.tenants)
+    token = service.add_tenant(f"{ADMIN}_{tenants}" if tenants else ADMIN, admin=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(token + "\n")
+    return token

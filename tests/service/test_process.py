@@ -1,0 +1,19 @@
+"""The service as a process, without Spark: its address and its admin's token."""
+
+import socket
+
+from headgate.service.process import admin_token, listen
+
+
+def test_an_answer_does_not_wait_for_an_acknowledgement() -> None:
+    with listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_the_admins_token_is_made_once_and_only_its_owner_can_read_it(local) -> None:
+    token = admin_token(local.service, local.folder)
+    assert admin_token(local.service, local.folder) == token
+    assert local.service.authenticate(token).admin
+    assert (local.folder / "token").stat().st_mode & 0o777 == 0o600
