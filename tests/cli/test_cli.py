@@ -1,6 +1,7 @@
 """The command line: what it lists, what it refuses, and that stdout holds only JSON when asked for it."""
 
 import json
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 from rich.table import Table as Grid
@@ -101,8 +102,13 @@ def test_version_as_json(call) -> None:
 
 
 def test_version_says_what_to_install_brackets_included(call, monkeypatch) -> None:
-    monkeypatch.setattr("headgate.cli.versions.spark", lambda: "missing (pip install 'headgate[spark]')")
-    assert "spark missing (pip install 'headgate[spark]')" in call("version").stdout
+    def missing(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("headgate.cli.versions.metadata.version", missing)
+    told = call("version").stdout
+    assert "spark missing (pip install 'headgate[spark]')" in told
+    assert "headgate-lab missing (pip install headgate-lab)" in told
 
 
 def test_the_version_as_an_option(call) -> None:

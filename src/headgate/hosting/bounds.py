@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headgate.errors import ConfigError
+from headgate.errors import ConfigError, required
 from headgate.hosting.balance import SLACK
 from headgate.hosting.offline import Assignment
 from headgate.hosting.workload import Floats, Workload
@@ -34,10 +34,7 @@ def optimum(
 
     x[t, j] queries of type t on server j, y[s, j] whether j receives s; x needs y for all its sources.
     """
-    try:
-        import highspy
-    except ModuleNotFoundError as error:
-        raise ConfigError("the exact optimum needs highspy: pip install 'headgate[reference]'") from error
+    highspy = required("highspy", "the exact optimum")
     types, k, m = load.types, sizes.shape[0], load.sources
     model = highspy.Highs()
     model.setOptionValue("output_flag", False)

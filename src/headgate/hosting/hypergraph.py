@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from headgate.errors import ConfigError
+from headgate.errors import required
 from headgate.hosting.balance import SLACK
 from headgate.hosting.offline import Assignment
 from headgate.hosting.workload import Floats, Ints, Workload
@@ -24,12 +24,7 @@ _GRAIN = 1000
 
 def partition(load: Workload, sizes: Floats, rooms: Floats, *, seed: int = 1, threads: int = 1) -> Assignment:
     """Return a placement within ``rooms`` that a multilevel partitioner finds."""
-    try:
-        import mtkahypar
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            "the hypergraph reference needs mtkahypar: pip install 'headgate[reference]'"
-        ) from error
+    mtkahypar = required("mtkahypar", "the hypergraph reference")
     k, types = sizes.shape[0], load.types
     if k == 1:
         number = np.arange(len(types))
