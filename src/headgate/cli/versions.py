@@ -18,7 +18,7 @@ def versions() -> dict[str, str]:
         "headgate": headgate.__version__,
         "headgate-lab": distribution("headgate-lab", "pip install headgate-lab"),
         "python": platform.python_version(),
-        "spark": distribution("pyspark", "pip install 'headgate[spark]'"),
+        "spark": spark(),
         "java": java(),
     }
 
@@ -29,6 +29,11 @@ def distribution(name: str, remedy: str) -> str:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return f"missing ({remedy})"
+
+
+def spark() -> str:
+    """The version of pyspark."""
+    return distribution("pyspark", "pip install 'headgate[spark]'")
 
 
 def java() -> str:
