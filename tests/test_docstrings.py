@@ -16,12 +16,15 @@ from types import SimpleNamespace
 import pytest
 
 import headgate
+import headgate_lab
 
-ROOT = Path(headgate.__file__).parent
+ROOTS = [Path(str(package.__file__)).parent for package in (headgate, headgate_lab)]
+FILES = {path: root.parent for root in ROOTS for path in sorted(root.rglob("*.py"))}
+"""Every module of the library and of the laboratory, and the folder in which its package is."""
 
 
 def name_of(path):
-    parts = ["headgate", *path.relative_to(ROOT).with_suffix("").parts]
+    parts = path.relative_to(FILES[path]).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -35,9 +38,7 @@ def imported_at_once(tree):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-IMPORTS = {
-    name_of(p): set(imported_at_once(ast.parse(p.read_text(encoding="utf-8")))) for p in ROOT.rglob("*.py")
-}
+IMPORTS = {name_of(p): set(imported_at_once(ast.parse(p.read_text(encoding="utf-8")))) for p in FILES}
 
 
 def needs_pyspark(name, seen=()):
@@ -59,8 +60,13 @@ def test_the_examples_of(name) -> None:
 
 
 def test_the_search_finds_modules_and_leaves_out_what_needs_pyspark() -> None:
-    assert {"headgate", "headgate.state.lanes", "headgate.storage.store"} <= set(MODULES)
-    assert "headgate.spark.stage" not in MODULES
+    assert {
+        "headgate",
+        "headgate.state.lanes",
+        "headgate.storage.store",
+        "headgate_lab.papers.claims",
+    } <= set(MODULES)
+    assert not {"headgate.spark.stage", "headgate_lab.cliques"} & set(MODULES)
 
 
 BEGINS_AS_CODE = re.compile(r"(import|from) [\w.]+|@\w|\w+ = [\w.]+\(|\w+(\.\w+)+\(")
@@ -89,7 +95,7 @@ def code_of(name, path):
     return {(name, number): block for number, block in enumerate(found)}
 
 
-CODE = {key: text for p in sorted(ROOT.rglob("*.py")) for key, text in code_of(name_of(p), p).items()}
+CODE = {key: text for p in FILES for key, text in code_of(name_of(p), p).items()}
 
 
 def first_example():

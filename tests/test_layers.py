@@ -1,6 +1,7 @@
 """The layers: imports only point left, and what is left of the drivers stays pure."""
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
@@ -127,8 +128,16 @@ def test_the_check_itself_finds(where, text, fault) -> None:
     assert any(fault in found for found in faults_of(ROOT / where, text))
 
 
-def test_the_package_itself_loads_spark_only_when_asked() -> None:
+def test_the_package_itself_imports_nothing_of_ours_or_of_others() -> None:
     tree = ast.parse((ROOT / "__init__.py").read_text(encoding="utf-8"))
     eager = ast.Module([node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)], [])
-    named = set(imports_of(ROOT / "__init__.py", eager))
-    assert not [name for name in named if is_under(name, "pyspark") or is_under(name, "headgate.spark")]
+    named = {name.partition(".")[0] for name in imports_of(ROOT / "__init__.py", eager)}
+    assert named <= sys.stdlib_module_names
+
+
+def test_the_laboratory_is_imported_inside_of_commands_only() -> None:
+    """A command that needs the laboratory says so when it is called; the others run without it."""
+    for path in MODULES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        eager = ast.Module([node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)], [])
+        assert not [name for name in imports_of(path, eager) if is_under(name, "headgate_lab")], path

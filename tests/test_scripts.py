@@ -103,9 +103,9 @@ class Checkout:
         self.calls = tools / "calls"
         shutil.copytree(ROOT / "script", root / "script")
         (root / "requirements.lock").write_text("numpy==2.0\n")
-        (root / "pyproject.toml").write_text("[project]\n")
-        (root / "lab").mkdir()
-        (root / "lab" / "pyproject.toml").write_text("[project]\n")
+        for project in (root, root / "lab"):
+            project.mkdir(exist_ok=True)
+            (project / "pyproject.toml").write_text("[project]\n")
         write_java(tools / "jdk", "17")
         write_executable(
             tools / "bin" / "uv",
@@ -148,7 +148,11 @@ class TestBootstrap:
 
     @pytest.mark.parametrize(
         "name,calls",
-        [("requirements.lock", ["pip sync", "pip install"]), ("pyproject.toml", ["pip install"])],
+        [
+            ("requirements.lock", ["pip sync", "pip install"]),
+            ("pyproject.toml", ["pip install"]),
+            ("lab/pyproject.toml", ["pip install"]),
+        ],
     )
     def test_a_changed_input_is_installed_in_place(
         self, checkout: Checkout, name: str, calls: list[str]

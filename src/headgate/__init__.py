@@ -11,41 +11,49 @@
     )
     events.writeStream.foreachBatch(stage).option("checkpointLocation", "state/spark").start()
 
-What needs Spark (`Stage`, `configure`, `sinks`) or the service's libraries (`Client`) is loaded when it is first named, so
-everything else works without them.
+Every name is loaded when it is first used, so `import headgate` takes milliseconds, and what needs Spark (`Stage`, `configure`)
+asks for it only then. `kernels`, `policies`, `sinks`, `hosting`, `service` and `testing` are modules with names of their own.
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from headgate import errors, hosting, policies, testing
-from headgate.flow.gate import Gate
-from headgate.kernels.emit import emit
-from headgate.kernels.fields import mapping, ring, text
-from headgate.kernels.kernel import kernel
-from headgate.operators import agg
-from headgate.operators.aggregate import Aggregate
-from headgate.operators.dedup import Dedup
-from headgate.operators.hash_join import HashJoin
-from headgate.operators.history import HistoryWindow
-from headgate.operators.stream_join import Join
-from headgate.operators.topk import TopK
-from headgate.operators.vectorised import Vectorised
-from headgate.operators.windows import Windows, hopping, session, tumbling
+if TYPE_CHECKING:
+    from headgate import errors, hosting, kernels, policies, service, testing
+    from headgate.flow.gate import Gate
+    from headgate.kernels.kernel import kernel
+    from headgate.operators import agg
+    from headgate.operators.aggregate import Aggregate
+    from headgate.operators.dedup import Dedup
+    from headgate.operators.hash_join import HashJoin
+    from headgate.operators.history import HistoryWindow
+    from headgate.operators.stream_join import Join
+    from headgate.operators.topk import TopK
+    from headgate.operators.vectorised import Vectorised
+    from headgate.operators.windows import Windows, hopping, session, tumbling
+    from headgate.spark.gates.bounded import bounded
+    from headgate.spark.gates.staged import FanOut
+    from headgate.spark.pipeline import Pipeline
+    from headgate.spark.session import configure
+    from headgate.spark.stage import Stage
+    from headgate.spark.two_streams import two_streams
+    from headgate.stage import sinks
+    from headgate.stage.settings import Expansion, Limits, Routing
 
 __version__ = "0.1.0"
 __all__ = [
     "Aggregate",
-    "Client",
     "Dedup",
+    "Expansion",
     "FanOut",
     "Gate",
     "HashJoin",
     "HistoryWindow",
     "Join",
+    "Limits",
     "Pipeline",
+    "Routing",
     "Stage",
     "TopK",
     "Vectorised",
@@ -53,47 +61,74 @@ __all__ = [
     "agg",
     "bounded",
     "configure",
-    "emit",
     "errors",
     "hopping",
     "hosting",
     "kernel",
-    "mapping",
+    "kernels",
     "policies",
-    "ring",
+    "service",
     "session",
     "sinks",
     "testing",
-    "text",
     "tumbling",
     "two_streams",
 ]
 
-_LATER = {
-    "Client": ("headgate.service.http.client", "Client"),
-    "FanOut": ("headgate.spark.gates.staged", "FanOut"),
-    "Pipeline": ("headgate.spark.pipeline", "Pipeline"),
-    "Stage": ("headgate.spark.stage", "Stage"),
-    "bounded": ("headgate.spark.gates.bounded", "bounded"),
-    "configure": ("headgate.spark.session", "configure"),
-    "sinks": ("headgate.spark.sinks", None),
-    "two_streams": ("headgate.spark.two_streams", "two_streams"),
+_HOMES = {
+    "Aggregate": "headgate.operators.aggregate:Aggregate",
+    "Dedup": "headgate.operators.dedup:Dedup",
+    "Expansion": "headgate.stage.settings:Expansion",
+    "FanOut": "headgate.spark.gates.staged:FanOut",
+    "Gate": "headgate.flow.gate:Gate",
+    "HashJoin": "headgate.operators.hash_join:HashJoin",
+    "HistoryWindow": "headgate.operators.history:HistoryWindow",
+    "Join": "headgate.operators.stream_join:Join",
+    "Limits": "headgate.stage.settings:Limits",
+    "Pipeline": "headgate.spark.pipeline:Pipeline",
+    "Routing": "headgate.stage.settings:Routing",
+    "Stage": "headgate.spark.stage:Stage",
+    "TopK": "headgate.operators.topk:TopK",
+    "Vectorised": "headgate.operators.vectorised:Vectorised",
+    "Windows": "headgate.operators.windows:Windows",
+    "agg": "headgate.operators.agg:",
+    "bounded": "headgate.spark.gates.bounded:bounded",
+    "configure": "headgate.spark.session:configure",
+    "errors": "headgate.errors:",
+    "hopping": "headgate.operators.windows:hopping",
+    "hosting": "headgate.hosting:",
+    "kernel": "headgate.kernels.kernel:kernel",
+    "kernels": "headgate.kernels:",
+    "policies": "headgate.policies:",
+    "service": "headgate.service:",
+    "session": "headgate.operators.windows:session",
+    "sinks": "headgate.stage.sinks:",
+    "testing": "headgate.testing:",
+    "tumbling": "headgate.operators.windows:tumbling",
+    "two_streams": "headgate.spark.two_streams:two_streams",
 }
+"""Where each public name is defined, as `module:name`; `module:` is the module itself."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    """Load a public name, once (PEP 562)."""
+    if name not in _HOMES:
         raise AttributeError(f"module 'headgate' has no attribute {name!r}; it has {', '.join(__all__)}")
-    module, attribute = _LATER[name]
+    from pkgutil import resolve_name
+
     try:
-        loaded = importlib.import_module(module)
+        value = resolve_name(_HOMES[name])
     except ModuleNotFoundError as error:
-        told = errors.not_installed(error, f"headgate.{name}")
-        if told is None:
+        from headgate.errors import not_installed
+
+        missing = not_installed(error, f"headgate.{name}")
+        if missing is None:
             raise
-        raise ImportError(str(told)) from error
-    return getattr(loaded, attribute) if attribute else loaded
+        raise ImportError(str(missing)) from error
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
+    """List the public names, whether they are loaded or not."""
     return sorted([*__all__, "__version__"])

@@ -32,6 +32,9 @@ Every error can be pickled, because tasks raise on one machine and the driver re
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 EXTRAS = {
     "pyspark": "spark",
     "py4j": "spark",
@@ -42,6 +45,9 @@ EXTRAS = {
     "prometheus_client": "service",
     "sqlglot": "service",
     "uvicorn": "service",
+    "piqp": "mpc",
+    "scipy": "mpc",
+    "matplotlib": "plot",
     "s3fs": "s3",
     "aiobotocore": "s3",
     "psycopg": "postgres",
@@ -49,6 +55,9 @@ EXTRAS = {
     "mtkahypar": "reference",
 }
 """Optional modules, and the extra that installs each."""
+
+LAB = ("headgate_lab", "psutil")
+"""Modules that the distribution `headgate-lab` brings: experiments, benches and the demonstration."""
 
 
 class HeadgateError(Exception):
@@ -159,14 +168,24 @@ class StaleTable(HeadgateError):
 
 
 def not_installed(error: ImportError, what: str) -> ConfigError | None:
-    """The error that says what to install for ``what``; None if the missing module belongs to no extra.
+    """What to install for ``what``, if the missing module belongs to an extra or to the laboratory; None if it is another one.
 
     >>> print(not_installed(ModuleNotFoundError("No module named 'httpx'", name="httpx"), "headgate query"))
     headgate query needs httpx, which is not installed: pip install 'headgate[service]'
     """
     module = (error.name or "").partition(".")[0]
-    if module not in EXTRAS:
+    if module in EXTRAS:
+        wanted = f"'headgate[{EXTRAS[module]}]'"
+    elif error.name in LAB:  # not a module inside of it: if one of those is missing, the laboratory is broken
+        wanted = "headgate-lab"
+    else:
         return None
-    return ConfigError(
-        f"{what} needs {module}, which is not installed: pip install 'headgate[{EXTRAS[module]}]'"
-    )
+    return ConfigError(f"{what} needs {module}, which is not installed: pip install {wanted}")
+
+
+def required(module: str, what: str) -> Any:
+    """Import a module of an extra for ``what``; raise a `ConfigError` that names the extra if it is not installed."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        raise not_installed(error, what) or error from error

@@ -48,7 +48,9 @@ class Process:
         self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, start_new_session=True)
         token = self.folder / "service" / "token"
         self.wait(token.exists, 120)
-        self.client = hg.Client(f"http://127.0.0.1:{self.port}", token.read_text().strip(), timeout=120)
+        self.client = hg.service.Client(
+            f"http://127.0.0.1:{self.port}", token.read_text().strip(), timeout=120
+        )
         self.wait(self.client.ready, 120)
 
     def wait(self, until, seconds) -> None:

@@ -13,9 +13,9 @@ STATE = {
     "x": float,
     "on": bool,
     "t": dt.datetime,
-    "s": hg.text(4),
-    "last": hg.ring(float, 3),
-    "m": hg.mapping(int, float, 2),
+    "s": hg.kernels.text(4),
+    "last": hg.kernels.ring(float, 3),
+    "m": hg.kernels.mapping(int, float, 2),
 }
 
 
@@ -47,7 +47,13 @@ def helper(x):
 
 
 @hg.kernel(
-    state={"n": int, "x": float, "s": hg.text(4), "last": hg.ring(float, 3), "m": hg.mapping(int, float, 2)},
+    state={
+        "n": int,
+        "x": float,
+        "s": hg.kernels.text(4),
+        "last": hg.kernels.ring(float, 3),
+        "m": hg.kernels.mapping(int, float, 2),
+    },
     output={"z": float},
     on_error="skip",
     max_steps=100,

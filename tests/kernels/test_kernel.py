@@ -28,7 +28,7 @@ def the_nth(state, row) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"state": {"s": str}}, r"give its greatest length, as in hg.text\(16\)"),
+        ({"state": {"s": str}}, r"give its greatest length, as in hg.kernels.text\(16\)"),
         ({"state": {"n": list}}, "state field 'n' is <class 'list'>; it can be int"),
         ({"state": ["n"]}, r'give names and types, as in state=\{"n": int\}'),
         ({"state": {"a b": int}}, "use plain Python names"),
@@ -56,12 +56,12 @@ def lambda_free(state, row) -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: hg.ring(str, 3), r"ring\(str, ...\): a ring keeps int, float"),
-        (lambda: hg.ring(float, 0), "0 is not a valid size; give the number of values"),
-        (lambda: hg.text(True), "True is not a valid size"),
-        (lambda: hg.mapping(float, int, 3), "the keys of a mapping are int or datetime"),
-        (lambda: hg.mapping(int, str, 3), "its values are int, float"),
-        (lambda: hg.emit(1), "can only be used inside the function of a kernel"),
+        (lambda: hg.kernels.ring(str, 3), r"ring\(str, ...\): a ring keeps int, float"),
+        (lambda: hg.kernels.ring(float, 0), "0 is not a valid size; give the number of values"),
+        (lambda: hg.kernels.text(True), "True is not a valid size"),
+        (lambda: hg.kernels.mapping(float, int, 3), "the keys of a mapping are int or datetime"),
+        (lambda: hg.kernels.mapping(int, str, 3), "its values are int, float"),
+        (lambda: hg.kernels.emit(1), "can only be used inside the function of a kernel"),
         (lambda: hg.kernel(state={}, output={})(lambda state, row: None), "is not a plain function"),
         (lambda: hg.kernel(state={}, output={})(len), "is not a plain function"),
         (lambda: hg.kernel(state={}, output={})(helper), r"it must take exactly \(state, row\)"),

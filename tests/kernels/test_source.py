@@ -72,7 +72,7 @@ def two_values_for_one_column(state, row):
 
 
 def the_wrong_name_of_a_column(state, row) -> None:
-    hg.emit(zz=row.x)
+    hg.kernels.emit(zz=row.x)
 
 
 def a_comprehension(state, row):

@@ -86,9 +86,9 @@ class PlainState:
         "n": int,
         "total": float,
         "open": bool,
-        "name": hg.text(6),
-        "last": hg.ring(float, 3),
-        "seen": hg.mapping(int, float, 3),
+        "name": hg.kernels.text(6),
+        "last": hg.kernels.ring(float, 3),
+        "seen": hg.kernels.mapping(int, float, 3),
     },
     output={"n": int, "total": float, "name": str, "low": float, "open": bool},
     keep=["id"],
@@ -238,7 +238,7 @@ def test_pins_sleep_snapshots_and_rescales_change_nothing(rows, data) -> None:
 
 
 @hg.kernel(
-    state={"n": int, "first": dt.datetime, "last": hg.ring(dt.datetime, 3)},
+    state={"n": int, "first": dt.datetime, "last": hg.kernels.ring(dt.datetime, 3)},
     output={"n": int, "long": float, "at": dt.datetime},
     on="ts",
     delay="5 minutes",

@@ -174,7 +174,13 @@ def test_the_repr_of_an_operator_makes_it_again(delay) -> None:
         Join("full", before="1 s", delay=(delay, "3 s")),
         TopK(3, by="v", keep=["s"]),
     ):
-        names = {**vars(hg), **vars(agg)}
+        names = {
+            **{
+                name: getattr(hg, name)
+                for name in ("Dedup", "Join", "TopK", "Windows", "hopping", "session", "tumbling")
+            },
+            **vars(agg),
+        }
         assert repr(eval(repr(operator), names)) == repr(operator)
 
 

@@ -220,7 +220,7 @@ def test_misuse_is_named(make_stage: Any, feed: Any, spark: Any, tmp_path: Path)
     with pytest.raises(hg.errors.ConfigError, match="share the checkpoint"):
         hg.Pipeline(make_stage(operator, sink=None), make_stage(operator))
     with pytest.raises(hg.errors.ConfigError, match="not a stage"):
-        hg.Pipeline(operator)
+        hg.Pipeline(operator)  # type: ignore[arg-type]
     with pytest.raises(hg.errors.MissingColumn, match=r"give the stage hg\.two_streams\(left, right"):
         feed(make_stage(hg.Join(delay="1 s")), [[(1, 1)]])
     frame = spark.createDataFrame([(1, NOON)], "k long, t timestamp")

@@ -67,4 +67,5 @@ def test_a_build_side_is_refreshed_in_any_path(odd: Path, spark: Any, feed: Any)
     feed(stage, [[(1, 1)]])
     stage.refresh(spark.createDataFrame([(1, "new")], "k long, name string"))
     feed(stage, [[(1, 2), (2, 2)]], start=1)
+    assert isinstance(stage.sink, hg.sinks.Memory)
     assert sorted(row["name"] for row in stage.sink.batches[1].to_pylist()) == ["b", "new"]

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table as Grid
@@ -19,7 +17,7 @@ from headgate.cli.console import Tick, unknown
 from headgate.control import journal
 from headgate.control.guard import Guard
 from headgate.control.policy import Policy
-from headgate.errors import ConfigError
+from headgate.errors import ConfigError, required
 from headgate.simulator.run import EAGER, Result, Simulation
 from headgate.simulator.scenarios import SCENARIOS, Options, Setup, about
 
@@ -56,6 +54,8 @@ def simulate(
         raise unknown("scenario", scenario, tuple(SCENARIOS))
     if plot is not None and plot.suffix.lower() not in PICTURES:
         raise ConfigError(f"--plot {plot}: name a file that ends in {', '.join(PICTURES)}")
+    if plot is not None:
+        required("matplotlib", "--plot")  # before the run, and not after it
     if run.journal is not None and set(run.policies) <= {"static"}:
         raise ConfigError("--journal: static has no rounds to record; add another --policy")
     chosen = {name: _policy(name, run.paper) for name in dict.fromkeys(run.policies)}
@@ -177,6 +177,9 @@ def as_table(scenario: str, options: Options, results: dict[str, Result]) -> Gro
 
 def draw(scenario: str, results: dict[str, Result], path: Path) -> None:
     """Throughput and latency over time, a curve for each policy."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)

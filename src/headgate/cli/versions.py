@@ -16,18 +16,24 @@ def versions() -> dict[str, str]:
     """The versions by name; a missing program is reported as missing."""
     return {
         "headgate": headgate.__version__,
+        "headgate-lab": distribution("headgate-lab", "pip install headgate-lab"),
         "python": platform.python_version(),
         "spark": spark(),
         "java": java(),
     }
 
 
-def spark() -> str:
-    """The version of pyspark, without importing it."""
+def distribution(name: str, remedy: str) -> str:
+    """The version of an installed distribution, without importing it."""
     try:
-        return metadata.version("pyspark")
+        return metadata.version(name)
     except metadata.PackageNotFoundError:
-        return "missing (pip install 'headgate[spark]')"
+        return f"missing ({remedy})"
+
+
+def spark() -> str:
+    """The version of pyspark."""
+    return distribution("pyspark", "pip install 'headgate[spark]'")
 
 
 def java() -> str:

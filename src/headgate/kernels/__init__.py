@@ -7,3 +7,8 @@
 * `interpreted`: running the function as plain Python;
 * `bound_kernel`: the operator.
 """
+
+from headgate.kernels.emit import emit
+from headgate.kernels.fields import mapping, ring, text
+
+__all__ = ["emit", "mapping", "ring", "text"]

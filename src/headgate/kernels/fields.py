@@ -192,13 +192,15 @@ def state_fields(declared: Mapping[str, Any]) -> dict[str, Field]:
         if isinstance(kind, Text | Ring | Map):
             fields[name] = kind
         elif kind is str:
-            raise ConfigError(f"state field {name!r} is str; give its greatest length, as in hg.text(16)")
+            raise ConfigError(
+                f"state field {name!r} is str; give its greatest length, as in hg.kernels.text(16)"
+            )
         elif kind in _sorts():
             fields[name] = Scalar(SORTS[kind])
         else:
             raise ConfigError(
                 f"state field {name!r} is {kind!r}; it can be int, float, bool, datetime, timedelta, "
-                "hg.text(16), hg.ring(float, 100) or hg.mapping(int, float, 8)"
+                "hg.kernels.text(16), hg.kernels.ring(float, 100) or hg.kernels.mapping(int, float, 8)"
             )
     return fields
 

@@ -144,7 +144,7 @@ def kernel(
 
     `state` declares the fields that are kept for each key. `output` declares the columns that the
     function emits; the key columns and the columns of the row named in `keep` are emitted before them.
-    What the function returns or yields is emitted, except None; `hg.emit` emits a row at any place.
+    What the function returns or yields is emitted, except None; `hg.kernels.emit` emits a row at any place.
 
     `on` names the column with a row's event time (`delay` and `ahead` are those of windows). With it,
     late rows are put aside, `state.wake_at(t)` sets a timer that calls the function given to `on_timer`,

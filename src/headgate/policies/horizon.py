@@ -29,7 +29,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from headgate.errors import ConfigError
+from headgate.errors import ConfigError, required
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
@@ -62,6 +62,15 @@ class Horizon:
 
 
 DEFAULT = Horizon()
+
+
+def load_solver() -> tuple[Any, Any]:
+    """Return `piqp` and `scipy.sparse`, or raise a `ConfigError` that names their extra.
+
+    They are imported here and not above: that takes a third of a second, which no worker should pay at its start.
+    """
+    purpose = "model predictive control"
+    return required("piqp", purpose), required("scipy.sparse", purpose)
 
 
 def least_imbalance(
@@ -183,8 +192,7 @@ def _stage(horizon: Horizon) -> npt.NDArray[np.int64]:
 
 def _matrix(parts: list[tuple[Any, Any, Any]], shape: tuple[int, int]) -> Any:
     """A sparse matrix from rows, columns and values."""
-    from scipy import sparse  # imported here because it would add a third of a second to every worker's start
-
+    _, sparse = load_solver()
     if not parts:
         return sparse.csc_matrix(shape)
     rows, columns, values = (np.concatenate([np.ravel(part[k]) for part in parts]) for k in range(3))
@@ -230,12 +238,8 @@ def _solved(
 
 
 def _minimum(hessian: Any, cost: Floats, problem: dict[str, Any], tolerance: float | None) -> Floats | None:
-    """Where the cost is minimal within the limits; None if the solver does not reach this tolerance.
-
-    A tolerance of None is the solver's default.
-    """
-    import piqp
-
+    """Where the cost is least within the limits; None if it was not found to this tolerance (None: the solver's own)."""
+    piqp, _ = load_solver()
     solver = piqp.SparseSolver()
     if tolerance is not None:
         solver.settings.eps_abs = solver.settings.eps_rel = tolerance

@@ -31,7 +31,7 @@ from headgate.control.view import LoadView
 from headgate.errors import ConfigError
 from headgate.policies.controller import Reading, Rules, plan_to, read
 from headgate.policies.forecast import cautious
-from headgate.policies.horizon import Floats, Horizon, least_imbalance, least_time
+from headgate.policies.horizon import Floats, Horizon, least_imbalance, least_time, load_solver
 from headgate.routing.table import Table
 
 REMEMBERED = 128
@@ -56,7 +56,7 @@ class Mpc(Policy):
     rules: Rules = field(default_factory=Rules)
 
     def __post_init__(self) -> None:
-        """Check the settings."""
+        """Check the settings, and that the solver is installed."""
         if self.cost not in ("linear", "quadratic"):
             raise ConfigError(f"mpc: cost={self.cost!r} is neither 'linear' nor 'quadratic'")
         if self.weight is not None and (self.cost == "linear" or not self.weight >= 0):
@@ -65,6 +65,7 @@ class Mpc(Policy):
             )
         if self.bandwidth_mb_s is not None and not self.bandwidth_mb_s > 0:
             raise ConfigError(f"mpc: bandwidth_mb_s={self.bandwidth_mb_s} must be above 0")
+        load_solver()  # a missing extra is an error here, and not in a batch
 
     @classmethod
     def paper(cls, weight: float = 5.0) -> Mpc:

@@ -35,3 +35,27 @@ imports neither, and they do not import each other. `process` puts the three tog
 
 `weather` feeds a demonstration source; `http/metrics` is for Prometheus; `http/background` serves HTTP from a thread.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headgate.service.http.client import Client
+
+__all__ = ["Client"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "Client":
+        raise AttributeError(f"module 'headgate.service' has no attribute {name!r}; it has Client")
+    try:
+        from headgate.service.http.client import Client
+    except ModuleNotFoundError as error:
+        from headgate.errors import not_installed
+
+        missing = not_installed(error, "headgate.service.Client")
+        if missing is None:
+            raise
+        raise ImportError(str(missing)) from error
+    return Client

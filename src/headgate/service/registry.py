@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from headgate.errors import ConfigError, HeadgateError, NewerFormat
+from headgate.errors import ConfigError, HeadgateError, NewerFormat, required
 
 FORMAT = 1
 Change = tuple[str, Sequence[Sequence[Any]]]
@@ -129,12 +129,7 @@ class PostgreSQL(_Database):
     placeholder = "%s"
 
     def __init__(self, url: str) -> None:
-        try:
-            import psycopg
-        except ModuleNotFoundError as error:
-            raise ConfigError(
-                "a registry in PostgreSQL needs psycopg: pip install 'headgate[postgres]'"
-            ) from error
+        psycopg = required("psycopg", "a registry in PostgreSQL")
         try:
             super().__init__(partial(psycopg.connect, url))
         except psycopg.Error as error:

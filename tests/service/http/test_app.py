@@ -10,7 +10,7 @@ from headgate.errors import AccessDenied, ConfigError, HeadgateError, NotFound, 
 
 
 def test_a_query_from_register_to_results(served) -> None:
-    with hg.Client(served.url, served.token) as client:
+    with hg.service.Client(served.url, served.token) as client:
         number = client.register("SELECT city, x FROM alpha WHERE x > 1", name="warm")
         assert client.query(number)["name"] == "warm"
         rows = rows_of(np.random.default_rng(1), 200)
@@ -26,7 +26,7 @@ def test_a_query_from_register_to_results(served) -> None:
         assert [next(tail) for _ in found] == found
         served.feed(rows)
         assert next(tail)["batch"] == 1
-        tail.close()
+        tail.close()  # type: ignore[attr-defined]
         assert client.explain(number)["server"] in {one["server"] for one in client.servers()}
         assert client.explain("SELECT x FROM beta WHERE n > 3")["constants"] == [3]
         assert client.traffic()[-1]["sent_rows"] == client.traffic()[-1]["predicted_rows"]
@@ -37,17 +37,18 @@ def test_a_query_from_register_to_results(served) -> None:
 
 
 def test_bulk_registration_answers_each_by_itself(served) -> None:
-    with hg.Client(served.url, served.token) as client:
+    with hg.service.Client(served.url, served.token) as client:
         answers = client.register_many(
             ["SELECT x FROM alpha", "SELECT nope FROM alpha", "SELECT n FROM beta"]
         )
         assert [type(a).__name__ for a in answers] == ["int", "QueryRefused", "int"]
+        assert isinstance(answers[1], QueryRefused)
         assert answers[1].reason == "unknown-column"
         assert [q["id"] for q in client.queries()] == [answers[0], answers[2]]
 
 
 def test_errors_come_back_as_they_are(served) -> None:
-    with hg.Client(served.url, served.token) as client:
+    with hg.service.Client(served.url, served.token) as client:
         with pytest.raises(QueryRefused, match=r"line 1, column 8") as caught:
             client.register("SELECT nope FROM alpha")
         assert (caught.value.reason, caught.value.line, caught.value.column) == ("unknown-column", 1, 8)
@@ -60,10 +61,10 @@ def test_errors_come_back_as_they_are(served) -> None:
         assert client.push("alpha", [{"time": 1, "x": 2.5}]) == 1
         client.add_source("delta", {"y": "double"})
         assert "delta" in {one["name"] for one in client.sources()}
-    with hg.Client(served.url, "guess") as stranger, pytest.raises(AccessDenied, match="token"):
+    with hg.service.Client(served.url, "guess") as stranger, pytest.raises(AccessDenied, match="token"):
         stranger.queries()
     with (
-        hg.Client("http://127.0.0.1:9", "x") as nowhere,
+        hg.service.Client("http://127.0.0.1:9", "x") as nowhere,
         pytest.raises(HeadgateError, match="headgate serve"),
     ):
         nowhere.queries()
@@ -71,11 +72,11 @@ def test_errors_come_back_as_they_are(served) -> None:
 
 def test_an_admin_changes_servers_and_tenants(served) -> None:
     token = served.service.add_tenant("root", admin=True)
-    with hg.Client(served.url, token) as root:
+    with hg.service.Client(served.url, token) as root:
         assert root.add_server() == 3
         assert root.lose_server(0) == 0
         bob = root.add_tenant("bob")
-    with hg.Client(served.url, bob) as client:
+    with hg.service.Client(served.url, bob) as client:
         assert client.queries() == []
 
 

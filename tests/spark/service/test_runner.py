@@ -23,7 +23,7 @@ class Served:
         self.spark, self.folder, self.streams = spark, folder, streams or {}
         self.start()
         self.token = self.service.add_tenant("root", admin=True)
-        self.client = hg.Client(self.url, self.token)
+        self.client = hg.service.Client(self.url, self.token)
 
     def start(self) -> None:
         self.service = Service(Settings(self.folder, servers=3))
@@ -41,7 +41,7 @@ class Served:
     def restart(self) -> None:
         self.stop()
         self.start()
-        self.client = hg.Client(self.url, self.token)
+        self.client = hg.service.Client(self.url, self.token)
 
     def push(self, rows) -> None:
         """Push rows in slots by their public names, and wait until a batch has taken all of them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headgate.errors import ConfigError
+from headgate.errors import ConfigError, required
 from headgate.hosting.balance import SLACK
 from headgate.hosting.offline.assignment import Assignment
 from headgate.hosting.workload import Floats, Workload
@@ -19,10 +19,7 @@ def optimum(
     Only for small instances, as the problem is NP-complete (MICE-8). x[t][j] is the number of queries of type t
     on server j, and y[s][j] says whether j receives s; x[t][j] > 0 requires y[s][j] for all sources s of t.
     """
-    try:
-        import highspy
-    except ModuleNotFoundError as error:
-        raise ConfigError("the exact optimum needs highspy: pip install 'headgate[reference]'") from error
+    highspy = required("highspy", "the exact optimum")
     types, k, m = load.types, sizes.shape[0], load.sources
     model = highspy.Highs()
     model.setOptionValue("output_flag", False)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from headgate.errors import ConfigError
+from headgate.errors import required
 from headgate.hosting.balance import SLACK
 from headgate.hosting.offline.assignment import Assignment
 from headgate.hosting.workload import Floats, Ints, Workload
@@ -27,12 +27,7 @@ def partition(
     load: Workload, sizes: Floats, limits: Floats, *, seed: int = 1, threads: int = 1
 ) -> Assignment:
     """Return the placement within the limits that a multilevel partitioner finds."""
-    try:
-        import mtkahypar
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            "the hypergraph reference needs mtkahypar: pip install 'headgate[reference]'"
-        ) from error
+    mtkahypar = required("mtkahypar", "the hypergraph reference")
     k, types = sizes.shape[0], load.types
     if k == 1:
         return Assignment(

@@ -1,6 +1,6 @@
 """A client of the query service.
 
-client = hg.Client("http://127.0.0.1:8620", token)
+client = hg.service.Client("http://127.0.0.1:8620", token)
 number = client.register("SELECT city, avg(temp) FROM weather GROUP BY city, TUMBLE(time, INTERVAL '10 seconds')")
 for row in client.tail(number):
 print(row)
