@@ -17,18 +17,18 @@ import pyarrow.parquet as pq
 import pytest
 
 STEPS = [
-    "opened",
-    "computed",
-    "decided",
-    "committed",
-    "journaled",
-    "retired",
+    "open",
+    "compute",
+    "decide",
+    "commit",
+    "journal",
+    "retire",
     "one file moved",
     "all files moved",
     "batch shown",
-    "published",
+    "publish",
 ]
-FEW = ["computed", "one file moved"]
+FEW = ["compute", "one file moved"]
 
 
 def run(command: list[str], log: Path) -> tuple[int, str]:
@@ -60,7 +60,7 @@ def kill_at(steps: list[str], folder: Path, *options: str) -> None:
     """Run and kill at each step, one batch later each time; then run to the end, without the options."""
     script = Path(__file__).with_name("kill_points.py")
     for b, step in enumerate([*steps, "never"]):
-        target = 0 if step == "opened" else b
+        target = 0 if step == "open" else b
         command = [sys.executable, str(script), str(folder), step, str(target)]
         code, said = run([*command, *(options if step != "never" else ())], folder / "log")
         assert code == (0 if step == "never" else -signal.SIGKILL), f"killed at {step!r}: {said[-3000:]}"
@@ -110,7 +110,7 @@ def test_a_killed_driver_loses_and_repeats_nothing(java_home: str, tmp_path: Pat
 @pytest.mark.full
 @pytest.mark.timeout(900)
 def test_a_killed_driver_loses_no_row_that_waits(java_home: str, tmp_path: Path) -> None:
-    steps = ["computed", "decided", "committed", "retired", "published"]
+    steps = ["compute", "decide", "commit", "retire", "publish"]
     batches = write_batches(tmp_path / "in", len(steps) + 1)
     kill_at(steps, tmp_path, "1000")
     newest: dict[int, dict[str, Any]] = {}

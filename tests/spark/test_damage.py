@@ -36,7 +36,7 @@ def test_state_files_that_were_swapped_are_named(make_stage: Any, feed: Any, tmp
 
 
 def test_backlog_files_that_were_swapped_are_named(make_stage: Any, feed: Any, tmp_path: Path) -> None:
-    stage = make_stage(hg.HistoryWindow(4, "mean", of="v"), memory="1kB", t_gap=3_600_000)
+    stage = make_stage(hg.HistoryWindow(4, "mean", of="v"), memory="1kB", turn_ms=3_600_000)
     feed(stage, batches(3))
     first, second = sorted((tmp_path / "ckpt/backlog").iterdir())[:2]
     swap(first, second)
@@ -81,11 +81,11 @@ def halfway(make_stage: Any, feed: Any) -> Any:
     data = batches(1)
 
     def stop(name: str) -> None:
-        if name == "committed":
+        if name == "commit":
             raise _Stopped
 
     stage = make_stage(**options)
-    stage._reached = stop
+    stage.on_step = stop
     with pytest.raises(_Stopped):
         feed(stage, data)
 

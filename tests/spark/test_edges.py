@@ -4,6 +4,7 @@ import functools
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.spark.stages import stage_of
 
 import headgate as hg
 from headgate.errors import ConfigError
@@ -11,12 +12,12 @@ from headgate.spark.warm_up import warm_up
 
 
 def stage(tmp_path, **more):
-    return hg.Stage(
+    return stage_of(
         key="k",
         operator=hg.Aggregate(n=hg.agg.count()),
         checkpoint=str(tmp_path / "state"),
         sink=lambda rows, batch: None,
-        routing=hg.Routing(channels=2),
+        channels=2,
         **more,
     )
 
@@ -33,19 +34,19 @@ def test_a_step_that_returns_bounded_is_told_to_use_the_stages_gate(rows, tmp_pa
         return df.union(df)
 
     step = functools.partial(hg.bounded, expand=twice, batch=1) if whole else lambda df: hg.bounded(df, twice)
-    made = stage(tmp_path, expand=step, gate=gate)
-    with pytest.raises(ConfigError, match=r"expand returned the result of hg\.bounded.*gate=hg\.Gate"):
+    made = stage(tmp_path, step=step, gate=gate)
+    with pytest.raises(ConfigError, match=r"the step returned the result of hg\.bounded.*gate=hg\.Gate"):
         made(rows, 0)
 
 
 def test_the_result_of_bounded_is_no_step(rows, tmp_path) -> None:
-    with pytest.raises(ConfigError, match=r"expand is the result of hg\.bounded.*gate=hg\.Gate"):
-        stage(tmp_path, expand=hg.bounded(rows, lambda df: df))
+    with pytest.raises(ConfigError, match=r"the step is the result of hg\.bounded.*gate=hg\.Gate"):
+        stage(tmp_path, step=hg.bounded(rows, lambda df: df))
 
 
 def test_a_step_that_returns_no_dataframe_is_told_what_it_returned(rows, tmp_path) -> None:
     with pytest.raises(ConfigError, match="must return a DataFrame, and returned NoneType"):
-        stage(tmp_path, expand=lambda df: None)(rows, 0)
+        stage(tmp_path, step=lambda df: None)(rows, 0)
 
 
 class OfConnect:

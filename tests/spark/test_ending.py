@@ -147,10 +147,10 @@ def test_a_crash_between_an_added_batch_and_its_publishing_loses_nothing(
     run_query(spark, source, SCHEMA, stage, tmp_path / "spark")
 
     def stop(step: str) -> None:
-        if step == "committed":
+        if step == "commit":
             raise RuntimeError("stopped")
 
-    stage._reached = stop
+    stage.on_step = stop
     with pytest.raises(RuntimeError, match="stopped"):
         stage.drain()
     write_file(source, 3, rows_of(3))
@@ -161,7 +161,7 @@ def test_a_crash_between_an_added_batch_and_its_publishing_loses_nothing(
 
 
 def test_the_backlog_is_empty_after_draining(spark: Any, make_stage: Any, feed: Any) -> None:
-    stage = make_stage(hg.HistoryWindow(4, "mean", of="v"), memory="2kB", t_gap=0)
+    stage = make_stage(hg.HistoryWindow(4, "mean", of="v"), memory="2kB", turn_ms=0)
     feed(stage, [[(k, b) for k in range(200)] for b in range(4)])
     assert sum(one.backlog_rows for one in stage.journal()[-1].report.channels), "rows wait"
     stage.drain()
@@ -172,7 +172,7 @@ def test_the_backlog_is_empty_after_draining(spark: Any, make_stage: Any, feed: 
 def test_windows_whose_state_is_on_disk_are_emitted_too(
     spark: Any, source: Path, stage_of: Any, tmp_path: Path
 ) -> None:
-    stage = stage_of(memory="1kB", t_gap=0)
+    stage = stage_of(memory="1kB", turn_ms=0)
     run_query(spark, source, SCHEMA, stage, tmp_path / "spark")
     stage.finish()
     assert sum(n for _, _, n in emitted(spark, tmp_path / "out")) == 180

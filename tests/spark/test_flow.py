@@ -38,7 +38,7 @@ def answers(stage: Any) -> dict[int, list[tuple[Any, ...]]]:
 
 def modelled(stage: Any) -> Any:
     """A stage whose rows take the time that its pace says, on any machine, and nothing else takes any."""
-    stage.watch = ModelledTime()
+    stage.engine.watch = ModelledTime(getattr(stage.engine.watch, "us", 0.0))
     return stage
 
 
@@ -71,10 +71,10 @@ def test_short_of_memory_bins_take_turns_on_disk_and_the_answer_stays(
     make_stage: Any, feed: Any, plain: Any
 ) -> None:
     data = rows_of(8)
-    stage = make_stage(HISTORY, memory="6kB", t_gap=0)
+    stage = make_stage(HISTORY, memory="6kB", turn_ms=0)
     feed(stage, data[:5])
     assert "on disk" in str(stage.status())
-    again = make_stage(HISTORY, memory="6kB", t_gap=0, sink=stage.sink)
+    again = make_stage(HISTORY, memory="6kB", turn_ms=0, sink=stage.sink)
     feed(again, data[5:], start=5)
     drain(again, feed, 8)
     assert answers(again) == plain
@@ -91,7 +91,7 @@ def test_short_of_memory_bins_take_turns_on_disk_and_the_answer_stays(
 
 def test_memory_taken_back_and_granted_while_running(make_stage: Any, feed: Any, plain: Any) -> None:
     data = rows_of(8)
-    stage = make_stage(HISTORY, memory="1MB", t_gap=0)
+    stage = make_stage(HISTORY, memory="1MB", turn_ms=0)
     feed(stage, data[:3])
     stage.reclaim(995_000, channel=1)
     feed(stage, data[3:6], start=3)
@@ -111,7 +111,7 @@ def test_memory_taken_back_and_granted_while_running(make_stage: Any, feed: Any,
 
 def test_pins_and_rescales_while_rows_wait(make_stage: Any, feed: Any, plain: Any) -> None:
     stage = make_stage(
-        HISTORY, memory="2kB", t_gap=0, policy=Pinner([[0, 1], [0, 1, 2], [2], []]), guard=OPEN
+        HISTORY, memory="2kB", turn_ms=0, policy=Pinner([[0, 1], [0, 1, 2], [2], []]), guard=OPEN
     )
     data = rows_of(8)
     feed(stage, data[:5])
@@ -133,14 +133,14 @@ def test_a_late_channel_leaves_rows_in_the_buffer_and_order_is_kept(
     data = rows_of(8)
     stage = modelled(make_stage(HISTORY, buffer="1MB", pace_us=SECOND))
     feed(stage, data[:2])
-    stage.pace_us = {0: SECOND, 1: 20 * SECOND, 2: SECOND}
+    stage.engine.watch = ModelledTime({0: SECOND, 1: 20 * SECOND, 2: SECOND})
     feed(stage, data[2:4], start=2)
     waiting = [[one.backlog_rows for one in entry.report.channels] for entry in stage.journal()]
     assert waiting[2][1] > 50
     assert waiting[2][0] < 20
     assert waiting[2][2] < 20
     assert sum(one.backlog_bytes for one in stage.journal()[3].report.channels) <= 1_000_000
-    stage.pace_us = SECOND
+    stage.engine.watch = ModelledTime(SECOND)
     feed(stage, data[4:], start=4)
     drain(stage, feed, 8)
     assert answers(stage) == plain
@@ -158,7 +158,7 @@ def test_a_full_buffer_holds_the_source_back(make_stage: Any, feed: Any, plain: 
 def test_a_lone_key_does_not_wait_for_ever_beside_near_empty_batches(make_stage: Any, feed: Any) -> None:
     """Late at once, its state on disk, and no time passes that could make a gap of an hour end."""
     stage = modelled(
-        make_stage(HISTORY, memory=1, buffer="1MB", t_gap=3.6e6, channels=2, bins=8, pace_us=SECOND)
+        make_stage(HISTORY, memory=1, buffer="1MB", turn_ms=3.6e6, channels=2, bins=8, pace_us=SECOND)
     )
     feed(stage, [[(k, k) for k in range(24)], [(k, k) for k in range(24)]])
     drained = drain(stage, feed, 2)
@@ -202,7 +202,7 @@ def test_windows_close_though_rows_always_wait(make_stage: Any, feed: Any) -> No
 
 
 def test_windows_close_though_their_bins_are_on_disk(make_stage: Any, feed: Any) -> None:
-    stage = make_stage(WINDOWS, memory=1, t_gap=0, channels=1, bins=4)
+    stage = make_stage(WINDOWS, memory=1, turn_ms=0, channels=1, bins=4)
     feed(stage, [[(k, at(0)) for k in range(16)]], "k long, t timestamp")
     feed(stage, [[(0, at(20 * b))] for b in range(1, 10)], "k long, t timestamp", start=1)
     found = closed(stage)
@@ -214,7 +214,7 @@ def test_moved_state_arrives_by_its_budget_and_rows_wait_for_it(
     make_stage: Any, feed: Any, plain: Any
 ) -> None:
     stage = make_stage(
-        HISTORY, move_bytes="3kB", policy="rebuild", guard=Guard(min_gain=0, cool_down_batches=0)
+        HISTORY, arrivals="3kB", policy="rebuild", guard=Guard(min_gain=0, cool_down_batches=0)
     )
     data = rows_of(8)
     feed(stage, data[:3])
@@ -228,7 +228,7 @@ def test_moved_state_arrives_by_its_budget_and_rows_wait_for_it(
 def test_an_aggregate_spills_and_splits_at_once(make_stage: Any, feed: Any) -> None:
     rows = [[(0 if i % 5 < 3 else i, i + b) for i in range(900)] for b in range(6)]
     operator = hg.Aggregate(n=agg.count(), total=agg.sum("v"))
-    stage = make_stage(operator, policy="rebuild", channels=4, bins=64, memory="4kB", t_gap=0, guard=OPEN)
+    stage = make_stage(operator, policy="rebuild", channels=4, bins=64, memory="4kB", turn_ms=0, guard=OPEN)
     feed(stage, rows)
     assert stage.journal()[-1].decision.table.splits
     drain(stage, feed, 6)
@@ -244,7 +244,7 @@ def test_a_disk_that_fills_up_while_rows_are_put_aside_stops_the_batch_and_nothi
 ) -> None:
     folder, enlarge = small_disk
     data = [[((i * 7 + b) % 60, i + 10_000 * b) for i in range(4000)] for b in range(6)]
-    stage = make_stage(HISTORY, memory=1, t_gap=1e9, checkpoint=str(folder / "ckpt"))
+    stage = make_stage(HISTORY, memory=1, turn_ms=1e9, checkpoint=str(folder / "ckpt"))
     with pytest.raises(errors.StorageFull, match="no room left while writing"):
         feed(stage, data)
     done = len(stage.sink.batches)
@@ -274,7 +274,7 @@ def test_explain_says_why(make_stage: Any, feed: Any) -> None:
         ({"memory": "lots"}, "memory='lots' is not an amount of memory"),
         ({"memory": 0}, "memory=0 is not an amount"),
         ({"buffer": "-1MB"}, "buffer='-1MB' is not an amount"),
-        ({"t_gap": -1.0}, "t_gap=-1.0 is a time in ms"),
+        ({"turn_ms": -1.0}, "turn_ms=-1.0 is a time in ms"),
         ({"pace_us": {0: -1.0}}, "cannot be negative"),
     ],
     ids=str,

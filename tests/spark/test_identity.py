@@ -211,11 +211,11 @@ def slow(job: Job) -> Callable[..., Any]:
         stage = job.stage(**options)
 
         def reached(name: str) -> None:
-            if name == step and stage._bound.checkpoint.last and stage._bound.checkpoint.last.batch == batch:
-                stage._reached = lambda name: None
+            if name == step and stage.opened.checkpoint.last and stage.opened.checkpoint.last.batch == batch:
+                stage.on_step = lambda name: None
                 meanwhile()
 
-        stage._reached = reached
+        stage.on_step = reached
         return stage
 
     return make
@@ -224,10 +224,10 @@ def slow(job: Job) -> Callable[..., Any]:
 @pytest.mark.parametrize(
     "step",
     [
-        "computed",
-        pytest.param("decided", marks=pytest.mark.full),
-        "committed",
-        pytest.param("retired", marks=pytest.mark.full),
+        "compute",
+        pytest.param("decide", marks=pytest.mark.full),
+        "commit",
+        pytest.param("retire", marks=pytest.mark.full),
     ],
 )
 def test_a_driver_that_slept_changes_nothing_and_says_who_has_the_query(
@@ -235,7 +235,7 @@ def test_a_driver_that_slept_changes_nothing_and_says_who_has_the_query(
 ) -> None:
     """While it sleeps in batch 1, another driver takes the query over and commits many batches."""
     frames = [job.spark.createDataFrame([(k, b) for k in range(40)], SCHEMA) for b in range(8)]
-    after = step in ("committed", "retired")
+    after = step in ("commit", "retire")
 
     def successor() -> None:
         other = job.stage()

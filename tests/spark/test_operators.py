@@ -183,7 +183,7 @@ def test_a_pipeline_is_exactly_once_whatever_crashes_between_its_commits(
             channels=2,
         )
         if fails:
-            second._reached = _die_at("computed")
+            second.on_step = _die_at("compute")
         return hg.Pipeline(first, second), second
 
     for b, rows in enumerate(data):

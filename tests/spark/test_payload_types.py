@@ -176,7 +176,7 @@ def test_a_kernel_reads_day_time_intervals(frame: DataFrame, make_stage: Any) ->
 def test_rows_that_wait_in_files_keep_every_type(frame: DataFrame, make_stage: Any) -> None:
     taken = Taken()
     stage = make_stage(
-        hg.HistoryWindow(2, "mean", of="i", keep=list(COLUMNS)), sink=taken, channels=1, memory=1, t_gap=0
+        hg.HistoryWindow(2, "mean", of="i", keep=list(COLUMNS)), sink=taken, channels=1, memory=1, turn_ms=0
     )
     stage(frame.where("i < 4"), 0)
     stage(frame.where("i >= 4"), 1)
@@ -216,7 +216,7 @@ def test_a_split_key_is_counted_whatever_its_rows_carry(frame: DataFrame, make_s
     split = False
     for batch in range(6):
         stage(frame, batch)
-        split |= bool(stage._bound.loop.table.splits)
+        split |= bool(stage.opened.loop.table.splits)
     assert split
     rows = {key[0]: (row["n"], row["m"], row["most"]) for key, row in stage.sink.latest("k").items()}
     hours = [dt.timedelta(hours=8 + k) for k in range(4)]

@@ -65,12 +65,12 @@ def live(stage: Any, feed: Any, data: list[Any], seed: int) -> None:
             stage.rescale(draw.randint(1, 5))
         if draw.random() < 0.5:
             stage.grant(2000) if draw.random() < 0.5 else stage.reclaim(400)
-        stage.pace_us = {channel: draw.choice([0.0, 0.0, 300.0]) for channel in range(5)}
-    stage.pace_us = 0.0
+        hg.testing.pace(stage, {channel: draw.choice([0.0, 0.0, 300.0]) for channel in range(5)})
+    hg.testing.pace(stage, 0.0)
     drain(stage, feed, len(data))
 
 
-SETTINGS = {"memory": "4kB", "t_gap": 0, "buffer": "20kB", "move_bytes": "2kB", "guard": OPEN}
+SETTINGS = {"memory": "4kB", "turn_ms": 0, "buffer": "20kB", "arrivals": "2kB", "guard": OPEN}
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(s, marks=pytest.mark.full) for s in range(2, 12))])

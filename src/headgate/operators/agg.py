@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from headgate.errors import ConfigError
 from headgate.operators import accumulators as acc
 from headgate.operators.base import column_type
+from headgate.operators.columns import column_name
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,10 @@ class Agg:
     function: str
     column: str | None = None
     ignore_nulls: bool = False
+
+    def __post_init__(self) -> None:
+        if self.column is not None:
+            object.__setattr__(self, "column", column_name(self.column, self.function))
 
     def __repr__(self) -> str:
         inside = "" if self.column is None else repr(self.column)
@@ -75,6 +81,19 @@ def max(column: str) -> Agg:
 def mean(column: str) -> Agg:
     """Arithmetic mean."""
     return Agg("mean", column)
+
+
+def avg(column: str) -> Agg:
+    """Arithmetic mean, by Spark's other name."""
+    return mean(column)
+
+
+def count_distinct(column: str) -> Agg:
+    """Not an aggregate of a stage: it raises `ConfigError`, which says what to do instead."""
+    raise ConfigError(
+        f"agg.count_distinct({column!r}) would keep every value of every key; count what hg.Dedup lets pass: a stage with "
+        f"hg.Dedup() and the key columns and {column!r} as its key, followed by one with hg.Aggregate(n=agg.count())"
+    )
 
 
 def var(column: str) -> Agg:

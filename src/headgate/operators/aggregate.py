@@ -30,7 +30,11 @@ class Aggregate(Operator):
     Aggregate(n=count(), total=sum('amount'))
     """
 
-    def __init__(self, **aggregates: Agg) -> None:
+    def __init__(self, *unnamed: Agg, **aggregates: Agg) -> None:
+        if unnamed:
+            raise ConfigError(
+                f"Aggregate({unnamed[0]!r}) has no name for its output; write Aggregate(n={unnamed[0]!r}) or another name"
+            )
         self.aggregates = checked("Aggregate", aggregates)
 
     def __repr__(self) -> str:

@@ -14,6 +14,7 @@ from headgate.compiled import compiled
 from headgate.errors import ConfigError
 from headgate.operators.aggregate import emitted
 from headgate.operators.base import BoundOperator, Chunk, Operator, column_type
+from headgate.operators.columns import column_name, column_names
 from headgate.operators.event_time import EventTime, parse_duration
 from headgate.state.index import FOREVER
 from headgate.state.keys import KeySpec
@@ -46,8 +47,9 @@ class Dedup(Operator):
     ) -> None:
         if (on is None) != (delay is None):
             raise ConfigError(f"on={on!r}, delay={delay!r}: give both, or neither to keep keys forever")
+        on = None if on is None else column_name(on, "on")
         self.on, self.delay, self.ahead = on, delay, ahead
-        self.keep = None if keep is None else tuple(keep)
+        self.keep = None if keep is None else column_names(keep, "keep")
         self.event_time = None
         if on is not None and delay is not None:
             self.event_time = EventTime(

@@ -19,6 +19,7 @@ from headgate.compiled import compiled
 from headgate.errors import ConfigError
 from headgate.operators import accumulators as acc
 from headgate.operators.base import BoundOperator, Chunk, Operator, column_type
+from headgate.operators.columns import column_name, column_names
 from headgate.state.kernels import ring_push
 from headgate.state.keys import KeySpec
 from headgate.state.lanes import LaneColumn, to_lane
@@ -52,8 +53,8 @@ class HistoryWindow(Operator):
             )
         if not isinstance(k, int) or k < 1:
             raise ConfigError(f"a history window keeps at least one row, not k={k!r}")
-        self.k, self.stats, self.of = k, stats, of
-        self.keep = (of,) if keep is None else tuple(keep)
+        self.k, self.stats, self.of = k, stats, column_name(of, "of")
+        self.keep = (self.of,) if keep is None else column_names(keep, "keep")
 
     def __repr__(self) -> str:
         keep = "" if self.keep == (self.of,) else f", keep={list(self.keep)}"

@@ -18,6 +18,7 @@ from headgate.compiled import compiled
 from headgate.errors import ConfigError, UnsupportedType
 from headgate.operators.aggregate import emitted
 from headgate.operators.base import BoundOperator, Chunk, Operator, column_type
+from headgate.operators.columns import column_name, column_names
 from headgate.operators.groups import by_key, state_rows, store_packed
 from headgate.state.keys import KeySpec, pack, unpack
 from headgate.state.lanes import Lane, LaneColumn, carrier_of, to_lane
@@ -43,8 +44,8 @@ class TopK(Operator):
     def __init__(self, k: int, *, by: str, keep: Sequence[str] | None = None) -> None:
         if not isinstance(k, int) or k < 1:
             raise ConfigError(f"k={k!r}: a list has at least one row")
-        self.k, self.by = k, by
-        self.keep = None if keep is None else tuple(keep)
+        self.k, self.by = k, column_name(by, "by")
+        self.keep = None if keep is None else column_names(keep, "keep")
 
     def __repr__(self) -> str:
         keep = "" if self.keep is None else f", keep={list(self.keep)}"

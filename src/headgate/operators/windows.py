@@ -19,6 +19,7 @@ from headgate.errors import ConfigError
 from headgate.operators.agg import Agg
 from headgate.operators.aggregate import AggregatingOperator, checked, emitted
 from headgate.operators.base import Chunk, Operator, column_type
+from headgate.operators.columns import column_name
 from headgate.operators.event_time import EventTime, parse_duration
 from headgate.state.keys import KeySpec
 from headgate.state.lanes import LaneColumn, to_lane
@@ -116,6 +117,7 @@ class Windows(Operator):
             raise ConfigError(
                 f"{window!r} is not a window; write hg.tumbling('10 minutes'), hg.hopping(...) or hg.session(...)"
             )
+        on = column_name(on, "on")
         if emit not in ("append", "update"):
             raise ConfigError(
                 f"emit={emit!r}: windows are emitted 'append' (once, when they close) or 'update'"

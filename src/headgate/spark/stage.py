@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 
 from headgate.control.policy import Policy
 from headgate.operators.base import Operator
-from headgate.spark.columns import column_names
+from headgate.operators.columns import column_names
 from headgate.spark.engine import SparkEngine
 from headgate.spark.gates.expanding import expanding
 from headgate.spark.session import check_classic, origin_of

@@ -26,7 +26,7 @@ class Paced:
     def __init__(self, us: Pace = 0.0) -> None:
         if min(us.values(), default=0) < 0 if isinstance(us, Mapping) else us < 0:
             raise ConfigError(f"pace={us} is a time per row and cannot be negative")
-        self._us = us
+        self.us = us
 
     def now(self) -> float:
         """Seconds since some moment."""
@@ -38,7 +38,7 @@ class Paced:
 
     def pace(self, channel: int) -> float:
         """Seconds that a row takes."""
-        return 1e-6 * (self._us.get(channel, 0.0) if isinstance(self._us, Mapping) else self._us)
+        return 1e-6 * (self.us.get(channel, 0.0) if isinstance(self.us, Mapping) else self.us)
 
 
 class ModelledTime(Paced):

@@ -60,7 +60,7 @@ def test_what_expands_is_cut_before_it(
     make_stage: Callable[..., Any], feed: Callable[..., None], spark: Any
 ) -> None:
     operator = hg.Aggregate(n=agg.count(), total=agg.sum("v"))
-    stage = make_stage(operator, gate=hg.Gate(in_flight=2, batch=10), expand=fanned_out)
+    stage = make_stage(operator, gate=hg.Gate(in_flight=2, batch=10), step=fanned_out)
     feed(stage, BATCHES)
     assert sorted(stage.sink.batches) == [0, 1, 2, 3, 4, 5, 6, 7]  # 4 waves, an empty batch, 3 waves
     every = [row for batch in BATCHES for row in batch]
@@ -76,7 +76,7 @@ def test_what_expands_is_cut_before_it(
     assert not list(Path(stage.store.path("waves")).iterdir())
 
 
-@pytest.mark.parametrize("step", ["computed", "committed"])
+@pytest.mark.parametrize("step", ["compute", "commit"])
 def test_after_a_stop_the_next_wave_goes_on(
     make_stage: Callable[..., Any], feed: Callable[..., None], tmp_path: Path, step: str, spark: Any
 ) -> None:
@@ -91,11 +91,11 @@ def test_after_a_stop_the_next_wave_goes_on(
         if seen.count(step) == 2:
             raise _Stopped
 
-    stage._reached = stop
+    stage.on_step = stop
     with pytest.raises(_Stopped):
         feed(stage, BATCHES[:1])
     # The same batch again, in another order: what was put aside counts, and the gate may be gone.
-    again = make_stage(window, sink=sink, gate=gate if step == "computed" else None)
+    again = make_stage(window, sink=sink, gate=gate if step == "compute" else None)
     feed(again, [list(reversed(BATCHES[0])), *BATCHES[1:]])
     rows = spark.read.parquet(sink.path)
     assert windowed(rows.toArrow()) == means(BATCHES)
@@ -156,5 +156,5 @@ def test_a_window_is_emitted_once_though_its_rows_come_in_several_waves(
 def test_a_gate_must_be_one(make_stage: Callable[..., Any]) -> None:
     with pytest.raises(ConfigError, match=r"use hg\.Gate"):
         make_stage(hg.Aggregate(n=agg.count()), gate=3)
-    with pytest.raises(ConfigError, match="expand=3"):
-        make_stage(hg.Aggregate(n=agg.count()), expand=3)
+    with pytest.raises(ConfigError, match="step=3"):
+        make_stage(hg.Aggregate(n=agg.count()), step=3)
