@@ -13,9 +13,11 @@ import headgate as hg
 from headgate import agg
 
 OPERATORS = ["Aggregate", "Dedup", "HashJoin", "HistoryWindow", "Join", "TopK", "Vectorised", "Windows"]
-OPERATORS += ["emit", "hopping", "kernel", "mapping", "ring", "session", "text", "tumbling"]
-WITHOUT_SPARK = [*OPERATORS, "Client", "Gate", "agg", "errors", "hosting", "policies", "testing"]
-WITH_SPARK = ["FanOut", "Pipeline", "Stage", "bounded", "configure", "sinks", "two_streams"]
+OPERATORS += ["agg", "hopping", "kernel", "session", "tumbling"]
+SETTINGS = ["Expansion", "Gate", "Limits", "Routing"]
+MODULES = ["errors", "hosting", "kernels", "policies", "service", "sinks", "testing"]
+WITHOUT_SPARK = [*OPERATORS, *SETTINGS, *MODULES]
+WITH_SPARK = ["FanOut", "Pipeline", "Stage", "bounded", "configure", "two_streams"]
 
 
 def test_the_public_names_are_these() -> None:
@@ -70,11 +72,23 @@ def test_type_checkers_know_the_same_names_in_the_same_places() -> None:
 
 def test_aggregate_functions_are_these() -> None:
     names = sorted(n for n, f in vars(agg).items() if inspect.isfunction(f) and f.__module__ == agg.__name__)
-    assert names == ["count", "first", "last", "max", "mean", "min", "std", "sum", "var"]
+    assert names == [
+        "avg",
+        "count",
+        "count_distinct",
+        "first",
+        "last",
+        "max",
+        "mean",
+        "min",
+        "std",
+        "sum",
+        "var",
+    ]
 
 
 def test_an_unknown_name_lists_what_there_is() -> None:
-    with pytest.raises(AttributeError, match="it has Aggregate, Client, Dedup, FanOut, Gate, HashJoin"):
+    with pytest.raises(AttributeError, match="it has Aggregate, Dedup, Expansion, FanOut, Gate, HashJoin"):
         _ = hg.Stagee
 
 

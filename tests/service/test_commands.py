@@ -30,9 +30,9 @@ def test_a_query_from_the_command_line(served) -> None:
     assert [json.loads(line)["query"] for line in tail.output.splitlines()] == [0, 0]
     assert "x=" in run.invoke(app, ["query", "tail", "0", "--rows", "1"]).output
     assert "queries_of_computation: 1" in run.invoke(app, ["query", "explain", "0"]).output
-    assert "rests" in run.invoke(app, ["query", "pause", "0"]).output
+    assert "is paused" in run.invoke(app, ["query", "pause", "0"]).output
     assert "paused" in run.invoke(app, ["query", "list"]).output
-    assert "begins anew" in run.invoke(app, ["query", "resume", "0"]).output
+    assert "runs again" in run.invoke(app, ["query", "resume", "0"]).output
     assert run.invoke(app, ["query", "rm", "0"]).exit_code == 0
     assert json.loads(run.invoke(app, ["query", "list", "--json"]).output) == {"queries": []}
 

@@ -8,7 +8,7 @@ import pytest
 import headgate.service
 
 ROOT = Path(headgate.service.__file__).parent
-COMPOSITION = {"process.py"}
+COMPOSITION = {"process.py", "__init__.py"}
 FORBIDDEN = {
     "core": (
         "pyspark",

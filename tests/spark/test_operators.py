@@ -188,7 +188,7 @@ def test_a_pipeline_is_exactly_once_whatever_crashes_between_its_commits(
 
     for b, rows in enumerate(data):
         pipeline, _ = make(fails=True)
-        with pytest.raises(hg.errors.SinkFailed, match="killed at computed"):
+        with pytest.raises(hg.errors.SinkFailed, match="killed at compute"):
             feed(pipeline, [rows], start=b)
         pipeline, second = make(fails=False)
         feed(pipeline, [rows], start=b)

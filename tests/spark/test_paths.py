@@ -29,7 +29,7 @@ def test_gates_function_sinks_and_parquet_take_any_path(odd: Path, spark: Any, f
     def sink(rows: Any, batch: int) -> None:
         seen.extend((row.k, row.n) for row in rows.collect())
 
-    options: dict[str, Any] = {"key": "k", "channels": 2, "bins": 8, "durable": False}
+    options: dict[str, Any] = {"key": "k", "routing": hg.Routing(channels=2, bins=8), "durable": False}
     operator = hg.Aggregate(n=agg.count())
     data = [[(k % 7, k) for k in range(50)]] * 2
     stage = hg.Stage(

@@ -90,7 +90,7 @@ def test_an_identity_that_is_none_is_an_error_by_name(store, data) -> None:
 @pytest.mark.parametrize(
     ("version", "kind", "text"),
     [
-        (3, NewerFormat, "has format 3, and this headgate reads format 2; upgrade"),
+        (4, NewerFormat, "has format 4, and this headgate reads format 3; upgrade"),
         (1, OlderFormat, "has format 1, which this headgate cannot read"),
     ],
 )
@@ -182,7 +182,7 @@ def test_a_driver_that_slept_while_its_successor_committed_much_neither_commits_
     sleeper = opened(store)
     before = run_batch(sleeper, 0)
     manifest = manifest_of(1, before=before, run=sleeper.run)
-    store.write(f"state/{manifest.files[-1].name}", [b"state"])
+    store.write(f"state/{manifest.state.files[-1].name}", [b"state"])
     successor = opened(store)
     for batch in range(1, 9):
         run_batch(successor, batch, bins=(batch % 3,))
@@ -193,14 +193,14 @@ def test_a_driver_that_slept_while_its_successor_committed_much_neither_commits_
     assert {folder: store.names(folder) for folder in names} == names
     last = opened(store).last
     assert (last.batch, last.run) == (8, successor.run)
-    assert {f.name for f in last.files} <= set(store.names("state"))
+    assert {f.name for f in last.state.files} <= set(store.names("state"))
 
 
 def test_a_driver_that_slept_after_its_commit_removes_nothing_of_its_successor(store) -> None:
     sleeper = opened(store)
     before = run_batch(sleeper, 0)
     manifest = manifest_of(1, before=before, run=sleeper.run)
-    store.write(f"state/{manifest.files[-1].name}", [b"state"])
+    store.write(f"state/{manifest.state.files[-1].name}", [b"state"])
     sleeper.commit(manifest)
     successor = opened(store)
     for batch in range(2, 6):
@@ -208,7 +208,7 @@ def test_a_driver_that_slept_after_its_commit_removes_nothing_of_its_successor(s
     sleeper._swept = False
     sleeper.write_journal(manifest.journal, 1)
     sleeper.retire(before, manifest)
-    assert {f.name for f in last.files} <= set(store.names("state"))
+    assert {f.name for f in last.state.files} <= set(store.names("state"))
     assert last.folder in store.names("output")
     assert journal_lines(store) == [line_of(batch) for batch in range(6)]
 
@@ -280,7 +280,9 @@ def test_rubbish_is_swept_after_the_first_commit(store) -> None:
     again = opened(store)
     assert again.last.batch == 0
     last = run_batch(again, 1)
-    assert store.names("state") == sorted(["a file of the user", first.files[0].name, last.files[-1].name])
+    assert store.names("state") == sorted(
+        ["a file of the user", first.state.files[0].name, last.state.files[-1].name]
+    )
     assert store.names("backlog") == []
     assert store.names("output") == [last.folder]
     run_batch(again, 2)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headgate.errors import CorruptState, NewerFormat
+from headgate.errors import CorruptState, NewerFormat, OlderFormat
 from headgate.state.keys import KeyColumn
 from headgate.state.layout import Kind, StateColumn, StateLayout
 from headgate.state.section import Extract, encode
@@ -107,14 +107,14 @@ def test_any_byte_changed(store, good) -> None:
             damaged = bytearray(good)
             damaged[at] ^= flip
             store.replace("file", bytes(damaged))
-            with pytest.raises((CorruptState, NewerFormat), match=r"state file .*file"):
+            with pytest.raises((CorruptState, NewerFormat, OlderFormat), match=r"state file .*file"):
                 read(store)
 
 
 def test_bytes_added_anywhere(store, good) -> None:
     for at in (0, 8, 16, 40, len(good) - 24, len(good)):
         store.replace("file", good[:at] + b"\0" * 8 + good[at:])
-        with pytest.raises((CorruptState, NewerFormat), match=r"state file .*file"):
+        with pytest.raises((CorruptState, NewerFormat, OlderFormat), match=r"state file .*file"):
             read(store)
 
 

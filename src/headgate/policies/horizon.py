@@ -73,6 +73,25 @@ def load_solver() -> tuple[Any, Any]:
     return required("piqp", purpose), required("scipy.sparse", purpose)
 
 
+def level(unit_s: Floats, upper: Floats) -> float:
+    """The time in which the whole workload can be done if every channel works until then, or up to its bound.
+
+    >>> level(np.array([1.0, 1.0]), np.ones(2)), level(np.array([1.0, 100.0]), np.array([0.1, 1.0]))
+    (0.5, 90.0)
+    """
+    ends = np.maximum(upper, 0.0) * unit_s  # when a channel reaches its bound
+    order = np.argsort(ends, kind="stable")
+    done, speed = 0.0, float((1 / unit_s).sum())
+    for channel in order.tolist():
+        time = (1 - done) / speed
+        if time <= ends[channel]:
+            return time
+        done, speed = done + float(upper[channel]), speed - 1 / float(unit_s[channel])
+        if speed <= 0:
+            break
+    return float(ends.max()) or 1.0  # the bounds leave no room for all of it
+
+
 def least_imbalance(
     unit_s: Floats,
     shares: Floats,
@@ -92,7 +111,8 @@ def least_imbalance(
     >>> [round(float(change), 4) for change in plan[0] - 1 / 3]
     [0.1274, 0.0045, -0.1319]
     """
-    together = float(1 / (1 / unit_s).sum(axis=-1).mean())
+    levels = [level(unit, np.broadcast_to(upper, shares.shape)) for unit in np.atleast_2d(unit_s)]
+    together = float(1 / np.mean(1 / np.array(levels)))
     b, offset, scale = _scaled(unit_s, offset_s, horizon, together)
     r = np.broadcast_to(weight, shares.shape) / scale**2
     steps, size = horizon.prediction, len(shares)
@@ -227,12 +247,20 @@ def _solved(
         (control, len(cost)),
     )
     low, high = np.full(len(cost), -_FREE), np.full(len(cost), _FREE)
-    low[:number], high[:number] = 0.0, (most * units).ravel()
-    problem = {"A": total, "b": least, "G": limits, "h_u": bound, "x_l": low, "x_u": high}
+    low[:number] = 0.0
+    # A bound of 1 follows from the others. It is left open, since the solver needs room between bounds; for the same reason
+    # shares that can only be 0 are not variables.
+    high[:number] = np.where(most >= 1.0, _FREE, most * units).ravel()
+    free = np.flatnonzero(high > 0)
+    problem = {"A": total[:, free], "b": least, "x_l": low[free], "x_u": high[free]}
+    if limits is not None:
+        problem |= {"G": limits[:, free], "h_u": bound}
     for tolerance in tolerances:
-        solution = _minimum(hessian, cost, problem, tolerance)
+        solution = _minimum(hessian[free][:, free], cost[free], problem, tolerance)
         if solution is not None:
-            shares = np.clip(solution[:number].reshape(control, size) / units, 0.0, most)
+            whole = np.zeros(len(cost))
+            whole[free] = solution
+            shares = np.clip(whole[:number].reshape(control, size) / units, 0.0, most)
             return np.asarray(shares / shares.sum(axis=1, keepdims=True), dtype=np.float64)
     return None
 

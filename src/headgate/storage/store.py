@@ -11,7 +11,6 @@ import errno
 import importlib.metadata
 import os
 import re
-import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -43,7 +42,6 @@ def translated(path: str, doing: str, *, passing: type[OSError] | None = None) -
 
 _tried: set[str] = set()
 """Stores on which this process has tried an exclusive create."""
-_in_memory = threading.Lock()
 _CONFLICTS = 8
 """How often a conditional write is tried again that collides with another one under way (S3's 409)."""
 EXCLUSIVE = {
@@ -187,10 +185,18 @@ class Store:
             if self.local:
                 self._appear(path, data, os.link)
             elif isinstance(self.fs, MemoryFileSystem):
-                with _in_memory:
-                    self.fs.pipe_file(path, data, mode="create")
+                self._create_in_memory(path, data)
             else:
                 self._create_there(path, data)
+
+    def _create_in_memory(self, path: str, data: bytes) -> None:
+        """Fsspec looks and then writes; here the last step is one of a dictionary, which no other thread divides."""
+        draft = f"{path}.{uuid.uuid4().hex}"
+        self.fs.pipe_file(draft, data)
+        file = self.fs.store.pop(draft)
+        file.path = path
+        if self.fs.store.setdefault(path, file) is not file:
+            raise FileExistsError(path)
 
     def _create_there(self, path: str, data: bytes) -> None:
         """By a conditional write. Two at once may both be sent away (409), and not every server says why it refused (412)."""

@@ -55,6 +55,6 @@ def test_a_join_that_keeps_too_much_stops_alone(tmp_path) -> None:
     rows = rows_of(np.random.default_rng(5), 400)
     for batch in batches_of(rows, range(0, 400, 20)):
         local.feed(batch)
-    assert "rows of one source, and 40 is the most" in local.service.get_query(local.ann, long).why
+    assert "rows of one source, and 40 is the limit" in local.service.get_query(local.ann, long).why
     assert local.answers(short) == asked(text.format(1), alpha=named(rows, 0), beta=named(rows, 1))
     local.service.close()
