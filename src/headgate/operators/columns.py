@@ -35,7 +35,13 @@ def _name_of(column: Any) -> str | None:
     if classic is None:
         return None
     node = classic.node()
-    if node.getClass().getSimpleName() != "UnresolvedAttribute":
-        return None
-    parts = node.nameParts()
-    return ".".join(str(parts.apply(at)) for at in range(parts.size()))
+    kind = node.getClass().getSimpleName()
+    if kind == "UnresolvedAttribute":
+        parts = node.nameParts()
+        return ".".join(str(parts.apply(at)) for at in range(parts.size()))
+    if (
+        kind == "ExpressionColumnNode"
+        and node.expression().getClass().getSimpleName() == "AttributeReference"
+    ):
+        return str(node.expression().name())
+    return None
