@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 BENCHES = {
     "aggregate": "count, sum and max per key against native groupBy().agg(); untouched state; the fixed cost of a batch",
+    "default": "the default policy beside static routing on balanced streams: what adapting costs where there is nothing to adapt",
     "history": "the last 100 rows per key, mean and std for every row, against native transformWithState in Python",
     "kernel": "a user's function per row, compiled, against native transformWithState in Python; the first batch after a start",
     "skew": "rows of the busiest channel over the mean with hot keys pinned, beside static routing; output against native",

@@ -51,6 +51,8 @@ class Job:
     other: str = ""
     closing: int = 0
     """How many of the last batches only close what is open; their times are omitted."""
+    policy: str = ""
+    """Headgate's policy; by default its default."""
 
     @property
     def closes(self) -> bool:

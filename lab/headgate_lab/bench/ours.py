@@ -68,7 +68,7 @@ def start(rows: DataFrame, job: Job, other: DataFrame | None = None) -> Any:
     stage = Stage(
         key="user",
         operator=OPERATORS[job.operator],
-        routing=Routing(channels=CORES),
+        routing=Routing(policy=job.policy, channels=CORES) if job.policy else Routing(channels=CORES),
         checkpoint=f"{job.work}/stage",
         sink=sinks.Parquet(f"{job.work}/out"),
     )
