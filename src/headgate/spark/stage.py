@@ -12,7 +12,7 @@ from headgate.control.policy import Policy
 from headgate.operators.base import Operator
 from headgate.operators.columns import column_names
 from headgate.spark.engine import SparkEngine
-from headgate.spark.gates.expanding import expanding
+from headgate.spark.gates.expansion_step import checked_step
 from headgate.spark.session import check_classic, origin_of
 from headgate.spark.warm_up import warm_up
 from headgate.stage import sinks
@@ -52,7 +52,7 @@ class Stage(KeyedStage[DataFrame]):
         durable: bool = True,
     ) -> None:
         if expansion is not None:
-            expansion = replace(expansion, step=expanding(expansion.step))
+            expansion = replace(expansion, step=checked_step(expansion.step))
         super().__init__(
             SparkEngine(),
             key=column_names(key, "key"),

@@ -37,9 +37,9 @@ from headgate.flow.progress import Stamp
 from headgate.flow.row_ranges import RangeQueue, RowRange
 from headgate.spark.engine import SparkEngine
 from headgate.spark.engine_error import gist
-from headgate.spark.gates.lazy import Drawing, Lazily, Start
-from headgate.spark.gates.staged import FanOut, Staged
-from headgate.spark.gates.wave_run import Cancelled, Flowed, WaveRun
+from headgate.spark.gates.bounded_run import BoundedRun, Cancelled, RunSummary
+from headgate.spark.gates.lazy_explode import ExplodedWave, LazyExplode, Start
+from headgate.spark.gates.staged_rows import FanOut, StagedRows
 from headgate.spark.session import check_classic
 from headgate.stage import sinks
 from headgate.stage.sinks import Output
@@ -90,10 +90,10 @@ def bounded(
     """
     check_classic(df.sparkSession)
     gate = Gate(in_flight=in_flight, batch=batch)
-    lazily = Lazily.of(explode, schema) if explode is not None else None
-    if lazily is not None and fan_out is not None:
+    lazy = LazyExplode.checked(explode, schema) if explode is not None else None
+    if lazy is not None and fan_out is not None:
         raise ConfigError("explode counts what it makes as it goes; leave fan_out away")
-    if expand is None and lazily is None:
+    if expand is None and lazy is None:
         raise ConfigError("give expand, a function from a DataFrame to a DataFrame, or explode")
     if expand is not None and not callable(expand):
         raise ConfigError(f"expand={expand!r} must be a function from a DataFrame to a DataFrame")
@@ -102,7 +102,7 @@ def bounded(
     if staging is None and not df.sparkSession.sparkContext.master.startswith("local"):
         raise ConfigError('give staging="...": a folder that all executors can read and write')
     counted = FanOut(fan_out) if isinstance(fan_out, str) else fan_out
-    return Bounded(df, expand or (lambda rows: rows), gate, counted, lazily, retries, staging, on_wave)
+    return Bounded(df, expand or (lambda rows: rows), gate, counted, lazy, retries, staging, on_wave)
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Bounded:
     expand: Expand
     gate: Gate
     fan_out: FanOut | None
-    lazily: Lazily | None
+    explode: LazyExplode | None
     retries: int
     staging: str | None
     on_wave: Callable[[Wave], None] | None
@@ -128,7 +128,7 @@ class Bounded:
                     results.put(result, timeout=0.1)
                     return
 
-        run = WaveRun(self.df, lambda frame, _: frame.toArrow(), offer)
+        run = BoundedRun(self.df, lambda frame, _: frame.toArrow(), offer)
 
         def work() -> None:
             with suppress(BaseException):  # kept in `run.failure`
@@ -153,7 +153,7 @@ class Bounded:
         self._run(lambda frame, _: frame.count(), counts.append)
         return sum(counts)
 
-    def to(self, sink: sinks.Sink | str | Callable[[DataFrame, int], None]) -> Flowed:
+    def to(self, sink: sinks.Sink | str | Callable[[DataFrame, int], None]) -> RunSummary:
         """Publish the results wave by wave: to a sink, a new Parquet folder, or a function (DataFrame, wave number).
 
         If it fails midway, what was published stays; the error says so.
@@ -188,15 +188,15 @@ class Bounded:
 
             return self._run(write, publish)
 
-    def _run(self, finish: Callable[[DataFrame, str], Any], emit: Callable[[Any], None]) -> Flowed:
-        run = WaveRun(self.df, finish, emit)
+    def _run(self, finish: Callable[[DataFrame, str], Any], emit: Callable[[Any], None]) -> RunSummary:
+        run = BoundedRun(self.df, finish, emit)
         try:
             self._flow(run, ())
         except Cancelled:
             raise run.failure or KeyboardInterrupt from None
         finally:
             run.cancel()
-        return run.flowed
+        return run.summary
 
     @contextmanager
     def _folder(self, name: str) -> Iterator[Store]:
@@ -217,24 +217,24 @@ class Bounded:
     # -- one run
     # ----------------------------------------------------------------------------------------------------
 
-    def _flow(self, run: WaveRun, outer: Stamp) -> None:
+    def _flow(self, run: BoundedRun, outer: Stamp) -> None:
         """Everything at one outer stamp, in the caller's thread; waves are jobs in threads of their own."""
         cores = run.context.defaultParallelism
         with self._folder("input") as folder, run.named(f"input of wave {outer}" if outer else "input"):
             try:
-                staged = Staged.write(self.df, folder, self.fan_out)
+                staged = StagedRows.write(self.df, folder, self.fan_out)
             except HeadgateError:
                 raise
             except Exception as error:
                 run.check()
                 raise WaveFailed(f"the input of the gate could not be computed: {gist(error)}") from error
-            _Passage(self, run, outer, staged, cores).work()
+            _StampRun(self, run, outer, staged, cores).work()
 
 
-class _Passage:
+class _StampRun:
     """What stands before the gate at one outer stamp, and what is inside."""
 
-    def __init__(self, step: Bounded, run: WaveRun, outer: Stamp, staged: Staged, cores: int) -> None:
+    def __init__(self, step: Bounded, run: BoundedRun, outer: Stamp, staged: StagedRows, cores: int) -> None:
         self._step, self._run, self._outer, self._staged = step, run, outer, staged
         self._fixed = None if step.gate.batch == AUTO else step.gate.size
         self._waiting = RangeQueue(staged.lengths, spread=cores)
@@ -269,10 +269,10 @@ class _Passage:
 
     def _entered(self, rows: int) -> None:
         self._inside += rows
-        flowed = self._run.flowed
-        flowed.most_in_flight = max(flowed.most_in_flight, self._inside)
+        summary = self._run.summary
+        summary.most_in_flight = max(summary.most_in_flight, self._inside)
         if not self._outer:
-            flowed.batch = self._batcher.gate.size
+            summary.batch = self._batcher.gate.size
 
     def _through(self, batch: GateWave, left: list[RowRange], seconds: float) -> None:
         self._batcher.done(batch.stamp)
@@ -287,8 +287,8 @@ class _Passage:
             sizes = self._run.sizes
             sizes[len(self._outer)] = sizes[len(self._outer)].after(batch.rows, seconds)
             self._batcher.gate = self._sized()
-            self._run.flowed.waves += 1
-            self._run.flowed.rows += done
+            self._run.summary.waves += 1
+            self._run.summary.rows += done
         if self._step.on_wave is not None:
             self._step.on_wave(Wave(batch.stamp, done, seconds, self._behind / self._whole))
 
@@ -311,19 +311,19 @@ class _Passage:
                         ) from error
                     log.warning("wave %s failed and is tried again: %s", batch.stamp, gist(error))
                     with run.lock:
-                        run.flowed.retried += 1
+                        run.summary.retried += 1
         return left, time.perf_counter() - started
 
     def _attempt(self, batch: GateWave) -> list[RowRange]:
         run, step, ranges = self._run, self._step, list(batch.items)
-        drawing = None
-        if step.lazily is None:
+        exploded = None
+        if step.explode is None:
             rows = self._staged.read(ranges)
         else:
             made = {(r.file, r.start): self._made.get((r.file, r.start), 0) for r in ranges}
             budget = max(1, self._batcher.gate.size // len(ranges))
-            drawing = Drawing(run.spark, f"{run.tag}{self._outer}", step.lazily, budget, made)
-            rows = drawing.rows(self._staged.numbered(ranges))
+            exploded = ExplodedWave(run.spark, f"{run.tag}{self._outer}", step.explode, budget, made)
+            rows = exploded.rows(self._staged.numbered(ranges))
         try:
             expanded = step.expand(rows)
         except Exception as error:
@@ -336,19 +336,19 @@ class _Passage:
             raise WaveFailed(
                 f"wave {batch.stamp}: expand returned {type(expanded).__name__}; it must return a DataFrame or hg.bounded(...)"
             )
-        return [] if drawing is None else self._left(ranges, drawing)
+        return [] if exploded is None else self._left(ranges, exploded)
 
-    def _left(self, ranges: list[RowRange], drawing: Drawing) -> list[RowRange]:
+    def _left(self, ranges: list[RowRange], exploded: ExplodedWave) -> list[RowRange]:
         left = []
         for some in ranges:
-            at, made = drawing.ended[some.file, some.start]
+            at, made = exploded.ended[some.file, some.start]
             self._made[some.file, at] = made
             if at < some.stop:
                 left.append(RowRange(some.file, at, some.stop))
         return left
 
 
-def _next(results: Queue[pa.Table | None], run: WaveRun) -> pa.Table | None:
+def _next(results: Queue[pa.Table | None], run: BoundedRun) -> pa.Table | None:
     while True:
         try:
             return results.get(timeout=0.5)

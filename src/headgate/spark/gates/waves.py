@@ -26,7 +26,7 @@ from headgate.flow.gate import AUTO, Batcher, Gate, Wave
 from headgate.flow.row_ranges import RangeQueue, RowRange
 from headgate.flow.wave_size import WaveSize
 from headgate.spark.engine_error import gist
-from headgate.spark.gates.staged import Staged, StagedFile
+from headgate.spark.gates.staged_rows import StagedFile, StagedRows
 from headgate.spark.paths import literal
 from headgate.stage.engine import WaveRows
 from headgate.stage.routed_rows import ORDER
@@ -108,10 +108,10 @@ class SparkWaves:
 
         return pool.submit(inheritable_thread_target(rows.sparkSession)(work))
 
-    def _put_aside(self, df: DataFrame, folder: Store) -> Staged:
+    def _put_aside(self, df: DataFrame, folder: Store) -> StagedRows:
         rows = df if self._expand is not None else df.withColumn(ORDER, F.monotonically_increasing_id())
         try:
-            staged = Staged.write(rows, folder.child("input"), sealed=True)
+            staged = StagedRows.write(rows, folder.child("input"), sealed=True)
         except HeadgateError:
             raise
         except Exception as error:
@@ -123,7 +123,7 @@ class SparkWaves:
         folder.replace(_INDEX, sealed(index))
         return staged
 
-    def _reopened(self, df: DataFrame, folder: Store, rest: Sequence[RowRange]) -> Staged:
+    def _reopened(self, df: DataFrame, folder: Store, rest: Sequence[RowRange]) -> StagedRows:
         """What was put aside before; the files are the truth now, not what Spark delivers again."""
         where = folder.path(_INDEX)
         try:
@@ -134,6 +134,6 @@ class SparkWaves:
             ) from None
         schema = T.StructType.fromJson(json.loads(index["schema"]))
         files = tuple(StagedFile(*one) for one in index["files"])
-        staged = Staged(df.sparkSession, schema, None, folder.child("input"), files)
+        staged = StagedRows(df.sparkSession, schema, None, folder.child("input"), files)
         staged.check(some.file for some in rest)
         return staged

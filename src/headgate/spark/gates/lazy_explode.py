@@ -20,7 +20,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from headgate.errors import ConfigError
-from headgate.spark.gates.staged import AT, FILE
+from headgate.spark.gates.staged_rows import AT, FILE
 
 Place = tuple[int, int]
 """A row of a file, and how many of its outputs have been made."""
@@ -34,14 +34,14 @@ _suspended: OrderedDict[tuple[str, int, int, int], Iterator[tuple[Any, ...]]] = 
 
 
 @dataclass(frozen=True)
-class Lazily:
+class LazyExplode:
     """A function that takes a row (a dict) to an iterator of tuples, and the schema of these."""
 
     function: Callable[[dict[str, Any]], Iterable[tuple[Any, ...]]]
     schema: T.StructType
 
     @classmethod
-    def of(cls, function: Any, schema: T.StructType | str | None) -> Lazily:
+    def checked(cls, function: Any, schema: T.StructType | str | None) -> LazyExplode:
         """Checked."""
         if not callable(function):
             raise ConfigError(f"explode={function!r} must be a function from a row to an iterator of tuples")
@@ -65,17 +65,17 @@ class _Places(AccumulatorParam[dict[Start, Place]]):  # type: ignore[misc]
         return {**value1, **value2}
 
 
-class Drawing:
+class ExplodedWave:
     """One wave's draw: at most `budget` rows from each of the ranges that begin at `places`' keys."""
 
     def __init__(
-        self, spark: SparkSession, run: str, lazily: Lazily, budget: int, made: Mapping[Start, int]
+        self, spark: SparkSession, run: str, explode: LazyExplode, budget: int, made: Mapping[Start, int]
     ) -> None:
         self._ended: Accumulator[dict[Start, Place]] = spark.sparkContext.accumulator({}, _Places())
         self._step = _Step(
-            run, lazily.function, to_arrow_schema(lazily.schema), budget, dict(made), self._ended
+            run, explode.function, to_arrow_schema(explode.schema), budget, dict(made), self._ended
         )
-        self._schema = lazily.schema
+        self._schema = explode.schema
 
     def rows(self, numbered: DataFrame) -> DataFrame:
         """What the iterators give, as part of a job."""

@@ -57,7 +57,7 @@ class StagedFile:
 
 
 @dataclass(frozen=True)
-class Staged:
+class StagedRows:
     """A DataFrame's rows in files."""
 
     spark: SparkSession
@@ -69,12 +69,12 @@ class Staged:
     @classmethod
     def write(
         cls, df: DataFrame, store: Store, fan_out: FanOut | None = None, *, sealed: bool = False
-    ) -> Staged:
+    ) -> StagedRows:
         """Compute the rows and put them into a folder, which is this one's alone; `sealed` if they are to outlive this process."""
         _check(df, fan_out)
         _placed(df, fan_out).write.option("compression", "lz4").mode("overwrite").parquet(store.url)
         names = [name for name in store.names("") if name.endswith(".parquet")]
-        files = inspected(df.sparkSession, store, names, fan_out, sealed=sealed)
+        files = inspect_files(df.sparkSession, store, names, fan_out, sealed=sealed)
         return cls(df.sparkSession, df.schema, fan_out, store, tuple(one for one in files if one.rows))
 
     @property
@@ -85,7 +85,7 @@ class Staged:
     def check(self, numbers: Iterable[int]) -> None:
         """Refuse files that are not as they were written."""
         wanted = [self.files[number] for number in sorted(set(numbers))]
-        now = inspected(self.spark, self.store, [one.name for one in wanted], self.fan_out, sealed=True)
+        now = inspect_files(self.spark, self.store, [one.name for one in wanted], self.fan_out, sealed=True)
         for before, after in zip(wanted, now, strict=True):
             if after.checksum != before.checksum:
                 what = "is damaged: its checksum does not match" if after.checksum else "is missing"
@@ -137,7 +137,7 @@ class Staged:
         return rows.select(*columns)
 
 
-def inspected(
+def inspect_files(
     spark: SparkSession, store: Store, names: Sequence[str], fan_out: FanOut | None, *, sealed: bool
 ) -> list[StagedFile]:
     """What is in some files, by a job that looks into each; one that is not there has no checksum."""

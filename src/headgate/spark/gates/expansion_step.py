@@ -17,7 +17,7 @@ GATE_INSTEAD = (
 )
 
 
-def expanding(expand: Any) -> Expand | None:
+def checked_step(expand: Any) -> Expand | None:
     """Return the step, or refuse what cannot be one; what it returns is looked at in every batch.
 
     `hg.bounded` commits nothing, so its waves could not be a stage's, which are committed one by one.

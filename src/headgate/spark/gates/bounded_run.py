@@ -22,7 +22,7 @@ LARGEST_WAVE = 16_000_000
 
 
 @dataclass
-class Flowed:
+class RunSummary:
     """What a run did."""
 
     waves: int = 0
@@ -39,7 +39,7 @@ class Cancelled(Exception):
     """Another wave failed, or the consumer went away."""
 
 
-class WaveRun:
+class BoundedRun:
     """What a step and those inside of it share: how a wave ends, where results go, and how to stop all of it."""
 
     def __init__(
@@ -48,7 +48,7 @@ class WaveRun:
         self.spark = df.sparkSession
         self.context = self.spark.sparkContext
         self.tag = f"headgate-{uuid.uuid4().hex[:12]}"
-        self.flowed = Flowed()
+        self.summary = RunSummary()
         least = ROWS_PER_CORE * self.context.defaultParallelism
         self.sizes: dict[int, WaveSize] = defaultdict(lambda: WaveSize(least, LARGEST_WAVE))
         """What is known of the size of waves, by depth: gates at one depth are around the same step."""
