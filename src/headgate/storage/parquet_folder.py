@@ -202,7 +202,7 @@ class ParquetFolder:
         try:
             record = unsealed(self.store.read(_record(batch)), where)
         except FileNotFoundError:
-            raise CorruptState(f"{where} is missing: batch {batch} is not published, or not yet") from None
+            raise CorruptState(f"{where} is missing: batch {batch} has not been published") from None
         if record.get("batch") != batch or "files" not in record:
             raise CorruptState(f"{where} is not the record of batch {batch}; restore it from a backup")
         return record
