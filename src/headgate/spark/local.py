@@ -109,6 +109,6 @@ def failure_of(query: Any, doing: str, log: Path | None = None) -> HeadgateError
         return None
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     ours = [line for line in lines if line.startswith("headgate.errors.")]
-    told = ours[-1].split(": ", 1)[-1] if ours else (lines[0] if lines else repr(error))
+    message = ours[-1].split(": ", 1)[-1] if ours else (lines[0] if lines else repr(error))
     where = f" (Spark's log is {log})" if log is not None else ""
-    return HeadgateError(f"{doing} failed: {told}{where}")
+    return HeadgateError(f"{doing} failed: {message}{where}")

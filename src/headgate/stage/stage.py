@@ -88,7 +88,7 @@ class KeyedStage(Generic[Rows]):
         gate = None if expansion is None else expansion.gate
         self._waves = None if gate is None else engine.waves(gate, self.store.child("waves"), self._expand)
         self.on_step: Callable[[str], None] = lambda step: None
-        """Called after each step of a batch with the name of the step (`batch.Batch`),
+        """Called with the name of each step after it is done (`batch.Batch`),
         and with `open` before the first.
         """
         self.compaction = compaction
@@ -167,9 +167,7 @@ class KeyedStage(Generic[Rows]):
         return rows if self._expand is None else self._expand(rows)
 
     def _check_rows(self, rows: Rows, delivery: Delivery) -> None:
-        """Refuse a redelivered batch with another number of rows: its new rows would be
-        dropped as if they were committed.
-        """
+        """Refuse a redelivered batch with another number of rows: its new rows would be lost."""
         gated = delivery.rows_at_gate is not None
         wanted = delivery.rows_at_gate if gated else delivery.rows
         count = self.engine.count(rows if gated else self._expanded(rows))
@@ -231,9 +229,7 @@ class KeyedStage(Generic[Rows]):
     # -- opening
 
     def _open(self, rows: Rows, batch: int, origin: str | None) -> Opened:
-        """Open the stage on its first batch: check rows, operator and sinks against the checkpoint,
-        then claim it for this driver.
-        """
+        """Check rows, operator and sinks against the checkpoint, then claim it for this driver."""
         columns = self.engine.columns(self._expanded(rows), self.key)
         if self.opened is not None:
             self.opened.check(columns)
@@ -313,8 +309,8 @@ class KeyedStage(Generic[Rows]):
             yield
         except BaseException as error:
             self.opened, self._asked = None, opened.loop.snapshot()["asked"]
-            mine = isinstance(error, Superseded) or not isinstance(error, Exception)
-            if not mine and not opened.checkpoint.log.is_mine():
+            final = isinstance(error, Superseded) or not isinstance(error, Exception)
+            if not final and not opened.checkpoint.log.is_mine():
                 raise opened.checkpoint.log.superseded() from error
             raise
 
@@ -339,8 +335,7 @@ class KeyedStage(Generic[Rows]):
             self.opened.loop = Loop.restore(snapshot, self._policy, self.guard, self.mode)
 
     def takes(self, seconds: float) -> int | None:
-        """How many source rows pass the gate in this many seconds, as measured;
-        None while too little is known.
+        """How many source rows pass the gate in this time, as measured; None while too little is known.
 
         Use it as the limit in the source's own setting (for example Kafka's
         `maxOffsetsPerTrigger`), which Spark reads when a query starts.
@@ -349,9 +344,7 @@ class KeyedStage(Generic[Rows]):
         return None if speed is None else max(1, int(speed * seconds))
 
     def rescale(self, channels: int) -> None:
-        """Change the number of channels online. The next batch that finishes makes the change; the
-        batch after it runs on the new number.
-        """
+        """Change the number of channels online, at the end of the next batch that finishes."""
         if self.opened is not None:
             self.opened.loop.request_channels(channels)
         elif not 1 <= channels <= self.bins:
@@ -360,9 +353,7 @@ class KeyedStage(Generic[Rows]):
             self._asked = channels
 
     def grant(self, amount: str | int, channel: int | None = None) -> None:
-        """Give one channel, or each, more memory for state ("256MB") from the next
-        batch on. A restart forgets it.
-        """
+        """Give one channel, or each, more memory for state ("256MB"). A restart forgets it."""
         self.flow_control.change(amount, self._channels(channel), sign=1)
 
     def reclaim(self, amount: str | int, channel: int | None = None) -> None:
@@ -393,8 +384,8 @@ class KeyedStage(Generic[Rows]):
         """Channels, loads and the last decision, as a value that prints well and renders in a notebook."""
         table = self.opened.loop.table if self.opened else None
         report, decision = self._last or (None, None)
-        said = (self.policy.name, self.mode.value)
-        return Status(repr(self.operator), self.key, *said, table, report, decision, self._clock)
+        control = (self.policy.name, self.mode.value)
+        return Status(repr(self.operator), self.key, *control, table, report, decision, self._clock)
 
     def journal(self) -> Journal:
         """The reports and decisions so far, oldest first: a list that prints as a table."""

@@ -38,12 +38,12 @@ class Status:
         """
         if self.clock is None:
             return ""
-        said = [f"{count:,} rows {reason}" for reason, count in sorted(self.clock.counts.items())]
+        parts = [f"{count:,} rows {reason}" for reason, count in sorted(self.clock.counts.items())]
         if self.clock.watermark == COMPLETE:
-            said.insert(0, "input complete")
+            parts.insert(0, "input complete")
         elif self.clock.watermark > NEVER:
-            said.insert(0, f"watermark {np.datetime64(self.clock.watermark, 'us')}")
-        return ", ".join(said)
+            parts.insert(0, f"watermark {np.datetime64(self.clock.watermark, 'us')}")
+        return ", ".join(parts)
 
     @property
     def headline(self) -> str:
