@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from headgate.errors import ConfigError
 from headgate.flow.gate import Gate
 from headgate.spark.gates.bounded import Bounded, Wave, bounded
-from headgate.spark.gates.staged import FanOut
+from headgate.spark.gates.staged_rows import FanOut
 from headgate_lab.graphs.edges import Adjacency, Edges, clean, orient
 from headgate_lab.graphs.extend import check_size, counted, extended, proposals
 

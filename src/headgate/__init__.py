@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from headgate.operators.vectorised import Vectorised
     from headgate.operators.windows import Windows, hopping, session, tumbling
     from headgate.spark.gates.bounded import bounded
-    from headgate.spark.gates.staged import FanOut
+    from headgate.spark.gates.staged_rows import FanOut
     from headgate.spark.pipeline import Pipeline
     from headgate.spark.session import configure
     from headgate.spark.stage import Stage
@@ -79,7 +79,7 @@ _HOMES = {
     "Aggregate": "headgate.operators.aggregate:Aggregate",
     "Dedup": "headgate.operators.dedup:Dedup",
     "Expansion": "headgate.stage.settings:Expansion",
-    "FanOut": "headgate.spark.gates.staged:FanOut",
+    "FanOut": "headgate.spark.gates.staged_rows:FanOut",
     "Gate": "headgate.flow.gate:Gate",
     "HashJoin": "headgate.operators.hash_join:HashJoin",
     "HistoryWindow": "headgate.operators.history:HistoryWindow",

@@ -274,7 +274,7 @@ def test_explain_says_why(make_stage: Any, feed: Any) -> None:
         ({"memory": "lots"}, "memory='lots' is not an amount of memory"),
         ({"memory": 0}, "memory=0 is not an amount"),
         ({"buffer": "-1MB"}, "buffer='-1MB' is not an amount"),
-        ({"turn_ms": -1.0}, "turn_ms=-1.0 is a time in ms"),
+        ({"turn_ms": -1.0}, "turn_ms=-1.0 must be a time in ms"),
         ({"pace_us": {0: -1.0}}, "cannot be negative"),
     ],
     ids=str,

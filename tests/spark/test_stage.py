@@ -351,7 +351,7 @@ def test_a_failing_source_is_a_task_failure_with_its_cause(make_stage: Any, spar
     [
         ({"key": []}, "name one column"),
         ({"channels": 0}, "at least one channel"),
-        ({"channels": 64}, "at least one channel and a bin"),
+        ({"channels": 64}, "at least one channel and a bin for each channel"),
         ({"policy": "flux_laod"}, "did you mean 'flux-load'"),
         ({"mode": "maybe"}, "maybe"),
         ({"sink": 5}, "not a sink"),

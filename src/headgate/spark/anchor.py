@@ -1,10 +1,11 @@
-"""Sticky channels: the same channel on the same executor, batch after batch, without any code in the JVM.
+"""Sticky channels: a channel runs on the same executor in every batch,
+without any code of ours in the JVM.
 
-An *anchor* is a cached DataFrame of one row per channel, partitioned as the exchange partitions. Joining the
-routed batch to it on the channel adds no shuffle, and gives every task the executor that holds its anchor
-block as preferred location. With one executor there is nothing to stick to, and no anchor. The anchor's own
-tasks hold their slot for a moment, so that no executor takes two waves while another takes none; when the
-executors change, or channels lie unevenly, the stage anchors again.
+An *anchor* is a cached DataFrame of one row per channel, partitioned as the exchange partitions. Joining
+the routed batch to it on the channel adds no shuffle, and makes the executor that holds its anchor block
+the preferred location of every task. With one executor no anchor is needed, and none is made. The tasks
+that compute the anchor sleep for a moment, so that no executor takes two rounds of tasks while another
+takes none. When the executors change, or the channels are spread unevenly, the stage makes a new anchor.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ HOLD_MS = 250
 
 
 def executors(spark: SparkSession) -> int:
-    """Executors of the application, at least one (in local mode the driver is the executor)."""
+    """The number of executors of the application, at least one (in local mode the driver is the executor)."""
     infos = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
     return max(1, len(infos) - 1)
 
@@ -35,7 +36,7 @@ class Anchor:
         self.casts = 0
 
     def prepare(self, spark: SparkSession, channels: int) -> DataFrame | None:
-        """The anchor for this many channels, cast anew if need be; None where there is one executor."""
+        """The anchor for this many channels, made again if necessary; None if there is only one executor."""
         count = executors(spark)
         if count == 1:
             self._drop()
@@ -60,7 +61,9 @@ class Anchor:
             self._frame = None
 
     def observe(self, places: list[str]) -> None:
-        """Where the channels ran; if that is uneven, the next batch anchors again."""
+        """Take note of where the channels ran; if they were spread unevenly, the
+        next batch makes a new anchor.
+        """
         if self._frame is None:
             return
         counts = Counter(places)

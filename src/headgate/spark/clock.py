@@ -1,4 +1,4 @@
-"""Time as it is, for the channels of a stage on Spark. (`headgate.testing` has others.)"""
+"""Real time, for the channels of a stage on Spark. (`headgate.testing` has other watches.)"""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import time
 
 
 class RealTime:
-    """A watch that shows real time; no row takes longer than it takes."""
+    """A watch that shows real time and adds no service time."""
 
     def now(self) -> float:
-        """Seconds since some moment."""
+        """Seconds since an arbitrary moment."""
         return time.perf_counter()
 
     def sleep(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Sleep for some seconds."""
         time.sleep(seconds)
 
     def pace(self, channel: int) -> float:
-        """No service time is modelled."""
+        """Zero: no service time is added to a row."""
         return 0.0

@@ -30,7 +30,7 @@ from headgate.storage.store import Store
 
 
 class SparkEngine:
-    """Does a stage's work on rows, by ordinary Spark jobs (`headgate.stage.engine.Engine`)."""
+    """Runs the work of a stage as ordinary Spark jobs (`headgate.stage.engine.Engine`)."""
 
     def __init__(self, watch: Watch | None = None) -> None:
         self.watch: Watch = watch or RealTime()
@@ -38,7 +38,7 @@ class SparkEngine:
         self._exchange: Exchange | None = None
 
     def now(self) -> float:
-        """Seconds since some moment, on the driver."""
+        """Seconds since an arbitrary moment, on the driver."""
         return time.perf_counter()
 
     def columns(self, rows: DataFrame, key: tuple[str, ...]) -> pa.Schema:
@@ -46,7 +46,7 @@ class SparkEngine:
         return arrow_schema(rows.schema, key=key)
 
     def describe(self, rows: DataFrame) -> str:
-        """The schema as Spark writes it."""
+        """The schema in Spark's JSON form."""
         return str(rows.schema.json())
 
     def nothing(self, columns: str) -> DataFrame:
@@ -69,11 +69,15 @@ class SparkEngine:
         return self._job.run(rows, self._exchange, task, self.watch)
 
     def emitted(self, schema: pa.Schema) -> pa.Schema:
-        """The schema of output files, with Spark's own where Arrow's does not say it all."""
+        """The schema of output files. It includes Spark's own schema where Arrow's
+        types do not express everything.
+        """
         return emitted_schema(schema)
 
     def frame(self, output: Output) -> DataFrame:
-        """The rows of some files. Spark reads a local disk itself; for other stores it may need jars, so there tasks read them."""
+        """The rows of output files. Spark reads a local disk itself; for other stores it might need
+        jars, so Python tasks read them.
+        """
         spark, staged, files, schema = SparkSession.active(), output.store, output.files, output.schema
         declared = spark_schema(schema)
         if not files:
@@ -89,17 +93,19 @@ class SparkEngine:
         return spark.range(0, len(files), 1, len(files)).mapInArrow(read, declared)
 
     def waves(self, gate: Gate, store: Store, expand: Callable[[DataFrame], DataFrame] | None) -> SparkWaves:
-        """What cuts micro-batches into waves."""
+        """The object that cuts micro-batches into waves."""
         return SparkWaves(gate, store, expand)
 
     def build_rows(self, rows: DataFrame, on: tuple[str, ...], key: tuple[str, ...]) -> DataFrame:
-        """Build rows under the stage's names for the key, without null keys, which match nothing."""
+        """Build rows with the stage's names for the key columns. Rows with a null key
+        are dropped: they match nothing.
+        """
         values = [name for name in rows.columns if name not in on]
         renamed = [quoted(name).alias(mine) for name, mine in zip(on, key, strict=True)]
         return rows.select(*renamed, *(quoted(name) for name in values)).dropna(subset=list(key))
 
     def save(self, rows: DataFrame, store: Store, folder: str) -> None:
-        """Write Parquet; Spark marks a folder that is whole."""
+        """Write Parquet; Spark adds a `_SUCCESS` file when the folder is complete."""
         rows.write.parquet(store.fs.unstrip_protocol(store.path(folder)))
 
     def load(self, store: Store, folder: str) -> DataFrame | None:

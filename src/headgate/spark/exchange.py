@@ -1,8 +1,8 @@
-"""The exchange: each row to the partition of its channel, in the JVM.
+"""The exchange: sends each row to the partition of its channel, inside the JVM.
 
-key -> hash -> bin -> channel are plain column expressions, evaluated on the map side inside the shuffle; no
-Python runs there. Where a row goes depends on the row and the table alone, so a retried map task sends every
-row to the same place (Law 4).
+key -> hash -> bin -> channel are plain column expressions, evaluated on the map side inside the
+shuffle; no Python runs there. Where a row goes depends on the row and the table alone, so a retried
+map task sends every row to the same place (Law 4).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ SPREAD = "__headgate_spread"
 
 
 def quoted(name: str) -> Column:
-    """A column by its exact name, dots and all."""
+    """A column by its exact name, even if it contains dots."""
     return F.col("`" + name.replace("`", "``") + "`")
 
 
 def normal(name: str, kind: pa.DataType) -> Column:
-    """A key column in the form in which equal keys are identical: one zero, one NaN (as Spark's own grouping
-    has it).
+    """A key column in a form in which equal keys are identical bits: one zero and one
+    NaN, as in Spark's own grouping.
     """
     column = quoted(name)
     if not pa.types.is_floating(kind):
@@ -52,9 +52,10 @@ def hash_of(key: KeySpec) -> Column:
 
 
 def spread_of(df: DataFrame) -> Column:
-    """A hash of the whole row, which picks the piece of a split key: rows alike in every column go the same way.
+    """A hash of the whole row, which picks the piece of a split key; rows with
+    equal columns go to the same piece.
 
-    Columns that Spark cannot hash (maps, variants) are left out.
+    Columns that Spark cannot hash (maps, variants) are ignored.
     """
     names = [f.name for f in df.schema if can_hash(f.dataType)]
     return F.xxhash64(*(quoted(name) for name in names))
@@ -63,9 +64,9 @@ def spread_of(df: DataFrame) -> Column:
 def channel_of(h: Column, table: Table, spread: Column | None = None) -> Column:
     """The channel of a key hash under a table, as a column expression; `spread` picks a split key's piece.
 
-    The table goes in as one string literal that the optimizer folds to an array: one call across the bridge
-    however many bins there are, and no new generated code when it changes. Pins are looked up among the few
-    pins of the row's hash bin.
+    The table is passed as one string literal that the optimizer folds to an array. That takes one
+    call to the JVM for any number of bins, and no new generated code when the table changes. Pins
+    are looked up among the few pins of the row's hash bin.
     """
     hash_bin = F.pmod(h, F.lit(table.hash_bins)).cast("int")
     channels = _folded(",".join(str(table.channel_of[b]) for b in range(table.hash_bins)), "array<int>")
@@ -80,12 +81,12 @@ def channel_of(h: Column, table: Table, spread: Column | None = None) -> Column:
         pieces = [str(table.channel_of[pin.bin]) for pin in pins]
         targets[home].append(pieces[0] if spread is None else f"[{','.join(pieces)}]")
     place = F.array_position(F.get(_nested(hashes, "bigint"), hash_bin), h)
-    found = F.get(
+    pinned = F.get(
         F.get(_nested(targets, "int" if spread is None else "array<int>"), hash_bin), (place - 1).cast("int")
     )
     if spread is not None:
-        found = F.get(found, F.pmod(spread, F.size(found)).cast("int"))
-    return F.when(place > 0, found).otherwise(channel)
+        pinned = F.get(pinned, F.pmod(spread, F.size(pinned)).cast("int"))
+    return F.when(place > 0, pinned).otherwise(channel)
 
 
 def _folded(text: str, kind: str) -> Column:
@@ -99,8 +100,8 @@ def _nested(lists: list[list[str]], kind: str) -> Column:
 
 
 class Exchange:
-    """The routing of one operator's rows. Column expressions are built once per table: building them crosses
-    the bridge many times.
+    """The routing of one operator's rows. Column expressions are built once per table, because
+    building them takes many calls to the JVM.
     """
 
     def __init__(self, operator: BoundOperator) -> None:
@@ -113,8 +114,8 @@ class Exchange:
             columns.append(hash_of(key))
         else:
             self._hash = F.xxhash64(F.col("c0").cast("long"))
-        # Plain names on the way: `mapInArrow` looks columns up by name, and cannot take dots. `routed_schema`
-        # has the real ones.
+        # Columns have plain names on the way: `mapInArrow` looks them up by name, and dots confuse
+        # it. `routed_schema` has the real names.
         self._columns = [column.alias(f"c{i}") for i, column in enumerate(columns)]
         self._arrival = F.monotonically_increasing_id()
         self._made: tuple[int, Column] | None = None
@@ -126,11 +127,11 @@ class Exchange:
         return self._made[1]
 
     def routed(self, df: DataFrame, table: Table, anchor: DataFrame | None = None) -> DataFrame:
-        """The batch with only the columns that the operator needs, each row in the partition of its channel.
+        """The batch with only the columns that the operator needs, each row
+        in the partition of its channel.
 
-        Rows that were put aside before they came here bring their place in the source, `ORDER`.
-        Bound to an `anchor`, every partition prefers the executor that holds its anchor block; that adds no
-        shuffle.
+        Rows that waited at a gate have a column with their place in the source, `ORDER`. With an `anchor`,
+        every partition prefers the executor that holds its anchor block; that adds no shuffle.
         """
         df = sendable(df)
         columns = list(self._columns)

@@ -1,4 +1,4 @@
-"""The Spark job of a batch: exchange, then one task for each channel, whose answers come back."""
+"""The Spark job of a batch: the exchange, then one task for each channel, which returns its answer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NO_SHORTCUT = "org.apache.spark.sql.catalyst.optimizer.PropagateEmptyRelation"
 
 @dataclass(frozen=True)
 class ChannelWork:
-    """What runs in a Python worker: `mapInArrow`'s function."""
+    """The function of `mapInArrow`, which runs in a Python worker."""
 
     task: Task
     watch: Watch
@@ -45,29 +45,31 @@ class ChannelWork:
             name, executor = str(context.taskAttemptId()), f"{host}/{process}"
             attempt = Attempt(self.task, context.partitionId(), name, cache, self.watch, executor)
             answer = attempt.work(batches).to_json()
-        except HeadgateError as error:  # comes back as data, so that the driver raises the very same error
+        except HeadgateError as error:  # returned as data, so that the driver raises the same error
             answer = {"error": type(error).__name__, "message": str(error), "trace": traceback.format_exc()}
         yield pa.RecordBatch.from_pydict({"report": [json.dumps(answer)]})
 
 
 class ChannelJob:
-    """Runs channel tasks, each where it ran before."""
+    """Runs the tasks of the channels, each on the executor that it ran on before."""
 
     def __init__(self) -> None:
         self._anchor = Anchor()
 
     def run(self, df: DataFrame, exchange: Exchange, task: Task, watch: Watch) -> list[Answer]:
-        """What every channel answers, in order; an error of a task is raised here as the one it was there."""
+        """The answers of the channels, in order. An error that a task raised is raised here
+        with the same type and message.
+        """
         channels = task.table.channels
 
         def tasks(anchor: DataFrame | None) -> DataFrame:
             return exchange.routed(df, task.table, anchor).mapInArrow(ChannelWork(task, watch), REPORT)
 
-        found = reports(df.sparkSession, self._anchor, channels, tasks, batch=task.batch)
-        for report in found:
+        received = reports(df.sparkSession, self._anchor, channels, tasks, batch=task.batch)
+        for report in received:
             if "error" in report:
                 raise getattr(errors, report["error"])(report["message"])
-        answers = sorted(map(Answer.from_json, found), key=lambda answer: answer.channel)
+        answers = sorted(map(Answer.from_json, received), key=lambda answer: answer.channel)
         came_from = [answer.channel for answer in answers]
         if came_from != list(range(channels)):
             raise TaskFailed(f"batch {task.batch}: {channels} channels, but reports came from {came_from}")
@@ -84,14 +86,17 @@ def reports(
     batch: int,
     again: str = "query",
 ) -> list[dict[str, Any]]:
-    """What `count` tasks report, each a row of JSON; `tasks` makes their plan, given what binds them to executors."""
-    # The exchange has no use for adaptive planning, and it costs.
+    """The reports of `count` tasks, each of which returns one row of JSON. `tasks` makes
+    their DataFrame, given the anchor.
+    """
+    # Adaptive planning cannot improve the exchange, and it takes time.
     with conf(spark, {"spark.sql.adaptive.enabled": "false"}):
         try:
             bound = anchor.prepare(spark, count)
             rows = tasks(bound).collect()
             if not rows:
-                # The optimizer saw that there is no input, and left the tasks out. They may have other work to do.
+                # The optimizer saw that there is no input, and removed the tasks. But
+                # they may have other work to do.
                 excluded = filter(None, [spark.conf.get(EXCLUDED, None), NO_SHORTCUT])
                 with conf(spark, {EXCLUDED: ",".join(excluded)}):
                     rows = tasks(bound).collect()
@@ -100,6 +105,6 @@ def reports(
         except Exception as error:
             raise TaskFailed(
                 f"batch {batch} failed in Spark and nothing of it was committed: {gist(error)}. "
-                f"Mend the cause and start the {again} again"
+                f"Fix the cause and start the {again} again"
             ) from error
     return [json.loads(row.report) for row in rows]

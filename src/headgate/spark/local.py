@@ -1,6 +1,6 @@
-"""A Spark on this machine for demonstrations and benchmarks. What Spark itself has to say goes to a log file.
+"""Spark on this machine, for demonstrations and benchmarks. Spark's own messages go to a log file.
 
-Not for users' own jobs: they bring a session (`headgate.configure`).
+Users' jobs do not use this: they bring their own session (`headgate.configure`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ BASE = {
 
 
 def check_installed() -> None:
-    """Refuse at once, before anything is prepared, where there is no pyspark, or no pandas, which it asks for before the first batch."""
+    """Raise an error at once, before anything is prepared, if pyspark is missing, or pandas, which
+    pyspark needs before the first batch.
+    """
     for module in ("pyspark", "pandas"):
         try:
             importlib.import_module(module)
@@ -42,9 +44,10 @@ def check_installed() -> None:
 def local_spark(
     cores: int, log: Path, conf: Mapping[str, str] | None = None, *, ours: bool = True, master: str = ""
 ) -> Iterator[SparkSession]:
-    """A fresh session on `local[cores]`, or on another master; `ours=False` leaves headgate's settings out, for a native twin.
+    """A new session on `local[cores]`, or on another master, which is stopped at the end of the
+    block. `ours=False` omits headgate's settings, for a comparison with native Spark.
 
-    One at a time in a process, since Spark allows one. The end of the block stops it.
+    A process can have only one at a time, since Spark allows only one.
     """
     check_installed()
     from pyspark import SparkConf, SparkContext
@@ -59,18 +62,20 @@ def local_spark(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     configured = configure(_Options()) if ours else _Options()
     settings = {**BASE, **configured.values, **(conf or {}), "spark.master": where}
-    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)  # errors are told once, by us
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(
+        logging.CRITICAL
+    )  # we report errors ourselves, once
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as sink:
         try:
             spark_conf = SparkConf().setAll(list(settings.items()))
-            # The JVM starts with its output turned to the log; the session below then finds it running.
+            # Start the JVM with its output redirected to the log; the session below then uses this JVM.
             gateway = launch_gateway(spark_conf, {"stdout": sink, "stderr": sink})
             SparkContext._ensure_initialized(gateway=gateway)
         except PySparkRuntimeError as error:
             raise ConfigError(
                 f"Spark could not start: {_last_line(log) or error}. It needs Java 17 or newer on PATH or in JAVA_HOME; "
-                f"all it said is in {log}"
+                f"its full output is in {log}"
             ) from error
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -82,7 +87,7 @@ def local_spark(
 
 
 class _Options:
-    """Takes what `configure` puts on a builder."""
+    """Stands in for a builder, and collects the settings that `configure` makes."""
 
     def __init__(self) -> None:
         self.values: dict[str, str] = {}
@@ -98,12 +103,12 @@ def _last_line(log: Path) -> str:
 
 
 def failure_of(query: Any, doing: str, log: Path | None = None) -> HeadgateError | None:
-    """Why a streaming query stopped, as an error of ours in one line; None while nothing is wrong."""
+    """Why a streaming query stopped, as a one-line error of ours; None if it has not failed."""
     error = query.exception()
     if error is None:
         return None
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     ours = [line for line in lines if line.startswith("headgate.errors.")]
-    told = ours[-1].split(": ", 1)[-1] if ours else (lines[0] if lines else repr(error))
+    message = ours[-1].split(": ", 1)[-1] if ours else (lines[0] if lines else repr(error))
     where = f" (Spark's log is {log})" if log is not None else ""
-    return HeadgateError(f"{doing} failed: {told}{where}")
+    return HeadgateError(f"{doing} failed: {message}{where}")

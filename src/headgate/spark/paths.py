@@ -1,4 +1,4 @@
-"""Paths as Spark takes them. Its readers expand `[ ] { } ? *`, and would read other files than those that are named."""
+"""Paths for Spark's readers, which expand `[ ] { } ? *` and could read other files than the ones named."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ _GLOB = str.maketrans({c: f"\\{c}" for c in "[]{}?*\\"})
 
 
 def literal(store: Store, name: str = "") -> str:
-    """What to give to Spark's readers for exactly this file or folder."""
+    """The path that makes Spark read exactly this file or folder."""
     return str(store.fs.unstrip_protocol(store.path(name))).translate(_GLOB)

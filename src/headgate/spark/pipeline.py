@@ -1,8 +1,10 @@
-"""Several stages in one micro-batch: what one emits, the next takes in, each under its own key, routing and policy.
+"""Several stages in one micro-batch: each takes the output of the one before, under
+its own key, routing and policy.
 
-Each stage commits the batch in its own checkpoint, in order; the batch is done when the last has. A crash in between leaves
-the first stages ahead by this one batch: Spark delivers it again, they publish what they committed, and those behind compute.
-So every stage takes in every batch's rows exactly once, and the rows are the same each time.
+Each stage commits the batch in its own checkpoint, in order; the batch is done when the last stage
+has committed it. After a crash in between, the first stages are ahead by this one batch. Spark
+delivers it again: these stages publish what they committed, and the stages after them compute. So
+every stage processes the rows of every batch exactly once, and the rows are the same each time.
 """
 
 from __future__ import annotations
@@ -25,16 +27,17 @@ if TYPE_CHECKING:
 class Pipeline:
     """Stages one after the other. Pass it to `foreachBatch` as you would a stage.
 
-    Only the last stage has a sink. A key of a later stage is a column that the stage before it emits. What a stage offers while
-    it runs, a pipeline offers for all its stages, or for the one whose number is given as `stage`.
+    Only the last stage has a sink. The key of a later stage is a column that the stage before it
+    emits. The methods of a stage that runs exist here too: they act on all stages, or on the one
+    whose number is given as `stage`.
     """
 
     def __init__(self, *stages: Stage) -> None:
         if not stages:
             raise ConfigError("a pipeline has at least one stage: hg.Pipeline(first, second, ...)")
-        wrong = [stage for stage in stages if not isinstance(stage, Stage)]
-        if wrong:
-            raise ConfigError(f"{wrong[0]!r} is not a stage; a pipeline is made of hg.Stage(...)")
+        others = [stage for stage in stages if not isinstance(stage, Stage)]
+        if others:
+            raise ConfigError(f"{others[0]!r} is not a stage; a pipeline is made of hg.Stage(...)")
         paths = [stage.store.path() for stage in stages]
         twice = [path for path in paths if paths.count(path) > 1]
         if twice:
@@ -52,12 +55,14 @@ class Pipeline:
         self.stages[0](df, batch_id)
 
     def drain(self) -> None:
-        """Emit what the watermarks allow, and process all rows that wait, stage by stage: see `Stage.drain`."""
+        """Emit what the watermarks allow and process all waiting rows, stage by stage: see `Stage.drain`."""
         for stage in self.stages:
             stage.drain()
 
     def finish(self) -> None:
-        """Say that the input is complete: close and emit all that is open, stage by stage: see `Stage.finish`."""
+        """Declare the input complete, and close and emit everything that is open,
+        stage by stage: see `Stage.finish`.
+        """
         for stage in self.stages:
             stage.finish()
 
@@ -80,12 +85,12 @@ class Pipeline:
         """Change the build side of the join: see `Stage.refresh`. With several joins, say which stage."""
         joins = [each for each in self._chosen(stage) if each.operator.build_side() is not None]
         if len(joins) != 1:
-            found = f"{len(joins)} stages have" if joins else "no stage has"
-            raise ConfigError(f"{found} a build side to refresh; name one with stage=0, 1, ...")
+            which = f"{len(joins)} stages have" if joins else "no stage has"
+            raise ConfigError(f"{which} a build side to refresh; name one with stage=0, 1, ...")
         joins[0].refresh(rows, mode)
 
     def takes(self, seconds: float) -> int | None:
-        """How many rows of the source go through the first stage's gate in so many seconds: see `Stage.takes`."""
+        """How many source rows pass the gate of the first stage in this many seconds: see `Stage.takes`."""
         return self.stages[0].takes(seconds)
 
     def explain(self) -> str:
@@ -109,7 +114,7 @@ class Pipeline:
 
 
 def _connect(stage: Stage, following: Stage) -> None:
-    """Give each batch's committed output to the next stage; on redelivery the very same rows."""
+    """Give the committed output of each batch to the next stage; a redelivered batch has the same rows."""
     if not isinstance(stage.sink, sinks.Nowhere):
         raise ConfigError(
             f"{stage.operator!r} has the sink {stage.sink!r}; in a pipeline only the last stage has one"

@@ -1,6 +1,8 @@
-"""Queries grouped into types on Spark, and types' servers joined back to queries: for inputs too large to read here.
+"""Groups queries into types on Spark, and joins the servers of types back to queries: for
+inputs too large for the driver.
 
-A type is a sorted set of sources and a cost. What comes to the driver is one row a type, never one a query.
+A type is a sorted set of sources and a cost. The driver receives one row for each
+type, never one for each query.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ QUERY, SOURCES, COST, COUNT, SERVER = "query", "sources", "cost", "count", "serv
 
 
 def read_queries(spark: SparkSession, path: str) -> DataFrame:
-    """Read queries in any of the forms of `headgate place`: one row each with ``query``, sorted ``sources`` and ``cost``."""
+    """Read queries in any of the forms of `headgate place`: one row each with
+    ``query``, sorted ``sources`` and ``cost``.
+    """
     kind = path.rsplit(".", 1)[-1].lower()
     if kind == "csv":
         rows = spark.read.csv(path, header=True)
@@ -44,14 +48,16 @@ def types_of(queries: DataFrame) -> Any:
 
 
 def repeated(queries: DataFrame) -> list[str]:
-    """Return a query that is there twice, or nothing."""
+    """Return the name of one query that occurs twice; an empty list if there is none."""
     twice = queries.groupBy(QUERY).count().where("count > 1").limit(1)
     return [row[QUERY] for row in twice.collect()]
 
 
 def with_servers(queries: DataFrame, steps: DataFrame) -> DataFrame:
-    """Give every query its server: ``steps`` has sources, cost, server and the range [low, high) of its type's queries."""
+    """Give every query its server: ``steps`` has sources, cost, server and the range
+    [low, high) of its type's queries.
+    """
     within = Window.partitionBy(SOURCES, COST).orderBy(QUERY)
     numbered = queries.withColumn("at", f.row_number().over(within) - 1)
-    found = numbered.join(steps, [SOURCES, COST]).where("at >= low and at < high")
-    return found.select(QUERY, SERVER)
+    placed = numbered.join(steps, [SOURCES, COST]).where("at >= low and at < high")
+    return placed.select(QUERY, SERVER)

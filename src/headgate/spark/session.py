@@ -1,4 +1,4 @@
-"""Settings of a Spark session that headgate wants, and why."""
+"""The settings that headgate needs in a Spark session, each with its reason."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from headgate.errors import ConfigError
 
 Builder = TypeVar("Builder")
 QUERY_ID = "sql.streaming.queryId"
-"""The local property in which Spark tells a micro-batch's jobs whose they are."""
+"""The local property that holds the id of the streaming query while Spark runs a micro-batch."""
 
 SETTINGS: dict[str, str] = {
-    # Waves in flight through a gate are jobs that share the cores; a job that is alone does not notice.
+    # Waves in flight through a gate are jobs that share the cores; for a single
+    # job this makes no difference.
     "spark.scheduler.mode": "FAIR",
-    # A channel follows its anchor, not the largest shuffle block (SPARK-2774's preference would pull it
-    # away).
+    # A channel must follow its anchor, not the largest shuffle block (which SPARK-2774 would prefer).
     "spark.shuffle.reduceLocality.enabled": "false",
     # Without this a small task waits 40 ms for TCP's delayed acknowledgement.
     "spark.python.unix.domain.socket.enabled": "true",
-    # Columnar code wants larger batches than 10,000 rows; small enough that Python works while the JVM fills
-    # the next.
+    # Columnar code works best with more than 10,000 rows a batch. Batches are still small enough
+    # that Python works on one while the JVM fills the next.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    # Python workers fork from a daemon that has headgate loaded and compiled: milliseconds instead of seconds
-    # for each.
+    # Python workers fork from a daemon that has headgate loaded and compiled. Each starts in
+    # milliseconds instead of seconds.
     "spark.python.daemon.module": "headgate.spark.worker_daemon",
-    # Below this maximum Spark measures the whole Arrow batch again after every row, which was half of the
-    # exchange's time.
+    # With any smaller limit Spark measures the whole Arrow batch after every row, which took
+    # half of the exchange's time.
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
 }
 
 
 def configure(builder: Any) -> Any:
-    """Put headgate's settings on a `SparkSession.builder`, which is returned. Settings that you make
-    afterwards win.
+    """Apply headgate's settings to a `SparkSession.builder` and return it. Settings that you
+    make afterwards take precedence.
 
     Workers run this interpreter unless `PYSPARK_PYTHON` says otherwise.
     """
@@ -47,24 +47,28 @@ def configure(builder: Any) -> Any:
 
 
 def origin_of(df: Any) -> str | None:
-    """The id of the streaming query that delivers a micro-batch, which Spark's checkpoint keeps; None for a frame of another kind."""
+    """The id of the streaming query that delivers a micro-batch, which Spark keeps in its
+    checkpoint; None for a DataFrame that no streaming query delivers.
+    """
     session = getattr(df, "sparkSession", None)
     context = getattr(session, "sparkContext", None)
     return None if context is None else context.getLocalProperty(QUERY_ID)
 
 
 def check_classic(spark: Any) -> None:
-    """Refuse a session of Spark Connect: it has no SparkContext, and would run a stage's driver in the server, away from its memory."""
+    """Refuse a Spark Connect session: it has no SparkContext, and would run the driver of a stage
+    on the server, where the stage's memory is not.
+    """
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise ConfigError(
-            "headgate needs a classic Spark session, and this one is of Spark Connect, which is not supported yet: run the driver "
+            "headgate needs a classic Spark session, but this one uses Spark Connect, which is not supported yet: run the driver "
             "in the cluster and make the session with SparkSession.builder.master(...) instead of .remote(...)"
         )
 
 
 @contextmanager
 def conf(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
-    """Settings of a session for a while."""
+    """Change settings of a session, and restore them at the end of the block."""
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)

@@ -1,4 +1,4 @@
-"""What a job's shuffles really carried, as Spark counted it."""
+"""The bytes and rows that the shuffles of a job carried, as counted by Spark."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ WAIT_MS = 2_000
 
 @dataclass(frozen=True)
 class Carried:
-    """Bytes as written (compressed) and rows."""
+    """Bytes written (compressed), and rows."""
 
     size: int
     rows: int
 
 
 def carried(spark: SparkSession, group: str) -> Carried:
-    """The shuffle writes of the jobs of a group. Reads Spark's own status store, which the bus feeds a moment later."""
+    """The shuffle writes of all jobs of a job group, from Spark's status store, which
+    is updated with a short delay.
+    """
     context = spark.sparkContext
     inner = context._jsc.sc()
     inner.listenerBus().waitUntilEmpty(WAIT_MS)

@@ -12,7 +12,7 @@ from headgate.control.policy import Policy
 from headgate.operators.base import Operator
 from headgate.operators.columns import column_names
 from headgate.spark.engine import SparkEngine
-from headgate.spark.gates.expanding import expanding
+from headgate.spark.gates.expansion_step import checked_step
 from headgate.spark.session import check_classic, origin_of
 from headgate.spark.warm_up import warm_up
 from headgate.stage import sinks
@@ -23,17 +23,19 @@ from headgate.stage.stage import KeyedStage
 class Stage(KeyedStage[DataFrame]):
     """A stateful operator whose keys are placed by policy. Pass it to `foreachBatch`.
 
-    `key` is a column or several; `checkpoint` is a folder on any fsspec file system, for this stage alone. `sink` is where the
-    output goes; a stage that others follow in a `Pipeline` has none. `aside` is a sink for rows that could not be used (late
-    ones, those without an event time): the columns that the operator reads, and the reason. Without it they are only counted.
+    `key` is a column or several; `checkpoint` is a folder on any fsspec file system, for this stage
+    alone. `sink` is where the output goes; a stage that others follow in a `Pipeline` has none.
+    `aside` is a sink for rows that could not be used (late rows, rows without an event time); it
+    gets the columns that the operator reads, and the reason. Without it such rows are only counted.
 
-    `routing` says how keys are placed (`hg.Routing`, or just the name of a policy), `limits` how much memory a channel may use and
-    which rows may wait (`hg.Limits`), `expansion` names a step before the stage that makes many rows of one, with the gate that
-    bounds it (`hg.Expansion`).
+    `routing` says how keys are placed (`hg.Routing`, or just the name of a policy), `limits` how
+    much memory a channel may use and which rows may wait (`hg.Limits`), `expansion` adds a step
+    before the stage that makes many rows of one, and the gate that bounds it (`hg.Expansion`).
 
-    A checkpoint belongs to one streaming query, and begins with its batch 0. `first_batch` says that it begins with a later one,
-    without the rows before it. `continues` names the query whose state another query is to go on from (an error message
-    gives the name). `durable=False` leaves flushing to the operating system.
+    A checkpoint belongs to one streaming query, and begins with its batch 0. With `first_batch` it
+    begins with a later batch, and the rows before that are not in its state. `continues` names the
+    earlier query whose state this query takes over (an error message gives the name).
+    `durable=False` leaves flushing to the operating system.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class Stage(KeyedStage[DataFrame]):
         durable: bool = True,
     ) -> None:
         if expansion is not None:
-            expansion = replace(expansion, step=expanding(expansion.step))
+            expansion = replace(expansion, step=checked_step(expansion.step))
         super().__init__(
             SparkEngine(),
             key=column_names(key, "key"),
@@ -76,7 +78,7 @@ class Stage(KeyedStage[DataFrame]):
         self.process(df, batch_id, origin_of(df))
 
     def process(self, rows: DataFrame, batch: int, origin: str | None) -> None:
-        """Process one micro-batch from `origin`: a streaming query, or the stage before in a pipeline."""
+        """Process one micro-batch from `origin`: a streaming query, or the previous stage of a pipeline."""
         with self._lock:
             super().process(rows, batch, origin)
 
@@ -85,9 +87,10 @@ class Stage(KeyedStage[DataFrame]):
             super()._end(complete=complete)
 
     def refresh(self, rows: DataFrame, mode: str = "replace") -> None:
-        """Change the build side of a join, from the next batch on; the rows are safe when this returns.
+        """Change the build side of a join from the next batch on; the rows are durable when this returns.
 
-        `replace`: these are now the rows of the keys that occur; `append`: they are added; `delete`: their keys have none.
+        `replace`: these rows replace all rows of their keys. `append`: these rows are added.
+        `delete`: all rows of their keys are removed.
         """
         with self._lock:
             super().refresh(rows, mode)

@@ -1,4 +1,4 @@
-"""Two streams in one, so that a stage can join them: one `foreachBatch` sees the rows of both."""
+"""Combines two streams into one, so that a stage can join them in a single `foreachBatch`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 def two_streams(
     left: DataFrame, right: DataFrame, *, key: str | Sequence[str], time: str | tuple[str, str]
 ) -> DataFrame:
-    """The rows of both streams: the key columns, `side` (0 left, 1 right), `time`, and each side's columns as `left_...` and `right_...`,
-    null in the rows of the other. `time` names each side's column of event time.
+    """Combine two streams into one for `hg.Join`.
+
+    Its columns are the key columns, `side` (0 left, 1 right), `time`, and each side's columns as
+    `left_...` and `right_...`, which are null in rows of the other side. `time` names the
+    event-time column, of both sides or of each.
     """
     from pyspark.sql import functions as F
 
@@ -38,7 +41,7 @@ def two_streams(
             )
     clash = [n for n in names if n in (SIDE, TIME)]
     if clash:
-        raise ConfigError(f"key column {clash[0]!r} has a name that is needed for the join; rename it")
+        raise ConfigError(f"key column {clash[0]!r} has a name that the join uses itself; rename it")
     sent = []
     for side, (frame, column) in enumerate(zip(frames, times, strict=True)):
         columns = [quoted(n) for n in names]

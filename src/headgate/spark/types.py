@@ -1,8 +1,10 @@
-"""Spark's column types as Arrow's: plain ones, which operators read, and all others, which they carry.
+"""Spark's column types as Arrow types: plain types, which operators can read, and all
+others, which they only pass on.
 
-A type that has no lane (arrays, structs, maps, variants, user-defined types, collated strings and so on) becomes a
-`Payload`: the Arrow type in which Spark sends it, and Spark's own description of it, which comes back when the column is
-emitted. Nested fields are taken as nullable, as they are in files.
+A type that has no lane in the state (arrays, structs, maps, variants, user-defined types, collated
+strings and so on) becomes a `Payload`: the Arrow type in which Spark sends it, and Spark's own
+description of it, which is restored when the column is emitted. Nested fields are treated as
+nullable, as they are in files.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from headgate.state.lanes import PLAIN
 from headgate.state.payload import Payload, plain_type
 
 SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
-"""Where Spark looks for a Parquet file's schema, before it makes one of the file's own."""
+"""The metadata key under which Spark looks for the schema of a Parquet file,
+before it derives one from the file.
+"""
 
 _SIMPLE: dict[type[T.DataType], pa.DataType] = {
     T.BooleanType: pa.bool_(),
@@ -60,8 +64,10 @@ def arrow_type(kind: T.DataType, what: str) -> pa.DataType:
 
 
 def arrow_schema(schema: T.StructType, *, key: tuple[str, ...]) -> pa.Schema:
-    """All columns of a stream, as operators see them. A missing key, or one whose type cannot be a key, is an error; a column
-    that cannot be carried is one when an operator asks for it.
+    """All columns of a stream, as operators see them.
+
+    A missing key column, or one whose type cannot be a key, raises an error at once. A column that
+    cannot be passed on raises one only when an operator asks for it.
     """
     for name in key:
         if name not in schema.names:
@@ -74,7 +80,7 @@ def arrow_schema(schema: T.StructType, *, key: tuple[str, ...]) -> pa.Schema:
 
 
 def _carried(field: T.StructField) -> pa.DataType:
-    """The type under which a column travels."""
+    """The type in which a column is passed on."""
     kind = field.dataType
     if isinstance(kind, T.NullType):
         return pa.null()
@@ -85,28 +91,29 @@ def _carried(field: T.StructField) -> pa.DataType:
     name = kind.simpleString()
     if isinstance(kind, T.YearMonthIntervalType):  # months; see `sendable`
         return Payload(pa.int32(), name, _described(kind))
-    beyond = _beyond(kind)
-    if beyond is not None:
-        within = "" if beyond == kind else f", and in it {beyond.simpleString()}"
+    unsupported = _unsupported(kind)
+    if unsupported is not None:
+        within = "" if unsupported == kind else f", and in it {unsupported.simpleString()}"
         return Payload(
             pa.bool_(),
             name,
             refusal=f"column {field.name!r} has type {name}{within}, which cannot be carried through a stage; "
-            f"{_remedy(beyond)}, or leave the column out",
+            f"{_remedy(unsupported)}, or leave the column out",
         )
     return Payload(_nullable(to_arrow_type(kind, timezone="UTC")), name, _described(_loose(kind)))
 
 
-def _beyond(kind: T.DataType) -> T.DataType | None:
-    """A type, within this one or itself, that cannot be carried: a calendar interval has no form in a Parquet file, a year-month
-    interval within another type none that pyarrow reads, and a geometry is marked in the file in a way that we do not write.
+def _unsupported(kind: T.DataType) -> T.DataType | None:
+    """The type, this one or one nested in it, that cannot be passed on; None if there is none. A
+    calendar interval has no form in a Parquet file, pyarrow cannot read a year-month interval
+    within another type, and a geometry needs a mark in the file that we do not write.
     """
     if isinstance(kind, T.UserDefinedType):
-        return _beyond(kind.sqlType())
+        return _unsupported(kind.sqlType())
     for inner in _within(kind):
-        found = _beyond(inner)
-        if found is not None:
-            return found
+        nested = _unsupported(inner)
+        if nested is not None:
+            return nested
     known = (
         T.ArrayType,
         T.MapType,
@@ -123,7 +130,7 @@ def _beyond(kind: T.DataType) -> T.DataType | None:
 
 def _remedy(kind: T.DataType) -> str:
     if isinstance(kind, T.SpatialType):
-        return "send st_asbinary(column), and make it anew after the stage"
+        return "send st_asbinary(column), and convert it back after the stage"
     return "cast it to a string, or to numbers"
 
 
@@ -136,7 +143,7 @@ def _within(kind: T.DataType) -> list[T.DataType]:
 
 
 def _loose(kind: T.DataType) -> T.DataType:
-    """The same type, with whatever is nested in it nullable."""
+    """The same type, with everything nested in it made nullable."""
     if isinstance(kind, T.ArrayType):
         return T.ArrayType(_loose(kind.elementType))
     if isinstance(kind, T.MapType):
@@ -159,32 +166,36 @@ def _nullable(kind: pa.DataType) -> pa.DataType:
 
 
 def _described(kind: T.DataType) -> str:
-    """A type as Spark writes it down, as that of a column with a name of ours."""
+    """A type in Spark's JSON form, as the type of a column named `_NAME`."""
     return json.dumps(T.StructField(_NAME, kind).jsonValue())
 
 
 def _column(name: str, kind: pa.DataType) -> dict[str, Any]:
-    """A column as Spark writes it down. What describes its type is not looked into: a task may not know the class of a user's type."""
+    """A column in Spark's JSON form. The description of its type is copied and not parsed: a task
+    may not know the class of a user-defined type.
+    """
     if not isinstance(kind, Payload):
         return dict(T.StructField(name, from_arrow_type(kind)).jsonValue())
-    found = {**json.loads(kind.origin), "name": name}
-    collations = found["metadata"].get(_COLLATIONS)
+    column = {**json.loads(kind.origin), "name": name}
+    collations = column["metadata"].get(_COLLATIONS)
     if collations:  # by path, which begins with the column's name
         renamed = {name + path.removeprefix(_NAME): value for path, value in collations.items()}
-        found["metadata"] = {**found["metadata"], _COLLATIONS: renamed}
-    return found
+        column["metadata"] = {**column["metadata"], _COLLATIONS: renamed}
+    return column
 
 
 def emitted_schema(schema: pa.Schema) -> pa.Schema:
-    """The columns as a sink gets them: in their Arrow types, and with Spark's own schema where these do not say it all."""
+    """The columns as a sink gets them: in their Arrow types, with Spark's own schema where
+    these do not express everything.
+    """
     fields = [pa.field(f.name, plain_type(f.type)) for f in schema]
-    if not any(_says_little(field.type) for field in schema):
+    if not any(_needs_spark_schema(field.type) for field in schema):
         return pa.schema(fields)
     columns = [_column(f.name, f.type) for f in schema]
     return pa.schema(fields, metadata={SPARK_SCHEMA: json.dumps({"type": "struct", "fields": columns})})
 
 
-def _says_little(kind: pa.DataType) -> bool:
+def _needs_spark_schema(kind: pa.DataType) -> bool:
     t = pa.types
     return isinstance(kind, Payload) or t.is_duration(kind) or t.is_null(kind) or t.is_nested(kind)
 
@@ -198,7 +209,9 @@ def spark_schema(schema: pa.Schema) -> T.StructType:
 
 
 def sendable(df: DataFrame) -> DataFrame:
-    """The same rows, with months as integers: Arrow has an interval of months, but pyarrow has no array of them."""
+    """The same rows, with intervals of months as integers: Arrow has such a type,
+    but pyarrow has no array of it.
+    """
     months = [f.name for f in df.schema.fields if isinstance(f.dataType, T.YearMonthIntervalType)]
     return df.withColumns({name: _months(name) for name in months}) if months else df
 
@@ -208,7 +221,7 @@ def _months(name: str) -> Column:
 
 
 def can_hash(kind: T.DataType) -> bool:
-    """Whether Spark has a hash of such values."""
+    """Whether Spark can hash values of this type."""
     if isinstance(kind, T.UserDefinedType):
         return can_hash(kind.sqlType())
     if isinstance(kind, (T.MapType, T.VariantType, T.SpatialType, T.CalendarIntervalType)):

@@ -1,8 +1,10 @@
-"""A small job in the background when an application makes its first stage.
+"""A small background job that starts when an application makes its first stage.
 
-The first batch would otherwise wait for the daemon of Python workers (imports and compiled code, seconds of a core), and for the JVM to
-load and compile what a batch takes: shuffle, Arrow, sockets. Meanwhile Spark starts and plans the stream, on one core, and kernels are
-compiled in the driver. Nothing depends on the job: if it fails, the first batch is as slow as it would have been.
+The first batch would otherwise wait for the daemon of Python workers (imports and compiled code,
+seconds of CPU time), and for the JVM to load and compile the code that a batch uses: shuffle,
+Arrow, sockets. The job does this while Spark starts and plans the stream, which takes one core, and
+kernels are compiled in the driver. Nothing depends on the job: if it fails, the first batch is as
+slow as it would be without it.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _warm: set[str] = set()
 
 
 def warm_up() -> threading.Thread | None:
-    """Start it, once for an application; None where there is no session yet, or it was started before."""
+    """Start the job, once for each application; None if there is no session yet, or it was started before."""
     spark = SparkSession.getActiveSession()
     if spark is not None:
         check_classic(spark)
@@ -40,11 +42,13 @@ def warm_up() -> threading.Thread | None:
 
 def _run(spark: SparkSession) -> None:
     try:
-        hash_ints(np.zeros(1, np.int64))  # numba reads its own tables when it is first used
-        own = spark.newSession()  # its settings are not those of the stages, which set theirs for each batch
+        hash_ints(np.zeros(1, np.int64))  # numba loads its own tables on first use
+        own = spark.newSession()  # has its own settings; stages set theirs for each batch
         own.conf.set("spark.sql.adaptive.enabled", "false")
         rows = own.range(0, ROWS, 1, 1).select(F.col("id").alias("c0"), F.rand(1).alias("c1"))
-        tasks = executors(spark)  # each waits for a daemon, and leaves the other cores to the first batch
+        tasks = executors(
+            spark
+        )  # one for each executor, to start its daemon; the other cores stay free for the first batch
         channel = F.pmod(F.xxhash64("c0"), F.lit(tasks)).cast("int")
         rows.repartitionById(tasks, channel).mapInArrow(_counted, "rows long").collect()
     except Exception as error:

@@ -1,9 +1,9 @@
-"""Spark's Python daemon, with headgate loaded and its kernels compiled before it forks: workers then start in
-milliseconds.
+"""Spark's Python daemon, with headgate loaded and its kernels compiled before it forks:
+workers then start in milliseconds.
 
-Set as `spark.python.daemon.module`. Each worker would otherwise import numpy, pyarrow, numba and headgate and
-load the compiled code for itself: 3.6 s of a core each, a minute for sixteen channels on two cores, and
-several when nothing is compiled yet. A forked worker inherits all of it.
+`spark.python.daemon.module` names it. Without it each worker would import numpy, pyarrow, numba and
+headgate and load the compiled code for itself. That takes 3.6 s of CPU time each: a minute for sixteen
+channels on two cores, and several minutes if nothing is compiled yet. A forked worker inherits all of it.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _MODULES = (
     "headgate.routing.reshape",
     "headgate.testing.watches",
 )
-"""What else a task may import: `import headgate` loads none of it."""
+"""Other modules that a task may import; `import headgate` loads none of them."""
 
 
 def preload(rows: int = 512, bins: int = 2) -> None:
-    """Run the common operators once on a few rows, in plain memory: what they need is loaded and compiled
-    then.
+    """Run the common operators once on a few rows, in plain memory, so that everything
+    they need is loaded and compiled.
     """
     for module in _MODULES:
         import_module(module)
@@ -71,5 +71,5 @@ if __name__ == "__main__":
     from pyspark.daemon import manager
 
     preload()
-    gc.freeze()  # the collector would touch, and so copy, every page that the workers share
+    gc.freeze()  # otherwise the collector would write to, and so copy, every page that workers share
     manager()

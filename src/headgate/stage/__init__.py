@@ -1,1 +1,1 @@
-"""A stage without an engine: the steps of a batch, the work of a channel, and what comes of them."""
+"""A stage, independent of any engine: the steps of a batch, the work of a channel, and the results."""

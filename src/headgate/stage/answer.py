@@ -1,4 +1,6 @@
-"""What a channel's task answers: where it put state and output, and what it measured. One value a channel and batch."""
+"""The answer of a channel's task: where it put state and output, and what it measured.
+One value per channel and batch.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,12 @@ class TouchedBin:
     state_bytes: int
     keys: int
     due: int
-    """A time before which nothing in it is due."""
+    """Nothing in the bin is due before this time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The state of a split key's piece: how many rows of state, and their bytes."""
+    """The state of one piece of a split key: the number of rows of state, and their bytes."""
 
     rows: int
     data: bytes
@@ -43,14 +45,16 @@ class KeyCount:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """The report of one channel's task. Until the driver commits what it names, its files are rubbish."""
+    """The report of one channel's task. Until the driver commits the files
+    that it names, they are rubbish.
+    """
 
     channel: int
     executor: str
     came: int
     """Rows that were sent to the channel."""
     rows: int
-    """Rows that it processed, some of which had waited."""
+    """Rows that the channel processed, including rows that had waited."""
     out_rows: int
     busy_ms: float
     idle_ms: float
@@ -59,31 +63,33 @@ class Answer:
     """Time spent reading state back."""
     rebuilt_bins: int
     state_file: str = ""
-    """The file of state that was written; empty if nothing changed."""
+    """The state file that the task wrote; empty if nothing changed."""
     changed: tuple[int, ...] = ()
-    """The bins that it holds."""
+    """The bins in the state file."""
     snapshots: tuple[int, ...] = ()
-    """Those of them that it holds whole."""
+    """The bins that are in the state file as a whole, not as a delta."""
     state_bytes: int = 0
-    """Its size."""
+    """The size of the state file."""
     delta_bytes: int = 0
     output: Written | None = None
     aside: Written | None = None
     seen: Mapping[str, Any] = field(default_factory=dict)
-    """Event times that came, and rows that could not be used (`operators.arrival`)."""
+    """The event times of the rows that arrived, and counts of rows that could not
+    be used (`operators.arrival`).
+    """
     taken: Backlog = field(default_factory=Backlog)
-    """Rows that had waited and were processed."""
+    """Rows that had waited and were processed in this batch."""
     waiting: Backlog = field(default_factory=Backlog)
-    """Rows that came and now wait."""
+    """Rows that arrived in this batch and now wait."""
     arrived: Mapping[int, int] = field(default_factory=dict)
-    """Rows that came, by bin."""
+    """The number of rows that arrived, by bin."""
     touched: tuple[TouchedBin, ...] = ()
     pieces: Mapping[int, Piece] = field(default_factory=dict)
     """The state of the split keys' pieces, by bin."""
     frequent: tuple[KeyCount, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Values that JSON can hold."""
         plain = {name: getattr(self, name) for name in _PLAIN}
         return plain | {
             "output": None if self.output is None else self.output.to_json(),

@@ -1,14 +1,15 @@
 """One batch of a stage, from the rows at hand to the published output: seven steps, in this order.
 
-1. `prepare`   decide what may run: routing, memory, event time; take up refreshed build rows
-2. `compute`   one job: every row to its channel, then one task a channel, which writes state and output files
-3. `decide`    the control loop turns the report into a decision, perhaps a new table
-4. `commit`    one file is created: source, state, routing, loop and output of the batch are bound for ever
-5. `journal`   report and decision are recorded for people
-6. `retire`    files that no bin needs any more are removed
-7. `publish`   the sinks show the output
+1. `prepare`   decide what may run: routing, memory, event time; load refreshed build rows
+2. `compute`   one job: send every row to its channel, then run one task per channel, which writes files
+3. `decide`    let the control loop turn the report into a decision, perhaps a new table
+4. `commit`    create one file, which fixes the batch's input, state, routing, loop and output for ever
+5. `journal`   record report and decision for people
+6. `retire`    remove the files that no bin needs any more
+7. `publish`   show the output through the sinks
 
-A crash before `commit` leaves nothing but rubbish; a crash after it leaves the rest to the next delivery.
+A crash before `commit` leaves nothing but rubbish. After a crash later on, the next delivery of the
+batch does the remaining steps.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ log = logging.getLogger("headgate.stage")
 
 
 class Batch(Generic[Rows]):
-    """The steps, and what they hand on to each other."""
+    """The steps of one batch, and the values that they pass to each other."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class Batch(Generic[Rows]):
         *,
         complete: bool = False,
     ) -> None:
-        """`rows` are what `delivery` describes; `complete` says that no others will come."""
+        """`rows` are the rows that `delivery` describes; `complete` says that no more rows will come."""
         self.stage, self.opened, self.rows = stage, opened, rows
         self.delivery, self.complete = delivery, complete
         self.engine, self.checkpoint, self.operator = stage.engine, opened.checkpoint, opened.operator
@@ -64,7 +65,7 @@ class Batch(Generic[Rows]):
         self.refreshed = None if self.last is None else self.last.refreshed
 
     def run(self) -> None:
-        """All steps. After each the stage is told, so that a test can stop the process there."""
+        """Run all steps. The stage is told after each of them, so that a test can stop the process there."""
         for step in (
             self.prepare,
             self.compute,
@@ -78,7 +79,7 @@ class Batch(Generic[Rows]):
             self.stage.on_step(step.__name__)
 
     def prepare(self) -> None:
-        """Decide what may run in this batch, and write it down as the task of every channel."""
+        """Decide what may run in this batch, and put it into the task that every channel gets."""
         self.started = self.engine.now()
         self.flow = self.stage.flow_control.prepare(self.table, self.opened.loop.view, self.last)
         self.reshaped = {} if self.last is None else reshaped(self.last.table, self.table)
@@ -94,8 +95,8 @@ class Batch(Generic[Rows]):
             reshaped={} if self.took_build_rows else self.reshaped,
             regrouped=self.reshaped,
             flow=self.flow,
-            # All waves of a micro-batch see the event time that was before it, as they would in one piece, and what is due is
-            # closed with the last of them.
+            # All waves of a micro-batch see the event time from before it, as if it were processed
+            # in one piece. Work that is due is done with the last wave.
             clock=replace(self.held, watermark=self.held.closed) if self.delivery.rest else self.held,
         )
 
@@ -126,7 +127,7 @@ class Batch(Generic[Rows]):
         self.line = journal.encode(report, decision, start=before)
 
     def commit(self) -> None:
-        """Create the one file that makes the batch's state, routing and output the truth."""
+        """Create the one file that makes the batch's state, routing and output valid."""
         seen = [answer.seen for answer in self.answers]
         clock = replace(self.clock.after(self.operator.event_time, seen), closed=self.held.watermark)
         self.manifest = Manifest(
@@ -154,14 +155,14 @@ class Batch(Generic[Rows]):
         self.checkpoint.write_journal(self.line, self.number)
 
     def retire(self) -> None:
-        """Remove what the commit made needless."""
+        """Remove the files that the commit made obsolete."""
         self.checkpoint.retire(self.last, self.manifest)
         if self.took_build_rows and self.refreshed is not None:
             self.checkpoint.remove_state(self.build_files - self.manifest.state.names)
             build_side.retire(self.stage.store, self.refreshed)
 
     def publish(self) -> None:
-        """Show the output."""
+        """Publish the output."""
         publish(self.stage, self.opened, self.manifest)
 
     # -- parts of the steps
@@ -184,7 +185,7 @@ class Batch(Generic[Rows]):
         )
 
     def _set_clocks(self) -> None:
-        """Event time before this batch, and before the source's batch that it is a wave of."""
+        """Set the event time before this batch, and before the source's batch of which this is a wave."""
         last = self.last
         self.clock = Clock.start(self.operator.event_time) if last is None else last.clock
         if self.complete:
@@ -192,7 +193,7 @@ class Batch(Generic[Rows]):
         self.held = last.held_clock if last is not None and last.held_clock else self.clock
 
     def _take_build_rows(self) -> None:
-        """Take build rows that no batch has seen into the state; they are committed with this one."""
+        """Load build rows that no batch has seen yet into the state; they are committed with this batch."""
         self.build_files: frozenset[str] = frozenset()
         self.took_build_rows = False
         if not self.operator.builds:
@@ -217,7 +218,7 @@ class Batch(Generic[Rows]):
             self.refreshed, self.took_build_rows = number, True
 
     def _split_output(self) -> Iterator[Written]:
-        """One more file of output, of the split keys."""
+        """One more output file, for the split keys."""
         merged = split_keys.merged_output(self.answers, self.operator)
         if merged is not None:
             run = self.checkpoint.run
@@ -226,7 +227,7 @@ class Batch(Generic[Rows]):
             yield write_parquet(self.stage.staged_output, name, table, self.opened.output)
 
     def _delivered(self) -> Delivery:
-        """The delivery with the rows that came for it so far, in this wave and in those before it."""
+        """The delivery, with the number of rows that arrived for it in this wave and in earlier ones."""
         last, delivery = self.last, self.delivery
         rows = sum(answer.came for answer in self.answers)
         if last is not None and (last.delivery.rest or delivery.extra):
@@ -237,7 +238,7 @@ class Batch(Generic[Rows]):
 
 
 def publish(stage: KeyedStage[Rows], opened: Opened, manifest: Manifest, *, again: bool = False) -> None:
-    """Show what a manifest names to the sinks."""
+    """Publish the output that a manifest names."""
     engine, batch = stage.engine, manifest.batch
     output = sinks.Output(batch, stage.staged_output, manifest.output, opened.output, engine, again)
     sinks.publish(stage.sink, output)

@@ -1,4 +1,6 @@
-"""Reading the state of a bin back from the checkpoint: from its own chain of files, or from those of the bins it is made of."""
+"""Reads the state of a bin back from the checkpoint: from its own chain of files, or from those
+of the bins that it is made of.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from headgate.storage.store import Store
 
 @dataclass(frozen=True)
 class BinReader:
-    """The committed state of a stage; `reshaped` says which bins of it a new bin is made of."""
+    """The committed state of a stage; `reshaped` says which committed bins a new bin is made of."""
 
     operator: BoundOperator
     index: StateIndex
@@ -29,7 +31,9 @@ class BinReader:
     reshaped: Mapping[int, tuple[BinPart, ...]]
 
     def read(self, b: int, table: BinTable) -> None:
-        """Fill an empty table with the state of bin b. Pieces of a split key that come together are merged."""
+        """Fill an empty table with the state of bin b. Pieces of a split key
+        that become one again are merged.
+        """
         sources = self.reshaped.get(b, (BinPart(b, frozenset(), True),))
         table.due = min((self.index.due.get(source.bin, FOREVER) for source in sources), default=FOREVER)
         pieces = Counter(source.hashes for source in sources if not source.without)

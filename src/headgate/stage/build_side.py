@@ -1,7 +1,8 @@
-"""The build side of a join on its way into the state: the table itself before the first batch, refreshed rows before a later one.
+"""Loads the build side of a join into the state: the table itself before the first batch,
+refreshed rows before a later one.
 
-Refreshed rows are written to the checkpoint before `refresh` returns, and the next batch takes them up: its commit says which
-it took, so each counts exactly once.
+Refreshed rows are written to the checkpoint before `refresh` returns, and the next batch loads
+them. Its commit says which refreshes are loaded, so each counts exactly once.
 """
 
 from __future__ import annotations
@@ -29,19 +30,22 @@ def save(
     key: tuple[str, ...],
     taken: int,
 ) -> None:
-    """Keep refreshed rows until a batch takes them up; `taken` is the number of the last refresh that was."""
+    """Write refreshed rows to the checkpoint until a batch loads them; `taken` is the number of
+    the last refresh that was loaded.
+    """
     build = operator.build_side()
     if build is None:
         raise ConfigError(f"{operator!r} has no build side to refresh")
     if mode not in MODES:
-        raise ConfigError(f"mode={mode!r}: build rows can be {', '.join(map(repr, MODES))}")
+        raise ConfigError(f"mode={mode!r} must be one of {', '.join(map(repr, MODES))}")
     on = operator.build_keys(key)
     wanted, given = engine.columns(build, on), engine.columns(rows, on)
     if mode == "delete":
         given, wanted = (pa.schema([columns.field(name) for name in on]) for columns in (given, wanted))
     if {f.name: f.type for f in given} != {f.name: f.type for f in wanted}:
         raise CheckpointMismatch(
-            f"refreshed rows have columns {given.names}, and the build side has {wanted.names} of types {wanted.types}"
+            f"refreshed rows have columns {given.names} of types {given.types}, but the build side has columns "
+            f"{wanted.names} of types {wanted.types}"
         )
     store.make(FOLDER)
     number = 1 + max([taken, *(int(name.split("-")[0]) for name in store.names(FOLDER))])
@@ -51,7 +55,9 @@ def save(
 def waiting(
     engine: Engine[Any], store: Store, operator: Operator, key: tuple[str, ...], taken: int | None
 ) -> Iterator[tuple[int, Mode, Any]]:
-    """The refreshes that no batch has taken up, in order; None: nothing was ever taken, so the table itself comes first."""
+    """The refreshes that no batch has loaded yet, in order. If `taken` is None, nothing was ever
+    loaded, and the table itself comes first.
+    """
     on = operator.build_keys(key)
     if taken is None:
         yield 0, "append", engine.build_rows(operator.build_side(), on, key)
@@ -64,6 +70,6 @@ def waiting(
 
 
 def retire(store: Store, taken: int) -> None:
-    """Remove what a commit has taken up."""
+    """Remove the refreshes up to `taken`, which are committed."""
     old = [name for name in store.names(FOLDER) if int(name.split("-")[0]) <= taken]
     store.remove(*(f"{FOLDER}/{name}" for name in old))

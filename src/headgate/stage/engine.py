@@ -1,5 +1,7 @@
-"""What a stage asks of the engine that its rows live in. Spark is one (`headgate.spark.engine`), this process is
-another (`headgate.testing.InProcess`); a stage knows neither.
+"""What a stage needs from the engine that holds its rows.
+
+Spark is one engine (`headgate.spark.engine`), the current process is another
+(`headgate.testing.InProcess`); a stage knows neither.
 """
 
 from __future__ import annotations
@@ -25,29 +27,29 @@ Rows = TypeVar("Rows")
 
 
 class Watch(Protocol):
-    """What a channel measures its work by."""
+    """The clock by which a channel measures its work."""
 
     def now(self) -> float:
-        """Seconds since some moment."""
+        """Seconds since an arbitrary moment."""
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Let this much time pass."""
         ...
 
     def pace(self, channel: int) -> float:
-        """Seconds that a row takes on a channel at least: 0, but where a service time is modelled."""
+        """The least time in seconds that a row takes on a channel; 0 unless a service time is modelled."""
         ...
 
 
 @dataclass(frozen=True)
 class WaveRows(Generic[Rows]):
-    """Rows for one commit, and what is left of the source's batch after it."""
+    """The rows for one commit, and the rest of the source's batch after it."""
 
     rows: Rows
     rest: tuple[RowRange, ...]
     rows_at_gate: int
-    """Rows of the source's whole batch, before they expand."""
+    """The number of rows of the source's whole batch, before they expand."""
 
 
 class Waves(Protocol[Rows]):
@@ -55,45 +57,50 @@ class Waves(Protocol[Rows]):
 
     @property
     def rows_per_second(self) -> float | None:
-        """How fast the last waves went; None while too little is known."""
+        """The speed of the last waves; None while too little is known."""
         ...
 
     def of(
         self, rows: Rows, folder: str, rest: Sequence[RowRange] | None, *, ordered: bool
     ) -> Iterator[WaveRows[Rows]]:
-        """The waves of a batch, whose rows are put aside in a folder; or those that are left of it there (`rest`).
+        """The waves of a batch, whose rows are written to a folder; with `rest`, the
+        waves that are left of it there.
 
-        When the next wave is asked for, the last has been committed.
+        The caller commits each wave before it asks for the next one.
         """
         ...
 
     def forget(self, folder: str, is_older: Callable[[str], bool]) -> None:
-        """The source's batch is committed whole: remove what was put aside of it, and what older drivers left."""
+        """The source's whole batch is committed: remove its rows from the store, and those
+        that older drivers left behind.
+        """
         ...
 
 
 class Engine(Protocol[Rows]):
-    """Does the work on rows."""
+    """Does all work that touches rows."""
 
     @property
     def watch(self) -> Watch:
-        """What channels measure their work by."""
+        """The clock by which channels measure their work."""
         ...
 
     def now(self) -> float:
-        """Seconds since some moment, on the driver."""
+        """Seconds since an arbitrary moment, on the driver."""
         ...
 
     def columns(self, rows: Rows, key: tuple[str, ...]) -> pa.Schema:
-        """The columns of some rows, as operators see them. A key column that is missing or cannot be one raises an error."""
+        """The columns of these rows, as operators see them. A missing or
+        unsuitable key column raises an error.
+        """
         ...
 
     def describe(self, rows: Rows) -> str:
-        """The schema of some rows as text, from which `nothing` makes rows again."""
+        """The schema of these rows as text, from which `nothing` can make an empty set of rows."""
         ...
 
     def nothing(self, columns: str) -> Rows:
-        """No rows, with the columns that `describe` wrote down."""
+        """An empty set of rows with the columns that `describe` wrote as text."""
         ...
 
     def count(self, rows: Rows) -> int:
@@ -105,30 +112,35 @@ class Engine(Protocol[Rows]):
         ...
 
     def run(self, rows: Rows, task: Task) -> list[Answer]:
-        """Send each row to its channel under the task's table, run the task on every channel, and give the answers in order.
+        """Send each row to its channel under the task's table, run the task on every channel,
+        and return the answers in order.
 
-        An error of ours that a task raises is raised here as the one it was there.
+        A `HeadgateError` that a task raises is raised here with the same type and message.
         """
         ...
 
     def emitted(self, schema: pa.Schema) -> pa.Schema:
-        """The schema of output files: an operator's output in Arrow's plain types, with what readers of the engine look for."""
+        """The schema of output files: an operator's output in Arrow's plain types, with the
+        metadata that readers of this engine need.
+        """
         ...
 
     def frame(self, output: Output) -> Any:
-        """The committed output of a batch as rows for a user's function."""
+        """The committed output of a batch as rows of this engine, for a user's function."""
         ...
 
     def waves(self, gate: Gate, store: Store, expand: Callable[[Rows], Rows] | None) -> Waves[Rows]:
-        """What cuts batches into waves; `store` is where rows are put aside."""
+        """The object that cuts batches into waves; `store` holds the rows that wait for their wave."""
         ...
 
     def build_rows(self, rows: Rows, on: tuple[str, ...], key: tuple[str, ...]) -> Rows:
-        """Rows of a join's build side, their columns `on` renamed to the stage's key, without those whose key is null."""
+        """Rows of a join's build side, with the columns `on` renamed to the stage's key;
+        rows with a null key are dropped.
+        """
         ...
 
     def save(self, rows: Rows, store: Store, folder: str) -> None:
-        """Write rows to a folder, whole or not at all."""
+        """Write rows to a folder, such that `load` sees all of them or none."""
         ...
 
     def load(self, store: Store, folder: str) -> Rows | None:

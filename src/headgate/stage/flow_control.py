@@ -1,11 +1,14 @@
-"""What goes on and what waits in the next batch of a stage: decided by the driver before it, obeyed by the tasks.
+"""Decides which rows of the next batch are processed and which wait. The driver decides before
+the batch, and the tasks obey.
 
-Three reasons for a bin's rows to wait in the backlog: its state is on disk because the channel is short of memory
-(`flow.rotation`), its state is on its way and larger than a batch may carry, or its channel is late and there is a buffer
-(`flow.skew_buffer`). All that lasts between batches is committed with them.
+There are three reasons for the rows of a bin to wait in the backlog: its state is on disk because
+the channel is short of memory (`flow.rotation`); its state is moving and is more than may arrive in
+one batch; or its channel is late and has a buffer (`flow.skew_buffer`). Everything that must be
+remembered between batches is committed with them.
 
-Law: nothing waits for ever. Who waits for memory or for the way stands in a line whose head is served in its turn, whatever else
-comes; and what a bin's rows waited for being over, they are all processed in that batch, however late the channel
+Law: nothing waits for ever. Bins that wait for memory, or to arrive, stand in a queue; its head is
+served when its turn comes, whatever else arrives. Once the reason for waiting has ended, all rows
+of the bin are processed in that batch, even if the channel is late
 (`tests/laws/test_waiting_laws.py`).
 """
 
@@ -31,8 +34,8 @@ EVERYTHING = WorkBudget(math.inf, 0)
 
 @dataclass(frozen=True)
 class Flow:
-    """One batch's orders: what waits already, bins whose rows are to wait, tables to let go by channel, and each channel's share of time
-    and buffer.
+    """The orders for one batch: the rows that wait already, the bins whose rows are to wait
+    (`asleep`), the tables to evict by channel, and each channel's share of time and buffer.
     """
 
     backlog: Backlog
@@ -40,7 +43,7 @@ class Flow:
     asleep: frozenset[int] = frozenset()
     on_disk: frozenset[int] = frozenset()
     in_flight: tuple[int, ...] = ()
-    """Those that are on their way, longest first."""
+    """Bins whose state is still moving, those that have waited longest first."""
     evicted: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     rotation: Mapping[int, Rotation] = field(default_factory=dict)
     limits: Mapping[int, int] = field(default_factory=dict)
@@ -52,7 +55,9 @@ class Flow:
 
 
 class FlowControl:
-    """A stage's settings of memory, buffer and moving. Memory can be granted and reclaimed while it runs (FLUX-34)."""
+    """A stage's limits for memory, buffer and arriving state. Memory can be granted and reclaimed
+    while the stage runs (FLUX-34).
+    """
 
     def __init__(self, limits: Limits | None = None) -> None:
         limits = limits or Limits()
@@ -67,7 +72,9 @@ class FlowControl:
         return self._limits.get(channel, self.memory)
 
     def change(self, amount: str | int, channels: Iterable[int], *, sign: int) -> None:
-        """Grant (1) or reclaim (-1) so much on each of some channels, from the next batch on."""
+        """Grant (`sign=1`) or reclaim (`sign=-1`) this amount on each of these
+        channels, from the next batch on.
+        """
         size = sign * parse_bytes(amount, "amount")
         if self.memory is None:
             raise ConfigError(
@@ -83,7 +90,7 @@ class FlowControl:
         self._limits.update(wanted)
 
     def prepare(self, table: Table, view: LoadView, last: Manifest | None) -> Flow:
-        """The orders for a batch under a table, after what is committed."""
+        """The orders for the next batch under a table; `last` is the newest commit."""
         if last is None:
             return replace(Flow.everything(table), limits=self._limits_of(table))
         backlog, flow, before = last.backlog, last.flow, last.table
@@ -105,16 +112,16 @@ class FlowControl:
         )
 
     def _limits_of(self, table: Table) -> dict[int, int]:
-        found = {channel: self.limit(channel) for channel in range(table.channels)}
-        return {channel: limit for channel, limit in found.items() if limit is not None}
+        limits = {channel: self.limit(channel) for channel in range(table.channels)}
+        return {channel: limit for channel, limit in limits.items() if limit is not None}
 
     def _rotate(
         self, table: Table, sizes: Mapping[int, int], waiting: list[int], flow: FlowState
     ) -> tuple[dict[int, Rotation], frozenset[int]]:
-        found: dict[int, Rotation] = {}
+        rotations: dict[int, Rotation] = {}
         for channel, limit in self._limits_of(table).items():
             read_ms = flow.read_ms[channel] if channel < len(flow.read_ms) else 0.0
-            found[channel] = rotate(
+            rotations[channel] = rotate(
                 flow.rotation.get(channel, Rotation()),
                 {bin: sizes[bin] for bin in table.bins_of(channel)},
                 limit,
@@ -122,13 +129,13 @@ class FlowControl:
                 elapsed_ms=math.inf if channel in flow.idle else flow.wall_ms,
                 gap_ms=read_ms if self.turn_ms is None else self.turn_ms,
             )
-        return found, frozenset(bin for one in found.values() for bin in one.inactive)
+        return rotations, frozenset(bin for rotation in rotations.values() for bin in rotation.inactive)
 
     def _in_flight(
         self, table: Table, before: Table, sizes: Mapping[int, int], view: LoadView, flow: FlowState
     ) -> tuple[int, ...]:
-        """The bins whose state is too much to arrive in this batch. What is on its way longest arrives, one at least on each channel; then
-        hot ones.
+        """The bins whose state cannot arrive in this batch. On each channel the bin that has waited
+        longest arrives in any case, then others as far as the limit allows, the hottest first.
         """
         if self.arrivals is None:
             return ()
@@ -148,19 +155,21 @@ class FlowControl:
 
 
 def _due(last: Manifest) -> list[int]:
-    """Bins with work that is due by event time, longest first: on disk nobody would do it."""
+    """Bins with work that is due by event time, the longest overdue first. They must come into
+    memory: while a bin is on disk, nothing does its work.
+    """
     due, watermark = last.state.due, last.clock.watermark
     return sorted((bin for bin, time in due.items() if time <= watermark), key=lambda bin: due[bin])
 
 
 def _evicted(table: Table, before: Table, out: frozenset[int], flow: FlowState) -> dict[int, tuple[int, ...]]:
-    """Tables to let go: of bins that are on disk, and of bins that went to another executor."""
-    found: dict[int, list[int]] = {}
+    """The tables to evict, by channel: those of bins on disk, and of bins that moved to another executor."""
+    evicted: dict[int, list[int]] = {}
     for bin in sorted(out):
-        found.setdefault(table.channel_of[bin], []).append(bin)
+        evicted.setdefault(table.channel_of[bin], []).append(bin)
     where = flow.executors
     for bin, old in before.items():
         new = table.channel_of.get(bin)
         if new is not None and new != old and max(old, new) < len(where) and where[old] != where[new]:
-            found.setdefault(old, []).append(bin)
-    return {channel: tuple(bins) for channel, bins in found.items()}
+            evicted.setdefault(old, []).append(bin)
+    return {channel: tuple(bins) for channel, bins in evicted.items()}

@@ -1,4 +1,4 @@
-"""A stage's journal for people: a list of entries that prints as a table, and renders in a notebook."""
+"""The journal of a stage, for people: a list of entries that prints as a table, and renders in a notebook."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEADS = ("batch", "rows", "ms", "busiest/mean", "table", "decision")
 
 
 class Journal(list[Entry]):
-    """Reports and decisions of a stage, oldest first.
+    """The reports and decisions of a stage, oldest first.
 
     >>> Journal()
     no batch has been processed yet

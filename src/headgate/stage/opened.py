@@ -1,4 +1,4 @@
-"""A stage that has met its stream: what is fixed from the first batch on."""
+"""A stage whose first batch has arrived: everything that is fixed from then on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headgate.storage.checkpoint import Checkpoint
 
 
 class Opened:
-    """Operator and columns, the checkpoint that this driver has claimed, and the control loop."""
+    """The bound operator, the columns, the checkpoint that this driver has claimed, and the control loop."""
 
     def __init__(
         self,
@@ -25,11 +25,11 @@ class Opened:
     ) -> None:
         self.operator, self.checkpoint, self.loop = operator, checkpoint, loop
         self.rows, self.columns = rows, columns
-        """The columns that arrive at a channel, and those of the source as the engine writes them down."""
+        """The columns that arrive at a channel, and the source's columns as text (`Engine.describe`)."""
         self.output, self.aside = output, aside
-        """The columns of output files, and of files of rows that could not be used."""
+        """The columns of output files, and of the files with rows that could not be used."""
         self.fresh = True
-        """Whether no batch has been delivered since it was opened."""
+        """Whether no batch has been delivered since the stage was opened."""
 
     def check(self, columns: pa.Schema) -> None:
         """Refuse a stream whose types have changed."""

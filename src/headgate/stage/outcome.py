@@ -1,4 +1,6 @@
-"""What the answers of a batch's tasks add up to: the state that is live, the rows that wait, and the report for control."""
+"""Combines the answers of a batch's tasks: the live state, the rows that wait, and
+the report for the control loop.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,15 @@ from headgate.state.index import FOREVER
 from headgate.storage.state_index import StateFile, StateIndex, live_files
 
 HOT_SHARE = 0.01
-"""A key matters for balance from this share of a channel's fair part of the rows on."""
+"""A key matters for balance if it has at least this share of the rows that a channel
+would have under perfect balance.
+"""
 
 
 def state_after(
     state: StateIndex, batch: int, table: Table, answers: Sequence[Answer], credit: int
 ) -> StateIndex:
-    """The files that make up each bin once the tasks' files are added."""
+    """The files that make up each bin after this batch: those before it, and the files of its tasks."""
     bases, sizes, keys, due = dict(state.bases), dict(state.sizes), dict(state.keys), dict(state.due)
     for answer in answers:
         for b in answer.changed:
@@ -53,14 +57,16 @@ def state_after(
 def backlog_after(
     backlog: Backlog, reshaped: Mapping[int, tuple[BinPart, ...]], answers: Sequence[Answer]
 ) -> Backlog:
-    """What waits after a batch. The rows of reshaped bins were all read again: they are processed, or wait under their new bins."""
+    """The rows that wait after a batch. Waiting rows of reshaped bins were all read again: each was
+    processed, or waits under its new bin.
+    """
     sources = {source.bin for sources in reshaped.values() for source in sources}
     taken = backlog.of(sources) + tuple(entry for a in answers for entry in a.taken)
     return backlog.after(taken, (entry for a in answers for entry in a.waiting))
 
 
 def flow_after(flow: Flow, answers: Sequence[Answer], wall_ms: float) -> FlowState:
-    """What the orders of the next batch depend on."""
+    """What flow control must remember for the next batch."""
     return FlowState(
         rotation=flow.rotation,
         in_flight=flow.in_flight,
@@ -80,9 +86,9 @@ def batch_report(
     backlog: Backlog,
     wall_ms: float,
 ) -> BatchReport:
-    """The batch per channel and per bin; `state` and `backlog` are as the batch left them.
+    """The report of a batch, by channel and by bin; `state` and `backlog` are those after the batch.
 
-    A channel's rows are those that it processed, a bin's those that came for it.
+    The rows of a channel are those that it processed; the rows of a bin are those that arrived for it.
     """
     came: dict[int, int] = {}
     for answer in answers:
@@ -140,7 +146,7 @@ def _channel_report(answer: Answer, bins: Sequence[BinReport], flow: Flow) -> Ch
 def _hot_keys(table: Table, answers: Sequence[Answer]) -> tuple[HotKey, ...]:
     """Keys that matter for balance, the most frequent first.
 
-    The channels' counts are exact; a split key is on several, so its counts are added up.
+    Each channel's counts are exact. A split key is on several channels, so its counts are added up.
     """
     counts: Counter[int] = Counter()
     labels: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""Rows on their way to a channel: which columns they have, and the hash of each row's key."""
+"""The rows that are sent to a channel: their columns, and the hash of each row's key."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ HASH, ORDER = "__headgate_hash", "__headgate_order"
 
 
 def ships_hash(key: KeySpec) -> bool:
-    """Whether rows carry their hash. The hash of a single integer is computed again by the channel, which is cheaper than to
-    send eight bytes more a row.
+    """Whether rows are sent with their hash. The channel computes the hash of a single integer
+    again, which is cheaper than sending eight more bytes for each row.
     """
     return not (len(key.names) == 1 and pa.types.is_signed_integer(key.types[0]))
 
 
 def routed_schema(operator: BoundOperator, source: pa.Schema, *, hashed: bool | None = None) -> pa.Schema:
-    """The columns that a channel receives, in order: key, inputs, then hash and place in the source where they are needed."""
+    """The columns that a channel receives, in order: key, inputs, then the hash and the
+    place in the source if needed.
+    """
     names = [*operator.key.names, *(n for n in operator.inputs if n not in operator.key.names)]
     fields = [source.field(n) for n in names]
     if ships_hash(operator.key) if hashed is None else hashed:
@@ -32,7 +34,7 @@ def routed_schema(operator: BoundOperator, source: pa.Schema, *, hashed: bool | 
 
 
 def hashes_of(rows: pa.RecordBatch, key: KeySpec) -> NDArray[np.int64]:
-    """The hashes of routed rows: as they were sent, or computed again for a single integer."""
+    """The key hashes of routed rows: as they were sent, or computed again if the key is a single integer."""
     at = rows.schema.get_field_index(HASH)
     if at >= 0:
         return np.asarray(rows.column(at).to_numpy())

@@ -1,4 +1,4 @@
-"""What a user sets on a stage, grouped by what it is about. These are values: checked when they are made, never changed."""
+"""The settings of a stage, grouped by subject. They are immutable values, checked when they are made."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ from headgate.sizes import parse_bytes
 
 DEFAULT_POLICY = "rebuild"
 FEWEST_BINS, BINS_PER_CHANNEL = 128, 32
-"""Default number of bins: fine enough to balance within a few percent, few enough that small batches stay cheap."""
+"""Default number of bins: fine enough to balance within a few percent, few enough
+that small batches stay cheap.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Routing:
     """How keys are placed on channels.
 
-    `policy` is a name or a policy (`headgate.policies`). `channels` is the degree of parallelism at the start (`rescale` changes
-    it online), `bins` the number of movable pieces of state, fixed for the checkpoint's life. `mode` is "act", "advise"
-    (plans are journaled, not carried out) or "observe". `guard` says which plans are worth their cost. `smoothing` is the weight
-    of the last batch in the load that the policy sees (1: the last batch alone).
+    `policy` is a name or a policy (`headgate.policies`). `channels` is the degree of parallelism at the
+    start (`rescale` changes it online). `bins` is the number of movable pieces of state, which is fixed
+    for the life of the checkpoint. `mode` is "act", "advise" (plans are written to the journal but not
+    carried out) or "observe". `guard` decides which plans are worth their cost. `smoothing` is the weight
+    of the last batch in the load that the policy sees (1: only the last batch counts).
 
     >>> Routing(channels=4).number_of_bins
     128
@@ -46,17 +49,18 @@ class Routing:
         Mode.parse(self.mode)
         if not 1 <= self.channels <= self.number_of_bins:
             raise ConfigError(
-                f"channels={self.channels} and bins={self.number_of_bins}: there must be at least one channel and a bin for each"
+                f"channels={self.channels} and bins={self.number_of_bins}: there must be at least one channel "
+                "and a bin for each channel"
             )
 
     @property
     def number_of_bins(self) -> int:
-        """The bins of a new checkpoint."""
+        """The number of bins of a new checkpoint."""
         return max(FEWEST_BINS, BINS_PER_CHANNEL * self.channels) if self.bins is None else self.bins
 
     @classmethod
     def of(cls, routing: Routing | str | Policy) -> Routing:
-        """A routing, or a policy with everything else as it is by default.
+        """The routing itself, or a policy with defaults for everything else.
 
         >>> Routing.of("static") == Routing(policy="static")
         True
@@ -66,12 +70,14 @@ class Routing:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How much a channel may hold, and let wait. Rows that wait are committed, and come first in a later batch.
+    """How much state a channel may hold in memory, and which rows may wait. Waiting rows are
+    committed, and are processed first in a later batch.
 
-    `memory` ("512MB") bounds the state that each channel keeps in memory; beyond it bins go to disk and take turns, `turn_ms`
-    apart (None: as long as a read takes) but 8 batches at most, and their rows wait. `buffer` ("64MB") lets the rows of a channel
-    that is late wait, so that one burst does not hold up the others. `arrivals` bounds the state that comes to a channel in
-    one batch; bins beyond it arrive later, and their rows wait.
+    `memory` ("512MB") bounds the state that each channel keeps in memory. Other bins are on disk,
+    and their rows wait. Bins take turns in memory every `turn_ms` (None: as long as a read takes),
+    at the latest after 8 batches. `buffer` ("64MB") lets rows of a late channel wait, so that one
+    burst does not hold up the other channels. `arrivals` bounds the state that a channel receives
+    by moves in one batch; other bins arrive later, and their rows wait.
 
     >>> Limits(memory="1GB")
     Limits(memory='1GB', buffer=None, arrivals=None, turn_ms=None)
@@ -87,16 +93,17 @@ class Limits:
             if getattr(self, name) is not None:
                 parse_bytes(getattr(self, name), name)
         if self.turn_ms is not None and not (self.turn_ms >= 0 and math.isfinite(self.turn_ms)):
-            raise ConfigError(f"turn_ms={self.turn_ms} is a time in ms between two reads, 0 or more")
+            raise ConfigError(f"turn_ms={self.turn_ms} must be a time in ms between two reads, 0 or more")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Expansion:
     """A step between the source and the stage that makes many rows of one, and the gate that bounds it.
 
-    `step` is a function from a DataFrame to a DataFrame. `gate` (`hg.Gate(in_flight=2, batch="auto")`) cuts a micro-batch into
-    waves before the step. Each wave is committed on its own and numbered like a batch, so that only `in_flight` waves' worth of
-    the expanded rows exist at a time. Either may be given alone.
+    `step` is a function from a DataFrame to a DataFrame. `gate`
+    (`hg.Gate(in_flight=2, batch="auto")`) cuts a micro-batch into waves before the step. Each wave
+    is committed on its own and numbered like a batch, so that the expanded rows of only `in_flight`
+    waves exist at a time. Either may be given alone.
     """
 
     step: Callable[[Any], Any] | None = None
@@ -108,7 +115,7 @@ class Expansion:
 
 
 def checked_key(key: str | Sequence[str]) -> tuple[str, ...]:
-    """The key as names of columns."""
+    """The names of the key columns."""
     names = (key,) if isinstance(key, str) else tuple(key)
     if not names or len(set(names)) < len(names):
         raise ConfigError(f"key={key!r}: name one column, or several different ones")
@@ -116,10 +123,10 @@ def checked_key(key: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def checked_operator(operator: Operator) -> Operator:
-    """The operator, if it is one."""
+    """The operator; anything else is refused."""
     if isinstance(operator, Operator):
         return operator
-    remedy = "use hg.Aggregate(...), hg.Windows(...), hg.Join(...) or another of hg's"
+    remedy = "use hg.Aggregate(...), hg.Windows(...), hg.Join(...) or another operator of hg"
     if callable(operator):
         remedy = "make it one with @hg.kernel(state=..., output=...)"
     raise ConfigError(f"operator={operator!r} is not an operator; {remedy}")

@@ -1,7 +1,9 @@
-"""Where a stage's output goes. Tasks stage output files, the commit names them, and then the sink publishes them.
+"""Sinks: where the output of a stage goes. Tasks stage output files, the commit names them,
+and then the sink publishes them.
 
-Publishing may happen again after a crash, with the same files: every sink here makes the second time harmless. The commit has
-the size and the checksum of each file, so that what waited for its publishing through a restart is compared before it is shown.
+After a crash the same files may be published again; with every sink here the second time is
+harmless. The commit has the size and the checksum of each file, so that files that were not
+published before a restart are verified before anyone sees them.
 """
 
 from __future__ import annotations
@@ -33,10 +35,10 @@ class Output:
     schema: pa.Schema
     engine: Engine[Any]
     again: bool = False
-    """Whether it may have been published before, or another driver wrote it."""
+    """Whether the output may have been published before, or another driver wrote it."""
 
     def verify(self) -> None:
-        """Compare files that waited with what the commit says of them."""
+        """Compare the files with the commit, if `again` is set."""
         if self.again:
             for file in self.files:
                 verify(self.store, file.name, file)
@@ -52,7 +54,7 @@ class Output:
         return pa.concat_tables(tables) if tables else self.schema.empty_table()
 
     def frame(self) -> Any:
-        """The rows as the engine holds rows: a DataFrame on Spark."""
+        """The rows as the engine holds them: a DataFrame on Spark."""
         self.verify()
         return self.engine.frame(self)
 
@@ -65,7 +67,7 @@ class Sink(ABC):
         return checkpoint.child("output")
 
     def check(self) -> None:
-        """Refuse a batch that could not be published; nothing is computed then."""
+        """Refuse, before anything is computed, a batch that could not be published."""
         return None
 
     def check_columns(self, schema: pa.Schema) -> None:
@@ -73,21 +75,27 @@ class Sink(ABC):
         return None
 
     def own(self, owner: Owner, committed: int | None = None) -> None:
-        """Before a stage's first batch: refuse a place that is another's, or that does not have what is committed so far."""
+        """Before a stage's first batch: refuse a place that belongs to another stage, or that
+        lacks batches committed so far.
+        """
         return None
 
     @abstractmethod
     def publish(self, output: Output) -> None:
-        """Show the output of a batch. Called again with the same after a crash (`output.again`)."""
+        """Publish the output of a batch. After a crash it is called again with
+        the same output (`output.again`).
+        """
 
 
 class Parquet(Sink):
-    """A Parquet folder that belongs to one stage, exactly once: batch N appears as `batch=N/`, whole, and never again.
+    """A Parquet folder that belongs to one stage. Each batch N appears exactly
+    once, as a whole, as `batch=N/`.
 
-    Readers see the column `batch` (or another, by `batch_column`); the newest row of a key is the one with the largest `batch`.
-    On a local disk a batch appears in one rename. Object stores cannot rename: there a batch is whole when its record
-    in `_batches` is there, and `files` gives the files of whole batches. A folder has all batches of its stage; one that is to
-    begin later says so with `first_batch`.
+    Readers see the number of the batch as the column `batch` (`batch_column` gives it another
+    name); the newest row of a key is the one with the largest `batch`. On a local disk a batch
+    appears in one rename. Object stores cannot rename: there a batch is complete when its record in
+    `_batches` exists, and `files` gives the files of complete batches. A folder has all batches of
+    its stage, unless `first_batch` says that it begins later.
 
     >>> import tempfile
     >>> Parquet(tempfile.mkdtemp()).files()
@@ -115,19 +123,19 @@ class Parquet(Sink):
         if clash:
             raise ConfigError(
                 f"the output has a column {clash[0]!r}, and {self!r} adds a column {column!r} for the number of the batch: rename "
-                "that column, or the sink's with sinks.Parquet(path, batch_column=...)"
+                "the column, or change the sink's with sinks.Parquet(path, batch_column=...)"
             )
 
     def occupied(self) -> bool:
-        """Whether something has been published here."""
+        """Whether any batch has been published here."""
         return self._folder.occupied()
 
     def batches(self) -> list[int]:
-        """The numbers of the batches that are there whole. A batch without output counts, too."""
+        """The numbers of the complete batches, including batches without output."""
         return self._folder.batches()
 
     def files(self, batch: int | None = None) -> list[str]:
-        """The files of a batch, or of all batches that are there whole: `spark.read.parquet(*sink.files())`."""
+        """The files of a batch, or of all complete batches: `spark.read.parquet(*sink.files())`."""
         return self._folder.files(batch)
 
     def publish(self, output: Output) -> None:
@@ -138,7 +146,9 @@ class Parquet(Sink):
 
 
 class Function(Sink):
-    """Calls `function(DataFrame, batch_id)`, as `foreachBatch` would: at least once, always with the same rows for an id."""
+    """Calls `function(DataFrame, batch_id)` as `foreachBatch` does: at least once per batch,
+    always with the same rows for an id.
+    """
 
     def __init__(self, function: Callable[[Any, int], None]) -> None:
         self.function = function
@@ -151,7 +161,7 @@ class Function(Sink):
 
 
 class Nowhere(Sink):
-    """Stands for the sink of a stage that has none yet: what follows it in a pipeline."""
+    """Stands for the missing sink of a stage that another stage follows in a pipeline."""
 
     def check(self) -> None:
         raise ConfigError(
@@ -163,8 +173,8 @@ class Nowhere(Sink):
 
 
 class Memory(Sink):
-    """Keeps the output in this process, by batch: for tests and notebooks. It forgets with the process, while
-    the state does not.
+    """Keeps the output in this process, by batch: for tests and notebooks. A restart loses it,
+    but not the state of the stage.
     """
 
     def __init__(self) -> None:
@@ -191,7 +201,7 @@ class Memory(Sink):
 
 
 def as_sink(sink: Sink | Callable[[Any, int], None]) -> Sink:
-    """A sink, or a plain function as one."""
+    """The sink itself, or a plain function wrapped as a sink."""
     if isinstance(sink, Sink):
         return sink
     if callable(sink):
@@ -202,7 +212,7 @@ def as_sink(sink: Sink | Callable[[Any, int], None]) -> Sink:
 
 
 def publish(sink: Sink, output: Output) -> None:
-    """Publish, and say what to do if that fails."""
+    """Publish the output; if that fails, raise an error that says what to do."""
     try:
         sink.publish(output)
     except HeadgateError:
@@ -210,5 +220,5 @@ def publish(sink: Sink, output: Output) -> None:
     except Exception as error:
         raise SinkFailed(
             f"batch {output.batch} is committed, but {sink!r} could not publish it: {type(error).__name__}: {error}. "
-            "Repair the sink and start the query again: the same rows are published then, and nothing is computed twice"
+            "Repair the sink and start the query again: then the same rows are published, and nothing is computed twice"
         ) from error

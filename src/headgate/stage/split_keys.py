@@ -1,7 +1,7 @@
-"""Split keys: the rows of one key on several channels, its answer merged from their pieces.
+"""Split keys: the rows of one key are on several channels, and its output is merged from their pieces.
 
-A task sends the state of its pieces (one key each) to the driver with its answer; the driver merges and emits them. That is
-a few rows per batch: only keys too hot for one channel are split.
+A task sends the state of its pieces (one key each) to the driver with its answer; the driver merges
+and emits them. That is a few rows per batch: only keys too hot for one channel are split.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from headgate.state.section import Extract, decode, encode, join_extracts, take
 
 
 def packed(state: Extract, layout: StateLayout) -> Piece:
-    """The state of a piece, ready to be sent."""
+    """The state of a piece, encoded so that it can be sent to the driver."""
     return Piece(len(state), b"".join(part.tobytes() for part in encode(state, layout)))
 
 
 def merged_output(answers: Iterable[Answer], operator: BoundOperator) -> pa.RecordBatch | None:
-    """The output of the split keys that this batch touched on any channel."""
+    """The output of the split keys that have rows in this batch on any channel; None if there are none."""
     states: list[Extract] = []
     touched: set[int] = set()
     for answer in answers:

@@ -1,7 +1,8 @@
-"""A stage: a keyed operator on a stream, under headgate's routing. This half knows no engine.
+"""A stage: a keyed operator on a stream, under headgate's routing. This module knows no engine.
 
-Rows come in batches of a source (`process`). A batch is taken once: one that is committed already is published again and not
-computed again. With a gate a batch is cut into waves, each of which is committed by itself. `Batch` has the steps of one batch.
+A source delivers rows in batches (`process`). Each batch is computed once: if it is committed
+already, it is only published again. With a gate a batch is cut into waves, and each wave is
+committed by itself. `Batch` has the steps of one batch.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ log = logging.getLogger("headgate.stage")
 
 
 def compaction(batch: int, state: StateIndex) -> tuple[list[int], int]:
-    """The bins to write whole in a batch, and the credit left for others."""
+    """The bins to write whole in a batch, and the credit that is left."""
     return bins_to_snapshot(batch, state.bases, state.sizes, state.credit, limit=2 * state.earned)
 
 
@@ -76,7 +77,7 @@ class KeyedStage(Generic[Rows]):
         self.mode = Mode.parse(self.routing.mode)
         self.flow_control = FlowControl(limits)
         if first_batch is not None and first_batch < 0:
-            raise ConfigError(f"first_batch={first_batch} is the number of a batch, 0 or more")
+            raise ConfigError(f"first_batch={first_batch} must be the number of a batch, 0 or more")
         self._first, self._continues = first_batch, continues
         self.store = Store(checkpoint, durable=durable)
         self.sink = sinks.as_sink(sink) if sink is not None else sinks.Nowhere()
@@ -87,10 +88,12 @@ class KeyedStage(Generic[Rows]):
         gate = None if expansion is None else expansion.gate
         self._waves = None if gate is None else engine.waves(gate, self.store.child("waves"), self._expand)
         self.on_step: Callable[[str], None] = lambda step: None
-        """Called with the name of each step of a batch once it is done (`batch.Batch`), and with `open` before the first."""
+        """Called with the name of each step after it is done (`batch.Batch`),
+        and with `open` before the first.
+        """
         self.compaction = compaction
         self.opened: Opened | None = None
-        """What is known since the first batch; None before it, and after an error."""
+        """What the first batch has fixed; None before it, and after an error."""
         self._asked: int | None = None
         self._last: tuple[BatchReport, Decision] | None = None
         self._clock: Clock | None = None
@@ -106,15 +109,15 @@ class KeyedStage(Generic[Rows]):
     # -- rows in
 
     def process(self, rows: Rows, batch: int, origin: str | None) -> None:
-        """Process one batch from `origin`: a streaming query, or the stage before in a pipeline."""
+        """Process one batch from `origin`: a streaming query, or the previous stage of a pipeline."""
         self.sink.check()
         opened = self._open(rows, batch, origin)
         last = opened.checkpoint.last
         again = last is not None and last.delivery.is_of(origin, batch)
         if last is not None and last.complete and not again:
             raise BatchOrder(
-                f"the input of {self.store.path()} was said to be complete (finish), and Spark delivers batch {batch}: its rows "
-                "would all be late. Give a stage that goes on a new checkpoint, and call drain() instead of finish()"
+                f"the input of {self.store.path()} was said to be complete (finish), but Spark delivers batch {batch}: all its "
+                "rows would be late. If the stream goes on, give the stage a new checkpoint, and call drain() instead of finish()"
             )
         with self._guarded(opened):
             if last is not None and again:
@@ -122,11 +125,12 @@ class KeyedStage(Generic[Rows]):
             self._deliver(rows, batch, origin, opened)
 
     def _deliver(self, rows: Rows, batch: int, origin: str | None, opened: Opened) -> None:
-        """The batch, after what is not finished of an earlier one."""
+        """Finish an earlier batch if necessary, then process this one."""
         last, fresh = opened.checkpoint.last, opened.fresh
         opened.fresh = False
         again = last is not None and last.delivery.is_of(origin, batch)
-        # A batch that the stage added itself is not delivered again: a new driver cannot know that it was published.
+        # Nobody delivers a batch again that the stage added itself, so a new driver
+        # cannot know that it was published.
         if last is not None and (again or last.delivery.origin != origin or (fresh and last.delivery.extra)):
             log.info("batch %d was committed before; publishing it again", last.batch)
             publish(self, opened, last, again=True)
@@ -141,7 +145,7 @@ class KeyedStage(Generic[Rows]):
                 self._process_waves(rows, delivery, opened, resumes=False)
 
     def _process_waves(self, rows: Rows, delivery: Delivery, opened: Opened, *, resumes: bool) -> None:
-        """A batch in waves; or what is left of it, if its first waves are committed."""
+        """Process a batch in waves; with `resumes`, the rest of a batch whose first waves are committed."""
         waves = self._waves or self.engine.waves(AUTO_SIZED, self.store.child("waves"), self._expand)
         checkpoint, before = opened.checkpoint, opened.checkpoint.last
         folder = delivery.rest_in if resumes else staging_folder(delivery.number, checkpoint.run)
@@ -163,7 +167,7 @@ class KeyedStage(Generic[Rows]):
         return rows if self._expand is None else self._expand(rows)
 
     def _check_rows(self, rows: Rows, delivery: Delivery) -> None:
-        """Refuse a batch that comes again with another number of rows: its new rows would be dropped as committed before."""
+        """Refuse a redelivered batch with another number of rows: its new rows would be lost."""
         gated = delivery.rows_at_gate is not None
         wanted = delivery.rows_at_gate if gated else delivery.rows
         count = self.engine.count(rows if gated else self._expanded(rows))
@@ -171,21 +175,22 @@ class KeyedStage(Generic[Rows]):
             raise BatchOrder(
                 f"Spark delivers batch {delivery.number} again with {count} rows, but {wanted} were committed for it in "
                 f"{self.store.path()}: Spark's checkpoint is older than the stage's, or the source has changed. Use the Spark checkpoint "
-                "that belongs to it, or start both anew. (A query that draws rows at random cannot be repeated; give it a seed)"
+                "that belongs to it, or start both anew. (A query that samples rows at random is not repeatable; give it a seed)"
             )
 
     def drain(self) -> None:
-        """Emit what the watermark allows, and process all rows that wait. Call it when a query has ended, as after `availableNow`.
+        """Emit what the watermark allows, and process all waiting rows. Call it when a query has
+        ended, for example with `availableNow`.
 
-        A stage closes windows at the end of the batch *after* the one whose rows moved the watermark, and rows may wait in the
-        backlog: at the end of the input both wait for a batch that does not come. Native Spark adds a batch without rows then;
-        so does this.
+        A stage closes windows at the end of the batch *after* the one whose rows moved the watermark, and
+        rows may wait in the backlog. At the end of the input both wait for a batch that does not come.
+        Native Spark adds a batch without rows in this case, and so does this method.
         """
         self._end(complete=False)
 
     def finish(self) -> None:
-        """Say that the input is complete: close and emit all that is open (windows, sessions, rows that wait for a match; each
-        timer is met once). The checkpoint takes no batch after that.
+        """Declare the input complete: close and emit everything that is open (windows, sessions, rows that
+        wait for a match), and fire each timer once. The checkpoint accepts no batch after that.
         """
         self._end(complete=True)
 
@@ -205,26 +210,26 @@ class KeyedStage(Generic[Rows]):
                 self._settle(nothing, opened)
 
     def _settle(self, nothing: Rows, opened: Opened) -> None:
-        """Run batches without rows, until nothing waits and nothing is due."""
+        """Run batches without rows until no row waits and nothing is due."""
         idle, before = 0, (-1, -1)
         while (last := opened.checkpoint.last) is not None and any(now := last.unsettled()):
             idle, before = (idle + 1 if now == before else 0), now
             if idle > 2 * len(opened.loop.table.bins):
                 raise CheckpointError(
-                    f"{now[0]} rows wait and {now[1]} bins are due in {self.store.path()}, and nothing of it was processed in {idle} "
+                    f"{now[0]} rows wait and {now[1]} bins are due in {self.store.path()}, but none of them was processed in {idle} "
                     "batches: give the stage more memory"
                 )
             self._extra(nothing, opened, last)
 
     def _extra(self, nothing: Rows, opened: Opened, last: Manifest, *, complete: bool = False) -> None:
-        """A batch that the stage adds itself."""
+        """Run a batch without rows that the stage adds itself."""
         delivery = Delivery(number=last.delivery.number, origin=last.delivery.origin, extra=True)
         Batch(self, opened, self._expanded(nothing), delivery, complete=complete).run()
 
     # -- opening
 
     def _open(self, rows: Rows, batch: int, origin: str | None) -> Opened:
-        """Meet the stream: check rows, operator and sinks against the checkpoint, then claim it for this driver."""
+        """Check rows, operator and sinks against the checkpoint, then claim it for this driver."""
         columns = self.engine.columns(self._expanded(rows), self.key)
         if self.opened is not None:
             self.opened.check(columns)
@@ -249,7 +254,7 @@ class KeyedStage(Generic[Rows]):
         }
         adopt = frozenset(["bins"]) if self.routing.bins is None else frozenset[str]()
         checkpoint = Checkpoint(self.store, identity, adopt=adopt, staged=self.staged)
-        # Before anything is changed, or taken from a driver that is at work.
+        # Check before anything is changed, and before a running driver loses its claim.
         self._check(checkpoint.last, batch, origin)
         checkpoint.identify()
         committed = checkpoint.last.batch if checkpoint.last else None
@@ -281,12 +286,12 @@ class KeyedStage(Generic[Rows]):
         return loop
 
     def _check(self, last: Manifest | None, batch: int, origin: str | None) -> None:
-        """Refuse a batch that does not belong to what is committed."""
+        """Refuse a batch that does not follow what is committed."""
         where = self.store.path()
         if last is None and self._continues is not None:
             raise CheckpointMismatch(
-                f"{where} is empty, and continues={self._continues!r} says that it holds the state of that query: name the folder of "
-                "that state, or omit `continues` to start without it"
+                f"{where} is empty, but continues={self._continues!r} says that it holds the state of that query: name the folder "
+                "with that state, or omit `continues` to start without it"
             )
         if last is not None:
             check_origin(origin, last.delivery.origin, where, continues=self._continues)
@@ -297,20 +302,22 @@ class KeyedStage(Generic[Rows]):
 
     @contextmanager
     def _guarded(self, opened: Opened) -> Iterator[None]:
-        """What is in memory may be ahead of what is committed when something fails: the next call starts from the checkpoint."""
+        """After an error, forget what is in memory: it may be ahead of what is committed. The next
+        call starts from the checkpoint.
+        """
         try:
             yield
         except BaseException as error:
             self.opened, self._asked = None, opened.loop.snapshot()["asked"]
-            mine = isinstance(error, Superseded) or not isinstance(error, Exception)
-            if not mine and not opened.checkpoint.log.is_mine():
+            final = isinstance(error, Superseded) or not isinstance(error, Exception)
+            if not final and not opened.checkpoint.log.is_mine():
                 raise opened.checkpoint.log.superseded() from error
             raise
 
     # -- while it runs
 
     def committed(self, report: BatchReport, decision: Decision, clock: Clock) -> None:
-        """A batch is committed: remember what `status` and `explain` show."""
+        """Remember, after a commit, what `status` and `explain` show."""
         self._last, self._clock = (report, decision), clock
 
     @property
@@ -328,15 +335,16 @@ class KeyedStage(Generic[Rows]):
             self.opened.loop = Loop.restore(snapshot, self._policy, self.guard, self.mode)
 
     def takes(self, seconds: float) -> int | None:
-        """How many rows of the source go through the gate in so many seconds, as measured; None while too little is known.
+        """How many source rows pass the gate in this time, as measured; None while too little is known.
 
-        A limit for the source's own setting (Kafka's `maxOffsetsPerTrigger`, say), which Spark reads when a query starts.
+        Use it as the limit in the source's own setting (for example Kafka's
+        `maxOffsetsPerTrigger`), which Spark reads when a query starts.
         """
         speed = self._waves.rows_per_second if self._waves is not None else None
         return None if speed is None else max(1, int(speed * seconds))
 
     def rescale(self, channels: int) -> None:
-        """Change the number of channels online: the next batch to finish decides it, the one after runs on it."""
+        """Change the number of channels online, at the end of the next batch that finishes."""
         if self.opened is not None:
             self.opened.loop.request_channels(channels)
         elif not 1 <= channels <= self.bins:
@@ -345,11 +353,11 @@ class KeyedStage(Generic[Rows]):
             self._asked = channels
 
     def grant(self, amount: str | int, channel: int | None = None) -> None:
-        """Give channels more memory for state ("256MB") from the next batch on: one of them, or each. A restart forgets it."""
+        """Give one channel, or each, more memory for state ("256MB"). A restart forgets it."""
         self.flow_control.change(amount, self._channels(channel), sign=1)
 
     def reclaim(self, amount: str | int, channel: int | None = None) -> None:
-        """Take memory back from the next batch on; bins beyond what is left go to disk."""
+        """Take memory back from the next batch on; bins that no longer fit go to disk."""
         self.flow_control.change(amount, self._channels(channel), sign=-1)
 
     def _channels(self, channel: int | None) -> list[int]:
@@ -359,9 +367,10 @@ class KeyedStage(Generic[Rows]):
         return list(range(count)) if channel is None else [channel]
 
     def refresh(self, rows: Rows, mode: str = "replace") -> None:
-        """Change the build side of a join, from the next batch on; the rows are safe when this returns.
+        """Change the build side of a join from the next batch on; the rows are durable when this returns.
 
-        `replace`: these are now the rows of the keys that occur; `append`: they are added; `delete`: their keys have none.
+        `replace`: these rows replace all rows of their keys. `append`: these rows are added.
+        `delete`: all rows of their keys are removed.
         """
         last = last_manifest(self.store)
         taken = 0 if last is None or last.refreshed is None else last.refreshed
@@ -372,12 +381,12 @@ class KeyedStage(Generic[Rows]):
         return "no batch has been processed yet" if self._last is None else explained(*self._last)
 
     def status(self) -> Status:
-        """Channels, loads and last decisions: prints well, and renders in a notebook."""
+        """Channels, loads and the last decision, as a value that prints well and renders in a notebook."""
         table = self.opened.loop.table if self.opened else None
         report, decision = self._last or (None, None)
-        said = (self.policy.name, self.mode.value)
-        return Status(repr(self.operator), self.key, *said, table, report, decision, self._clock)
+        control = (self.policy.name, self.mode.value)
+        return Status(repr(self.operator), self.key, *control, table, report, decision, self._clock)
 
     def journal(self) -> Journal:
-        """Reports and decisions so far, oldest first: a list that prints as a table."""
+        """The reports and decisions so far, oldest first: a list that prints as a table."""
         return Journal(decode(line) for line in journal_lines(self.store)) if self.opened else Journal()

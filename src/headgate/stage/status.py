@@ -1,4 +1,4 @@
-"""What a stage is doing, for people: prints as a table, renders in a notebook."""
+"""The status of a stage, for people: it prints as a table, and renders in a notebook."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headgate.stage.journal import in_words
 
 @dataclass(frozen=True)
 class Status:
-    """A moment of a stage."""
+    """The state of a stage at one moment."""
 
     operator: str
     key: tuple[str, ...]
@@ -33,19 +33,21 @@ class Status:
 
     @property
     def event_time(self) -> str:
-        """The watermark, and rows that were put aside, or far ahead in time; empty where there is nothing to say."""
+        """The watermark, and counts of rows that were put aside or are far ahead in time;
+        empty if there is nothing to say.
+        """
         if self.clock is None:
             return ""
-        said = [f"{count:,} rows {reason}" for reason, count in sorted(self.clock.counts.items())]
+        parts = [f"{count:,} rows {reason}" for reason, count in sorted(self.clock.counts.items())]
         if self.clock.watermark == COMPLETE:
-            said.insert(0, "input complete")
+            parts.insert(0, "input complete")
         elif self.clock.watermark > NEVER:
-            said.insert(0, f"watermark {np.datetime64(self.clock.watermark, 'us')}")
-        return ", ".join(said)
+            parts.insert(0, f"watermark {np.datetime64(self.clock.watermark, 'us')}")
+        return ", ".join(parts)
 
     @property
     def headline(self) -> str:
-        """One line."""
+        """The status in one line."""
         if self.report is None or self.table is None:
             return f"{self.operator} by {', '.join(self.key)}: no batch yet"
         r = self.report

@@ -1,9 +1,9 @@
 """The work of one channel in one batch: rows in, an answer out.
 
-A `Task` is a value that the driver sends to every channel: what is committed, under which table. An `Attempt` does the work
-on one channel. It writes at most one file each of state, backlog and output, under names that no other attempt uses, and
-commits nothing: until the driver names these files in a manifest they are rubbish, so a retried, speculative or zombie attempt
-does no harm.
+A `Task` is a value that the driver sends to every channel: it says what is committed, and which table
+holds. An `Attempt` does the work on one channel. It writes at most one file each of state, backlog and
+output, under names that no other attempt uses, and commits nothing: until the driver names these files in
+a manifest they are rubbish, so a retried, speculative or zombie attempt does no harm.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ from headgate.storage.store import Store
 HOT_KEYS = 64
 """How many of its most frequent keys a channel reports."""
 LOOKS, SMALLEST = 64, 8
-"""Where rows may be left for later: looks at the clock while a chunk is processed, and rows between two of them at least."""
+"""If rows may be deferred, a chunk is processed in `LOOKS` slices of at least `SMALLEST` rows, and
+the task looks at the clock between two slices.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,21 +54,21 @@ class Task:
 
     batch: int
     stage: str
-    """The stage's own name."""
+    """The name of the stage, which is unique."""
     run: str
-    """The driver's, which the names of its files carry."""
+    """The name of the driver's run, which is part of the names of its files."""
     table: Table
     operator: BoundOperator
     rows: pa.Schema
     """The columns that arrive."""
     state: StateIndex
-    """What is committed."""
+    """The state that is committed."""
     snapshots: frozenset[int]
     """Bins to write whole."""
     reshaped: Mapping[int, tuple[BinPart, ...]]
-    """Bins whose state is made of that of others, since pins have changed."""
+    """Bins whose state is made from the state of other bins, because pins have changed."""
     regrouped: Mapping[int, tuple[BinPart, ...]]
-    """Bins whose waiting rows are those of others, for the same reason."""
+    """Bins whose waiting rows come from other bins, for the same reason."""
     flow: Flow
     clock: Clock
     state_store: Store
@@ -78,7 +80,7 @@ class Task:
 
 
 class Attempt:
-    """One attempt at one channel's work; `name` is its own. Call `work`."""
+    """One attempt at the work of one channel, under a `name` that no other attempt has. Call `work`."""
 
     def __init__(
         self, task: Task, channel: int, name: str, cache: BinCache, watch: Watch, executor: str
@@ -87,14 +89,16 @@ class Attempt:
         self.name = f"{task.batch:012d}-{channel:05d}-{task.run}-{name}"
         self.reader = BinReader(task.operator, task.state, task.state_store, task.reshaped)
         self.mine = set(task.table.bins_of(channel))
-        # Bins that are reshaped are opened and written whole in any case, so their rows need not wait.
+        # Reshaped bins are opened and written whole in any case, so their rows need not wait.
         self.asleep = task.flow.asleep & self.mine - task.regrouped.keys()
         self.pieces = {pin.bin for pins in task.table.splits.values() for pin in pins} & self.mine
         self.came = self.rows = self.rebuilt = 0
         self.reading = self.idle = 0.0
 
     def work(self, batches: Iterator[pa.RecordBatch]) -> Answer:
-        """Process what waited and what comes, write what changed, and answer."""
+        """Process the rows that waited and the rows that arrive, write what
+        changed, and return the answer.
+        """
         self.started = self.watch.now()
         task, flow = self.task, self.task.flow
         self.cache.evict(flow.evicted.get(self.channel, ()))
@@ -130,13 +134,15 @@ class Attempt:
             self.cache.release()
 
     def _busy(self) -> float:
-        """Seconds of work so far: all but waiting for input."""
+        """Seconds of work so far, without the time spent waiting for input."""
         return self.watch.now() - self.started - self.idle
 
     # -- rows in
 
     def _resume(self, process: Process) -> tuple[BacklogEntry, ...]:
-        """Process what waited. Rows of bins that were reshaped are looked at again: each belongs to one bin now."""
+        """Process the rows that waited. Those of reshaped bins are assigned again, each to the
+        one bin that it belongs to now.
+        """
         task = self.task
         taken = task.flow.backlog.of(self.mine - task.regrouped.keys() - self.asleep)
         for _, entries in groupby(taken, key=lambda entry: entry.file):
@@ -155,7 +161,9 @@ class Attempt:
         return backlog_file.read(self.task.backlog_store, entries, schema)
 
     def _chunks(self, batches: Iterator[pa.RecordBatch], *, whole: bool) -> Iterator[pa.RecordBatch]:
-        """Rows as they come; or all of them at once, where order matters in that of the source; in slices, if not `whole`."""
+        """The rows in the chunks in which they arrive, or all at once for operators that need that (if
+        order matters, in the order of the source). Unless `whole` is set, chunks are cut into slices.
+        """
         operator = self.task.operator
         gathered: list[pa.RecordBatch] = []
         while True:
@@ -179,14 +187,14 @@ class Attempt:
             yield from _slices(rows, whole)
 
     def _open(self, b: int) -> BinTable:
-        """The table of a bin: the one in the cache if it is current, else read back from the checkpoint."""
+        """The table of a bin: the cached one if it is current, otherwise read back from the checkpoint."""
         if b not in self.mine:
             raise AssertionError(
                 f"row of bin {b} reached channel {self.channel}, which has {sorted(self.mine)}"
             )
         version = self.task.state.heads.get(b, "")
         if b in self.task.reshaped:
-            version = f"reshaped in {self.name}"  # no cached table can stand for it
+            version = f"reshaped in {self.name}"  # no cached table has this version
         before = self.watch.now()
         table, rebuilt = self.cache.open(b, version, lambda empty: self.reader.read(b, empty))
         if rebuilt:
@@ -197,13 +205,15 @@ class Attempt:
     # -- state and output out
 
     def _close(self, run: ChannelRun, left: Iterable[int]) -> None:
-        """Due work. What rows wait for is closed as far as it was when they arrived: they were in time then."""
+        """Do the work that is due. A bin with waiting rows is closed only up to the time that was
+        closed when they arrived, because they were not late then.
+        """
         task, clock = self.task, self.task.clock
-        mine = self.mine - task.reshaped.keys()  # those are opened, and know better
+        mine = self.mine - task.reshaped.keys()  # reshaped bins are open, and their tables have exact times
         bounds = {b: time for b, time in task.state.due.items() if b in mine}
         waiting = self.asleep.union(left)
         run.close(run.due(bounds, clock.watermark) - waiting, clock.watermark)
-        # They arrived in this batch, as all that came before was processed.
+        # Rows of bins that are not asleep arrived in this batch: all earlier ones were processed.
         run.close(run.due(bounds, clock.closed) & waiting - self.asleep, clock.closed)
 
     def _finish(
@@ -214,7 +224,7 @@ class Attempt:
         taken: tuple[BacklogEntry, ...],
         arrived: NDArray[np.int64],
     ) -> Answer:
-        """Write what changed, what is emitted and what is to wait, and settle the cache on it."""
+        """Write changed state, output and waiting rows, and tag the cached tables with the new state file."""
         task, layout = self.task, self.task.operator.layout
         snapshots = sorted((task.snapshots | task.reshaped.keys()) & self.mine | self.pieces)
         for b in snapshots:
@@ -243,7 +253,7 @@ class Attempt:
             aside = self._put(task.aside_store, arrival.aside + run.aside, task.aside_schema)
         changed = {section.bin for section in sections}
         self.cache.settle({b: t for b, t in run.tables.items() if b in changed}, name)
-        for b in run.tables.keys() - changed:  # these were only looked at
+        for b in run.tables.keys() - changed:  # opened, but not changed
             self.cache.settle({b: run.tables[b]}, task.state.heads.get(b, ""))
         bins = np.flatnonzero(arrived)
         return Answer(
@@ -276,7 +286,7 @@ class Attempt:
         )
 
     def _put(self, store: Store, rows: list[pa.RecordBatch], schema: pa.Schema) -> Written | None:
-        """Write rows to a file for a sink; what the commit is to say of it, or None if there are no rows."""
+        """Write rows to a file for a sink and describe it for the commit; None if there are no rows."""
         if not any(part.num_rows for part in rows):
             return None
         name = f"{staging_folder(self.task.batch, self.task.run)}/part-{self.name}.parquet"

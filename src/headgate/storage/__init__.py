@@ -1,1 +1,3 @@
-"""Everything that lasts: stores, the files of state, backlog and output, the commit log and the cache on executors."""
+"""Everything that is kept between batches: stores, state, backlog and output files, the commit
+log, and the cache on executors.
+"""

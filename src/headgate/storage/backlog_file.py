@@ -1,4 +1,6 @@
-"""Rows that wait, on disk: what one channel deferred in one batch, a section per bin in Arrow's stream format."""
+"""Backlog files: the rows that one channel deferred in one batch, with one section
+per bin in Arrow's stream format.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ _KIND = "backlog file"
 
 
 def write(store: Store, name: str, rows: Mapping[int, list[pa.RecordBatch]]) -> list[BacklogEntry]:
-    """Write the rows of each bin, in order; returns the entries that name them."""
+    """Write the rows of each bin, in order; return the entries that name them."""
     sections, added = [], []
     for bin, batches in rows.items():
         sink = pa.BufferOutputStream()
@@ -36,23 +38,23 @@ def write(store: Store, name: str, rows: Mapping[int, list[pa.RecordBatch]]) -> 
 def read(
     store: Store, entries: Sequence[BacklogEntry], schema: pa.Schema
 ) -> tuple[pa.RecordBatch, NDArray[np.int32]]:
-    """The rows of some entries of one file, and the bin of each row; in the order of the entries."""
+    """The rows of these entries of one file, in the order of the entries, and the bin of each row."""
     name = entries[0].file
     where = {section.labels: section for section in section_file.contents(store, name, _KIND)[1]}
-    missing = [one for one in entries if (one.bin, one.rows) not in where]
+    missing = [entry for entry in entries if (entry.bin, entry.rows) not in where]
     if missing:
         raise CorruptState(
-            f"backlog file {store.path(name)} holds no {missing[0].rows} rows of bin {missing[0].bin}; {REMEDY}"
+            f"backlog file {store.path(name)} lacks the {missing[0].rows} rows of bin {missing[0].bin}; {REMEDY}"
         )
-    wanted = [where[one.bin, one.rows] for one in entries]
+    wanted = [where[entry.bin, entry.rows] for entry in entries]
     batches: list[pa.RecordBatch] = []
     for raw in section_file.read(store, name, wanted, _KIND):
         with pa.ipc.open_stream(pa.py_buffer(raw)) as reader:
             if reader.schema != schema:
                 raise CorruptState(
-                    f"backlog file {store.path(name)} has columns {reader.schema.names}, and the stage sends "
+                    f"backlog file {store.path(name)} has columns {reader.schema.names}, but the stage sends "
                     f"{schema.names}; {REMEDY}"
                 )
             batches += reader
-    bins = np.repeat(np.array([one.bin for one in entries], np.int32), [one.rows for one in entries])
+    bins = np.repeat(np.array([entry.bin for entry in entries], np.int32), [entry.rows for entry in entries])
     return pa.concat_batches(batches), bins

@@ -1,15 +1,15 @@
-"""Bin tables kept on an executor between batches, shared by its Python workers.
+"""Bin tables that an executor keeps between batches, shared by its Python workers.
 
-Spark hands a task to any idle Python worker, so a cache in one process would miss whenever two channels swap
-workers. A table here lives in a file mapped into memory (on `/dev/shm` where that has room): every worker of
-the machine sees the same bytes and updates them in place. Rules:
+Spark hands a task to any idle Python worker, so a cache in one process would miss whenever two
+channels swap workers. Here a table lives in a file mapped into memory (on `/dev/shm` if there is
+room): every worker of the machine sees the same bytes and updates them in place. Rules:
 
-1. A table is looked at and used only under an exclusive lock on its file, and only if its *tag* is the one
-   that the commit expects: the name of the last state file that holds this bin. Otherwise it is rebuilt from
-   the checkpoint.
-2. The tag is struck out before the first change and set after the batch's state file was written. A task that
-   dies in between, or whose batch is never committed, leaves a tag that nobody expects.
-3. Whoever cannot get the lock (a zombie attempt still holds it) works in private memory instead.
+1. A table is read and used only under an exclusive lock on its file, and only if its *tag* is the
+   one that the commit expects: the name of the last state file that holds this bin. Otherwise it
+   is rebuilt from the checkpoint.
+2. The tag is cleared before the first change and set after the batch's state file was written. A
+   task that dies in between, or whose batch is never committed, leaves a tag that nobody expects.
+3. A task that cannot get the lock (because a zombie attempt still holds it) works in private memory.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ _SPARE = 1 << 28
 
 
 def tag_of(name: str) -> tuple[int, int]:
-    """The tag that stands for a state file's name; the empty name is a bin that has no state yet."""
+    """The tag for the name of a state file; the empty name stands for a bin without state."""
     digest = xxhash.xxh3_128_intdigest(name.encode()) | 1
     return (digest >> 64) - (1 << 63), (digest & (2**64 - 1)) - (1 << 63)
 
 
 def executor_identity() -> tuple[str, int]:
-    """(host, process id of the executor's JVM) as seen from a Python worker: its parent, or its daemon's
-    parent.
+    """(host, process id of the executor's JVM), as seen from a Python worker: the JVM is its
+    parent, or the parent of its daemon.
     """
     parent = os.getppid()
     try:
         with open(f"/proc/{parent}/cmdline", "rb") as file:
-            daemon = b"pyspark.worker" in file.read().split(b"\0")  # the argument of every daemon, ours too
+            daemon = b"pyspark.worker" in file.read().split(b"\0")  # every daemon has this argument, ours too
         if daemon:
             with open(f"/proc/{parent}/stat", encoding="ascii", errors="replace") as file:
                 parent = int(file.read().rsplit(")", 1)[1].split()[1])
@@ -59,7 +59,7 @@ def executor_identity() -> tuple[str, int]:
 
 
 def cache_root(need: int = 0) -> str:
-    """Where mappings live: memory-backed if it has room, else the temporary folder."""
+    """The folder for mapped files: backed by memory if there is room, otherwise the temporary folder."""
     shared = "/dev/shm"
     if os.access(shared, os.W_OK):
         info = os.statvfs(shared)
@@ -74,7 +74,9 @@ class BinCache:
     _opened: ClassVar[dict[str, BinCache]] = {}
 
     def __init__(self, stage: str, layout: StateLayout, base: str | None = None) -> None:
-        """`base` is a folder for the mappings; by default one of the executor's own, in memory where that has room."""
+        """`base` is the folder for mapped files; by default the executor has its
+        own, in memory if there is room.
+        """
         self.layout = layout
         self._files: dict[int, _File] = {}
         self._tables: dict[int, BinTable] = {}
@@ -94,8 +96,8 @@ class BinCache:
         return cache
 
     def open(self, b: int, expected: str, rebuild: Callable[[BinTable], None]) -> tuple[BinTable, bool]:
-        """The table of bin b as of state file `expected`, tag struck out, and whether it had to be
-        rebuilt.
+        """The table of bin b as of state file `expected`, with its tag cleared,
+        and whether it had to be rebuilt.
         """
         file = self._files.get(b)
         if file is None:
@@ -104,23 +106,23 @@ class BinCache:
             table = BinTable.create(self.layout)
             rebuild(table)
             return table, bool(expected)
-        found = self._current(b, file)
-        if found is not None and tuple(found.header[TAG].tolist()) == tag_of(expected):
-            found.header[TAG] = 0
-            return found, False
+        cached = self._current(b, file)
+        if cached is not None and tuple(cached.header[TAG].tolist()) == tag_of(expected):
+            cached.header[TAG] = 0
+            return cached, False
         fresh = self._tables[b] = BinTable.create(self.layout, file.allocate)
         rebuild(fresh)
         return fresh, bool(expected)
 
     def settle(self, tables: dict[int, BinTable], name: str) -> None:
-        """The tables now stand as of state file `name`; unlock them."""
+        """Tag the tables as being as of state file `name`, and unlock them."""
         for b, table in tables.items():
             table.header[TAG] = tag_of(name)
             if self._tables.get(b) is table:
                 self._files[b].unlock()
 
     def evict(self, bins: Iterable[int]) -> None:
-        """Let go of tables that are not to be in memory; one that is locked is somebody's, and stays."""
+        """Evict tables from memory. A table that is locked is in use, and stays."""
         for b in bins:
             file = self._files.get(b) or _File(os.path.join(self._base, self._folder, f"bin-{b}"))
             if file.lock():
@@ -129,7 +131,9 @@ class BinCache:
                 file.unlock()
 
     def look(self, b: int, expected: str) -> BinTable | None:
-        """The table of bin b if it is here as of state file `expected`. It is not locked, and must not be changed."""
+        """The table of bin b if it is cached as of state file `expected`, otherwise None. It is not
+        locked, and must not be changed.
+        """
         file = self._files.get(b)
         table = None if file is None else self._current(b, file)
         return table if table is not None and tuple(table.header[TAG].tolist()) == tag_of(expected) else None
@@ -139,13 +143,13 @@ class BinCache:
         self.evict(list(self._files))
 
     def release(self) -> None:
-        """Unlock everything, leaving struck tags as they are."""
+        """Unlock all tables; cleared tags stay cleared."""
         for file in self._files.values():
             file.unlock()
 
     def _current(self, b: int, file: _File) -> BinTable | None:
-        """The table that is mapped under bin b's name, if one is; call it under the lock, or its arrays may
-        change their places.
+        """The table that is mapped under the name of bin b, if there is one. Without the lock
+        its arrays may move meanwhile.
         """
         table = self._tables.get(b)
         if table is None or table.header[DEAD]:
@@ -157,8 +161,8 @@ class BinCache:
         return table
 
     def _fits(self, buffer: NDArray[np.uint8]) -> bool:
-        """Whether a mapping has the size that its header asks for; a process may have died while it was
-        made.
+        """Whether a mapping has the size that its header requires; a process
+        may have died while making it.
         """
         if buffer.nbytes < 8 * HEAD_SLOTS:
             return False
@@ -180,7 +184,7 @@ class _File:
             return True
         try:
             handle = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
-        except FileNotFoundError:  # somebody cleaned the folder up
+        except FileNotFoundError:  # somebody removed the folder
             os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
             handle = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -197,7 +201,7 @@ class _File:
             self._lock = None
 
     def attach(self) -> NDArray[np.uint8] | None:
-        """Map what is there, if anything is."""
+        """Map the existing file, if there is one."""
         self._current = None
         with suppress(FileNotFoundError), open(self.path, "r+b") as file:
             size = os.fstat(file.fileno()).st_size
@@ -206,7 +210,7 @@ class _File:
         return self._current
 
     def drop(self) -> None:
-        """Remove what is there; other holders see that it is dead."""
+        """Remove the file; processes that have it mapped see that it is dead."""
         buffer = self.attach()
         if buffer is not None:
             buffer[: 8 * HEAD_SLOTS].view(np.int64)[DEAD] = 1
@@ -215,13 +219,13 @@ class _File:
             os.unlink(self.path)
 
     def allocate(self, nbytes: int) -> NDArray[np.uint8]:
-        """A new, zeroed mapping that takes the place of the old one, which is marked dead for other
-        holders.
+        """A new mapping, filled with zeros, that replaces the old one. The old one is marked as
+        dead for processes that have it mapped.
         """
         temporary = f"{self.path}.new"
         try:
             with open(temporary, "w+b") as file:
-                # A full file system is an error here, not a crash later.
+                # Without this, a full file system would be a crash later instead of an error here.
                 os.posix_fallocate(file.fileno(), 0, nbytes)
                 buffer = np.frombuffer(mmap.mmap(file.fileno(), nbytes), np.uint8)
         except OSError as error:
@@ -239,7 +243,7 @@ class _File:
 
 
 def _sweep(root: str) -> None:
-    """Remove what executors that are gone left behind."""
+    """Remove the folders of executors that no longer run."""
     for owner in os.listdir(root):
         if owner.isdigit() and not os.path.exists(f"/proc/{owner}") and os.path.isdir("/proc/self"):
             shutil.rmtree(os.path.join(root, owner), ignore_errors=True)

@@ -1,4 +1,4 @@
-"""A stage's checkpoint: who it belongs to, what is committed, and the housekeeping.
+"""The checkpoint of a stage: who owns it, what is committed, and which files are removed when.
 
     headgate.json          identity: key, operator, bins; written once
     log/<number>.json      claims of drivers and commits of batches (`commit_log`); creating one is the commit
@@ -8,9 +8,10 @@
     aside/output/<batch>-  likewise rows that could not be used
     journal/<n>-....jsonl  reports and decisions, one line a batch, a file for each driver and thousand batches
 
-Only the driver writes here, except that tasks add files to `state`, `backlog` and `output` under names of their own.
-The name of each file says which driver it is of. Whatever the newest commit does not name is rubbish, and a driver removes it
-only if it is of a driver not newer than itself: so one that woke up late finds nothing of its successor to remove.
+Only the driver writes here, except that tasks add files to `state`, `backlog` and `output` under
+names of their own. The name of each file says which driver it belongs to. Whatever the newest
+commit does not name is rubbish. A driver removes only rubbish of its own or of earlier drivers, so
+a driver that wakes up late never removes a file of its successor.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ _REMEDY = "restore it from a backup of the checkpoint"
 
 
 class Checkpoint:
-    """The driver's view of a stage's checkpoint. Opening it changes nothing; `identify` and `take` make it this driver's."""
+    """The driver's view of a stage's checkpoint. Opening it changes nothing; `identify` and
+    `take` claim it for this driver.
+    """
 
     def __init__(
         self,
@@ -43,7 +46,9 @@ class Checkpoint:
         staged: Iterable[Store] = (),
         me: Driver | None = None,
     ) -> None:
-        """Settings named in `adopt` come from an old checkpoint and are not compared. `staged` is where sinks have output put."""
+        """Settings named in `adopt` are taken from an old checkpoint and not compared. `staged` are
+        the stores in which output waits for its sink.
+        """
         self.store, self._staged = store, tuple(staged)
         self.log = CommitLog(store, me)
         self._adopt, self._wanted = adopt, identity
@@ -59,41 +64,45 @@ class Checkpoint:
 
     @property
     def stage(self) -> str:
-        """The stage's own name, which no other has: it was drawn when the checkpoint was made."""
+        """The unique name of the stage, which was drawn at random when the checkpoint was made."""
         assert self.identity is not None, "a new checkpoint is identified before it is used"
         return str(self.identity["stage"])
 
     @property
     def run(self) -> str:
-        """What this driver puts into the names of its files."""
+        """The part of file names that identifies this driver."""
         return self.log.run
 
     def identify(self) -> None:
-        """Make a new checkpoint; an old one was compared when it was opened."""
+        """Write the identity of a new checkpoint. The identity of an old one
+        was compared when it was opened.
+        """
         if self.identity is not None:
             return
         self.store.check()
         self.store.make("")
-        with suppress(FileExistsError):  # another run was faster: then this must be the same stage
+        with suppress(FileExistsError):  # another driver was faster; the two must be the same stage
             self.store.create(IDENTITY, self._encoded(uuid.uuid4().hex[:12]))
         self.identity = self._identity()
 
     def take(self) -> None:
-        """Claim the query for this driver: those before it can commit no more."""
+        """Claim the query for this driver. Earlier drivers can commit nothing after this."""
         self.store.check()
         self.store.make("state", "backlog", "journal")
         self._read(self.log.take())
         self._compare()
         assert self.identity is not None
         if self.last is None and self.identity != {**self.identity, **self._wanted}:
-            # Nothing was ever committed: a stage that was corrected meanwhile may begin here.
+            # Nothing was ever committed, so a stage that was corrected meanwhile may still begin here.
             self.store.replace(IDENTITY, self._encoded(self.stage))
             self.identity = self._identity()
         if self.last is not None and not self._is_journaled(self.last):
             self.write_journal(self.last.journal, self.last.batch)
 
     def _is_journaled(self, last: Manifest) -> bool:
-        """Whether the journal has the line of a batch. A damaged journal stops no stage: it is a record for people."""
+        """Whether the journal has the line of a batch. A damaged journal does not stop a
+        stage: it is a record for people.
+        """
         try:
             return last.journal in journal_lines(self.store, last.batch)
         except CorruptState:
@@ -116,14 +125,14 @@ class Checkpoint:
         except FileNotFoundError:
             return None
         try:
-            found = json.loads(data)
-            version, _, seal = int(found["format"]), str(found["stage"]), found.pop("checksum", None)
+            identity = json.loads(data)
+            version, _, seal = int(identity["format"]), str(identity["stage"]), identity.pop("checksum", None)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptState(f"{where} cannot be read ({error}); {_REMEDY}") from error
         check_format(version, where)
-        if seal != _seal(found):
+        if seal != _seal(identity):
             raise CorruptState(f"{where} is damaged: its checksum does not match; {_REMEDY}")
-        return dict(found)
+        return dict(identity)
 
     def _encoded(self, stage: str) -> bytes:
         new = {"format": FORMAT, "stage": stage, **self._wanted}
@@ -141,7 +150,7 @@ class Checkpoint:
                 )
 
     def commit(self, manifest: Manifest) -> None:
-        """The atomic step. After it returns, the batch is done for ever."""
+        """Commit a batch. This is the atomic step: after it returns, the batch is never computed again."""
         before = self._commit
         self.log.commit(manifest.to_json())
         self._commit, self.last = self.log.newest, manifest
@@ -150,7 +159,9 @@ class Checkpoint:
     _forget: Link | None = None
 
     def write_journal(self, line: str, batch: int) -> None:
-        """Append a line to the journal, in a file of this driver's own. Object stores cannot append: there each line is a file."""
+        """Append a line to the journal, in a file that only this driver writes. Object stores
+        cannot append: there each line is a file.
+        """
         self._journaled = True
         name = f"journal/{batch // LINES_PER_JOURNAL:06d}-{self.run}"
         if self.store.appends:
@@ -163,7 +174,7 @@ class Checkpoint:
         return not self._journaled or batch % LINES_PER_JOURNAL == 0
 
     def retire(self, before: Manifest | None, now: Manifest) -> None:
-        """Remove what the commit of `now` made needless."""
+        """Remove the files that the commit of `now` made obsolete."""
         if before is not None:
             self.remove_state(before.state.names - now.state.names)
             self.store.remove(*(f"backlog/{name}" for name in before.backlog.files - now.backlog.files))
@@ -180,7 +191,7 @@ class Checkpoint:
         self.store.remove(*(f"state/{name}" for name in sorted(names)))
 
     def _sweep(self, now: Manifest) -> None:
-        """Remove what attempts left behind that never were committed, of this driver and of those before it."""
+        """Remove files of attempts that were never committed, of this driver and of earlier ones."""
         self._sweep_folder(self.store, "state/", now.state.names)
         self._sweep_folder(self.store, "backlog/", now.backlog.files)
         for staged in self._staged:
@@ -192,25 +203,28 @@ class Checkpoint:
 
 
 def last_manifest(store: Store) -> Manifest | None:
-    """What is committed last in a checkpoint, whoever has it."""
+    """The newest commit of a checkpoint, whichever driver owns it."""
     entry = CommitLog(store).last()
     return Manifest.from_json(entry.body) if entry is not None and entry.body is not None else None
 
 
 def journal_lines(store: Store, batch: int | None = None) -> list[str]:
-    """The lines of the journal in the order of their batches, each batch once; or only those of the files that may hold a batch."""
+    """The lines of the journal in the order of their batches, each batch once. With `batch`, only
+    the files that may hold it are read.
+    """
     return read_journal(store, batch)[0]
 
 
 def read_journal(store: Store, batch: int | None = None) -> tuple[list[str], str]:
-    """The journal's lines, and the torn end of its newest file (empty if that is whole).
+    """The lines of the journal, and the incomplete last line of its newest
+    file (empty if that is complete).
 
-    A driver that dies may leave the last line of its file torn; its successor writes that line again. Any other line that cannot be read
-    is an error.
+    A driver that dies may leave the last line of its file incomplete; its successor writes that
+    line again. Any other line that cannot be read is an error.
     """
     prefix = "" if batch is None else f"{batch // LINES_PER_JOURNAL:06d}-"
     names = [n for n in store.names("journal") if n.endswith(".jsonl") and n.startswith(prefix)]
-    found: dict[int, str] = {}
+    line_of: dict[int, str] = {}
     torn = ""
     for name in names:
         lines = store.read(f"journal/{name}").decode("utf-8", errors="replace").split("\n")
@@ -220,21 +234,21 @@ def read_journal(store: Store, batch: int | None = None) -> tuple[list[str], str
         for at, line in enumerate(lines, start=1):
             number = _batch_of(line)
             if number is not None:
-                found.setdefault(number, line)
+                line_of.setdefault(number, line)
             elif at == len(lines):
                 torn = line
             else:
                 raise CorruptState(
                     f"{store.path(f'journal/{name}')}, journal line {at}, cannot be read: {line[:60]!r}; remove the line"
                 )
-    return [found[number] for number in sorted(found)], torn
+    return [line_of[number] for number in sorted(line_of)], torn
 
 
 def check_order(
     batch: int, last: int | None, where: str, *, first: int | None = None, part: bool = False
 ) -> None:
-    """Refuse a batch that is not the one after what is committed. `part` says that the last is committed in part; `first` is
-    the number that the user wants the first one to have, if it is not 0.
+    """Refuse a batch that is not the next one after the last committed. `part` says that the last one is
+    committed only in part; `first` is the number that the user gave for the first batch, if it is not 0.
     """
     if last is None:
         if batch == (first or 0):
@@ -243,11 +257,11 @@ def check_order(
             raise BatchOrder(
                 f"Spark delivers batch {batch}, but nothing is committed in {where}: the rows of the batches before it would be "
                 "missing from its state. If the folder was moved, deleted or mistyped, put the right one back; to start anew, delete "
-                f"Spark's checkpoint too. A stage that is to begin in the midst of a query says so: Stage(first_batch={batch})"
+                f"Spark's checkpoint too. To begin in the middle of a query on purpose, use Stage(first_batch={batch})"
             )
         raise BatchOrder(
-            f"Spark delivers batch {batch}, and nothing is committed in {where}: first_batch={first} says that its state begins with "
-            f"batch {first}. Correct the number, or leave it out"
+            f"Spark delivers batch {batch}, but nothing is committed in {where}, and first_batch={first} says that its state begins "
+            f"with batch {first}. Correct the number, or omit it"
         )
     if batch == last + 1 and not part:
         return
@@ -264,7 +278,9 @@ def check_order(
 
 
 def check_origin(origin: str | None, last: str | None, where: str, *, continues: str | None = None) -> None:
-    """Refuse batches of another origin than those that are committed, unless the user has named the old one."""
+    """Refuse batches from another origin than the committed ones, unless the
+    user has named the old origin.
+    """
     if origin == last or (continues is not None and continues == last):
         return
     if last and last.startswith("stage:"):
@@ -274,7 +290,7 @@ def check_origin(origin: str | None, last: str | None, where: str, *, continues:
     given = f" (continues={continues!r} names another)" if continues is not None else ""
     raise CheckpointMismatch(
         f"{where} holds the state of {_said(last)}, and these batches come from {_said(origin)}{given}: the two checkpoints do not "
-        f"belong together. {remedy}. If this query is to go on from that state, though it reads its source from a start of its own, "
+        f"belong together. {remedy}. If this query is to continue from that state, although it reads its source from its own start, "
         f"say so with continues={last or ''!r}"
     )
 

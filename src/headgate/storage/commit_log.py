@@ -1,14 +1,17 @@
-"""The log of a checkpoint: who drives it, and what is committed. One file an entry, and each is created once.
+"""The log of a checkpoint: which driver owns it, and what is committed. Each entry
+is a file that is created once.
 
     log/<number>.json    a claim (a driver took the query over) or a commit (of one batch)
 
-Every entry takes the next number, and creating its file is the atomic step. A driver writes a claim before it does anything
-else, and a commit after each batch. The entry with the highest number is the truth: it is the last commit, or a
-claim that names it. So a driver that slept finds the number it wants taken, or, where that entry was removed since, finds
-higher numbers when it looks again after creating its own. Either way it is not the newest, and it stops.
+Every entry takes the next number, and creating its file is the atomic step. A driver writes a claim before
+it does anything else, and a commit after each batch. The entry with the highest number is the truth: it is
+the last commit, or a claim that names the last commit. A driver that has slept finds that the number it
+wants is taken. If that entry has been removed since, it finds higher numbers when it looks again after
+creating its own entry. Either way it knows that it is not the newest driver, and stops.
 
-Law: only the driver with the newest claim commits, whatever the others believe. It takes a store whose `create` is exclusive and
-whose listings show what was created before (`Store.check` refuses the others).
+Law: only the driver with the newest claim commits, whatever the others believe. This needs a
+store whose `create` is exclusive and whose listings show every file created before
+(`Store.check` refuses other stores).
 """
 
 from __future__ import annotations
@@ -32,14 +35,16 @@ FORMAT = 3
 FOLDER = "log"
 _REMEDY = "restore it from a backup of the checkpoint"
 _RUN = re.compile(r"-(\d{8})\.[0-9a-f]{8}(?:[-.]|$)")
-"""A driver's `run` in a file's name, between the batch and whatever follows."""
+"""Finds a driver's `run` in the name of a file, after the batch."""
 _LOOKS = 100
-"""How often a reader looks again when entries are removed under its eyes, before it gives up."""
+"""How often a reader retries when entries are removed while it reads them, before it gives up."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """A commit, by its number and the checksum of its bytes: no other entry can stand in its place."""
+    """Identifies a commit by its number and the checksum of its bytes, so that no
+    other entry can be mistaken for it.
+    """
 
     number: int
     checksum: str
@@ -47,13 +52,13 @@ class Link:
 
 @dataclass(frozen=True)
 class Driver:
-    """A process that drives the query: where it runs, and since when it has the claim."""
+    """A process that drives the query: where it runs, and when it was started as a driver."""
 
     host: str
     pid: int
     since: str
     token: str
-    """Unlike that of any other, even in the same process and second."""
+    """Unique to this driver, even among drivers of the same process and second."""
 
     @classmethod
     def here(cls) -> Driver:
@@ -62,7 +67,7 @@ class Driver:
         return cls(socket.gethostname(), os.getpid(), since, uuid.uuid4().hex[:8])
 
     def to_json(self) -> list[Any]:
-        """Plain data."""
+        """Values that JSON can hold."""
         return [self.host, self.pid, self.since, self.token]
 
     def __str__(self) -> str:
@@ -71,7 +76,9 @@ class Driver:
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry, read back. `body` is what a commit holds, and None in a claim; `before` is the commit before it."""
+    """One entry, read back. `body` is the content of a commit, and None in a claim;
+    `before` is the commit before it.
+    """
 
     link: Link
     driver: Driver
@@ -98,7 +105,7 @@ class CommitLog:
 
     @property
     def run(self) -> str:
-        """What this driver puts into the names of its files: its claim's number, and its token."""
+        """The part of file names that identifies this driver: the number of its claim, and its token."""
         assert self.claim is not None, "a log is claimed before anything is written"
         return f"{self.claim.number:08d}.{self._me.token}"
 
@@ -107,7 +114,9 @@ class CommitLog:
         return self._look()[1]
 
     def take(self) -> Entry | None:
-        """Claim the query for this driver; returns the newest commit. Drivers before this one can commit no more."""
+        """Claim the query for this driver and return the newest commit. Earlier drivers
+        can commit nothing after this.
+        """
         self.store.make(FOLDER)
         while True:
             newest, last = self._look()
@@ -115,16 +124,16 @@ class CommitLog:
             before = last.link if last else None
             link = self._create(number, before, None)
             if link is None:
-                continue  # somebody else wrote that entry
+                continue  # another driver created that entry
             if self._is_newest(number):
                 self.claim, self._at, self.newest = link, number, before
                 return last
-            if number + 1 in self._numbers():  # a driver that began after this one is the newest now
+            if number + 1 in self._numbers():  # a driver that claimed after this one is the newest now
                 raise self.superseded()
-            # Entries up to this number had been removed: the claim came too late to mean anything.
+            # Entries up to this number had been removed, so the claim has no effect: try again.
 
     def commit(self, body: Mapping[str, Any]) -> None:
-        """Bind a batch for ever, or raise `Superseded`: then nothing has changed."""
+        """Commit a batch for ever, or raise `Superseded`, in which case nothing has changed."""
         assert self.claim is not None, "a log is claimed before anything is committed to it"
         link = self._create(self._at + 1, self.newest, body)
         if link is None or not self._is_newest(link.number):
@@ -132,38 +141,42 @@ class CommitLog:
         self._at, self.newest = link.number, link
 
     def is_mine(self) -> bool:
-        """Whether this driver is still the newest, as far as the store can be asked; the next commit will tell for sure."""
+        """Whether this driver is still the newest. If the store cannot be read, True is returned;
+        the next commit will find out.
+        """
         try:
             return self.claim is None or self._is_newest(self._at)
         except CheckpointError:
             return True
 
     def superseded(self) -> Superseded:
-        """What to raise when it is not."""
+        """The error to raise when this driver is no longer the newest."""
         newest = self._look()[0]
         other = f": {newest.driver}" if newest else ""
         return Superseded(
             f"another driver has taken over {self.store.path()}{other}. This one ({self._me}) has committed nothing "
-            "since then, and stops. Run one query for a checkpoint: stop the other one before you start this one again"
+            "since then, and stops. Run only one query on a checkpoint: stop the other one before you start this one again"
         )
 
     def history(self, last: Entry | None, most: int) -> list[Entry]:
-        """Up to so many of the newest commits, oldest first, as far back as the log reaches."""
-        found = [last] if last else []
-        while found and len(found) < most and found[-1].before is not None:
-            entry = self._read(found[-1].before.number)
-            if entry is None or entry.link != found[-1].before:
+        """At most this many of the newest commits, oldest first, as far back as the log reaches."""
+        entries = [last] if last else []
+        while entries and len(entries) < most and entries[-1].before is not None:
+            entry = self._read(entries[-1].before.number)
+            if entry is None or entry.link != entries[-1].before:
                 break
-            found.append(entry)
-        return found[::-1]
+            entries.append(entry)
+        return entries[::-1]
 
     def forget(self, before: Link) -> None:
-        """Remove the entries below a commit. They are of no use to any driver, so even one that was superseded may do this."""
+        """Remove the entries before a commit. No driver needs them, so even a
+        superseded driver may do this.
+        """
         old = [name for name in self._names if int(name.partition(".")[0]) < before.number]
         self.store.remove(*(f"{FOLDER}/{name}" for name in old))
 
     def is_older(self, name: str) -> bool:
-        """Whether a file, by its name, is of a driver before this one, or of this one itself."""
+        """Whether a file, by its name, was written by this driver or an earlier one."""
         assert self.claim is not None, "a log is claimed before anything is removed"
         run = _RUN.search(name)
         return run is not None and int(run[1]) <= self.claim.number
@@ -171,7 +184,9 @@ class CommitLog:
     # -- files
 
     def _look(self) -> tuple[Entry | None, Entry | None]:
-        """The newest entry and the newest commit. The live driver may remove an entry between our listing and our reading."""
+        """The newest entry and the newest commit. The running driver may remove an entry
+        between our listing and our reading.
+        """
         for _ in range(_LOOKS):
             numbers = self._numbers()
             if not numbers:
@@ -185,17 +200,17 @@ class CommitLog:
             if last is not None and last.link == newest.last:
                 return newest, last
             if self._numbers()[-1:] == [newest.link.number]:
-                what = "is missing" if last is None else "is not the commit that was made there"
+                problem = "is missing" if last is None else "is not the commit that was made there"
                 path = self.store.path(_name(newest.last.number))
                 raise CorruptState(
-                    f"{path} {what}, though entry {newest.link.number} of the log names it; {_REMEDY}"
+                    f"{path} {problem}, though entry {newest.link.number} of the log names it; {_REMEDY}"
                 )
         raise CorruptState(
             f"{self.store.path(FOLDER)} changes faster than it can be read; is another driver at work?"
         )
 
     def _numbers(self) -> list[int]:
-        """The numbers of the entries, rising."""
+        """The numbers of the entries, in ascending order."""
         self._names = [n for n in self.store.names(FOLDER) if n.partition(".")[0].isdecimal()]
         return sorted(int(n.removesuffix(".json")) for n in self._names if n[12:] == ".json")
 
@@ -203,7 +218,7 @@ class CommitLog:
         return self._numbers()[-1:] == [number]
 
     def _create(self, number: int, before: Link | None, body: Mapping[str, Any] | None) -> Link | None:
-        """Create an entry; None if another one has the number already."""
+        """Create an entry; None if another entry has the number already."""
         content = {
             "entry": number,
             "driver": self._me.to_json(),
@@ -219,11 +234,11 @@ class CommitLog:
                     return None
             except FileNotFoundError:
                 return None
-            # It is ours: created by a request whose answer was lost.
+            # The entry is our own: it was created by a request whose answer was lost.
         return Link(number, checksum(data))
 
     def _read(self, number: int) -> Entry | None:
-        """An entry; None if it is not there."""
+        """Read an entry; None if it does not exist."""
         name = _name(number)
         try:
             data = self.store.read(name)
@@ -249,12 +264,12 @@ def _name(number: int) -> str:
 
 
 def checksum(data: Any) -> str:
-    """What binds a name to the bytes of its file."""
+    """The checksum by which a file is recognised."""
     return str(xxhash.xxh3_64_hexdigest(data))
 
 
 def sealed(body: Mapping[str, Any]) -> bytes:
-    """A record as bytes, with a format and a checksum in front."""
+    """A record as bytes, preceded by its format and a checksum."""
     text = json.dumps(body, separators=(",", ":"))
     return f"headgate {FORMAT} {checksum(text.encode())}\n{text}".encode()
 
@@ -273,13 +288,13 @@ def unsealed(data: bytes, where: str) -> dict[str, Any]:
 
 
 def check_format(version: int, where: str) -> None:
-    """Refuse what another version of headgate wrote."""
+    """Refuse a format that this version of headgate cannot read."""
     if version > FORMAT:
         raise NewerFormat(
             f"{where} has format {version}, and this headgate reads format {FORMAT}; upgrade headgate"
         )
     if version < FORMAT:
         raise OlderFormat(
-            f"{where} has format {version}, which this headgate cannot read (it reads {FORMAT}); finish with the version "
+            f"{where} has format {version}, which this headgate cannot read (it reads {FORMAT}); use the version "
             "that wrote it, or start anew with an empty folder"
         )

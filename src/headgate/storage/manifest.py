@@ -1,4 +1,6 @@
-"""The commit record of a batch: which rows it took, its state, routing, event time and output. A value; no I/O."""
+"""The manifest: what a batch commits, namely its input, state, routing, event
+time and output. A value; no I/O.
+"""
 
 from __future__ import annotations
 
@@ -16,51 +18,53 @@ from headgate.storage.state_index import StateIndex
 
 @dataclass(frozen=True)
 class Written:
-    """One file of output, as it was when it was written: what is published must be the same bytes."""
+    """One output file, described when it was written: the published file must have the same bytes."""
 
     name: str
     size: int
     checksum: str
 
     def to_json(self) -> list[Any]:
-        """Plain data."""
+        """Values that JSON can hold."""
         return [self.name, self.size, self.checksum]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Delivery:
-    """Which rows of the source a batch took, and what is left of the source's own batch."""
+    """Which rows of the source a batch took, and the rest of the source's own batch."""
 
     number: int
-    """The number that the source knows its batch by."""
+    """The number of the source's batch."""
     origin: str | None = None
-    """What delivers: the id of Spark's streaming query, or the stage before in a pipeline; None: a call by hand."""
+    """Who delivers: the id of Spark's streaming query, or the previous stage of a
+    pipeline; None for a direct call.
+    """
     columns: str = ""
-    """The schema of the source's rows, as the engine writes it."""
+    """The schema of the source's rows as text (`Engine.describe`)."""
     rows: int = 0
-    """Rows of the source's batch so far: as many must come if it is delivered again."""
+    """The number of rows of the source's batch so far. If it is delivered again, it must have as many."""
     rows_at_gate: int | None = None
-    """All rows of the source's batch before they expand, where a gate cuts it into waves."""
+    """The number of all rows of the source's batch before they expand, if a gate cuts it into waves."""
     rest: tuple[RowRange, ...] = ()
-    """What is left of the source's batch after this wave."""
+    """The rest of the source's batch after this wave."""
     rest_in: str = ""
-    """The folder of what is left."""
+    """The folder that holds the rest."""
     extra: bool = False
     """Whether the stage added the batch itself, after all rows of the source's batch (`Stage.drain`)."""
 
     def is_of(self, origin: str | None, number: int) -> bool:
-        """Whether these rows are of that batch of the source."""
+        """Whether these rows belong to that batch of the source."""
         return (self.origin, self.number) == (origin, number)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        rest = [[some.file, some.start, some.stop] for some in self.rest]
+        """Values that JSON can hold."""
+        rest = [[piece.file, piece.start, piece.stop] for piece in self.rest]
         return {**{name: getattr(self, name) for name in self.__dataclass_fields__}, "rest": rest}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Delivery:
         """Read what `to_json` wrote."""
-        return cls(**{**data, "rest": tuple(RowRange(*some) for some in data["rest"])})
+        return cls(**{**data, "rest": tuple(RowRange(*piece) for piece in data["rest"])})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +73,11 @@ class Manifest:
 
     batch: int
     run: str
-    """The driver, as it stands in the names of its files."""
+    """The part of file names that identifies the driver."""
     channels: int
-    """Channels that the user's code asked for when this batch ran (the table may have others after a rescale)."""
+    """The number of channels in the user's code when this batch ran (after a
+    rescale the table may have another).
+    """
     delivery: Delivery
     table: Table
     """The routing that the batch ran under."""
@@ -79,35 +85,37 @@ class Manifest:
     clock: Clock = field(default_factory=Clock)
     """Event time before the next batch."""
     held_clock: Clock | None = None
-    """Event time before the source's batch, while some of it is left."""
+    """Event time before the source's batch, while a rest of it is left."""
     backlog: Backlog = field(default_factory=Backlog)
     flow: FlowState = field(default_factory=FlowState)
     loop: Mapping[str, Any] = field(default_factory=dict)
     """The control loop's own snapshot."""
     refreshed: int | None = None
-    """The last refresh of the build side that the state holds, for a join."""
+    """For a join: the number of the last refresh of the build side that is in the state."""
     output: tuple[Written, ...] = ()
     aside: tuple[Written, ...] = ()
-    """Files of rows that could not be used, for the sink that is asked to keep them."""
+    """Files with rows that could not be used, for the sink `aside`."""
     journal: str = ""
 
     @property
     def folder(self) -> str:
-        """Where its output files are staged, below what the sink names for it."""
+        """The folder of its output files, within the store that the sink names for staging."""
         return staging_folder(self.batch, self.run)
 
     @property
     def complete(self) -> bool:
-        """Whether the input was said to be complete."""
+        """Whether the input was declared complete."""
         return self.clock.watermark == COMPLETE
 
     def unsettled(self) -> tuple[int, int]:
-        """What a batch without rows would still have to do: rows that wait, and bins with work that is due by the watermark."""
+        """The work left for a batch without rows: the number of waiting rows, and of bins with
+        work that the watermark makes due.
+        """
         due = sum(time <= self.clock.watermark for time in self.state.due.values())
         return sum(self.backlog.rows.values()), due
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Values that JSON can hold."""
         return {
             "batch": self.batch,
             "run": self.run,
@@ -147,5 +155,7 @@ class Manifest:
 
 
 def staging_folder(batch: int, run: str) -> str:
-    """Where tasks put the output of a batch until it is published; the driver's name is in it, so no two share one."""
+    """The folder for the output of a batch until it is published. It contains the driver's
+    run, so no two drivers share it.
+    """
     return f"{batch:012d}-{run}"

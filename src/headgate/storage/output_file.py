@@ -1,4 +1,4 @@
-"""Output files: what tasks, and for split keys the driver, hand to the sink."""
+"""Output files, which tasks write for the sink; for split keys the driver writes them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from headgate.storage.store import Store
 
 
 def write_parquet(store: Store, name: str, table: pa.Table, schema: pa.Schema) -> Written:
-    """Write one file, under the schema that readers of the engine expect. Dictionaries help with text only, and cost elsewhere."""
+    """Write one file with the schema that readers of the engine expect. Only text is
+    dictionary-encoded: for other types it costs more than it saves.
+    """
     table = pa.Table.from_arrays([plain(column) for column in table.columns], schema=schema)
     sink = pa.BufferOutputStream()
     text = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]

@@ -1,13 +1,15 @@
-"""A folder of Parquet files that belongs to one stage, in which each batch appears whole and once, on any store.
+"""A folder of Parquet files that belongs to one stage. On any store, each batch
+appears in it whole, and once.
 
     _headgate.json          the stage that owns the folder; written once
     _staging/<batch>-...    files that tasks write, until their batch is committed and shown
     batch=<N>/              the files of batch N
     _batches/<N>.json       the record of batch N: its files with sizes and checksums; written when they are all there
 
-The rule for readers: a batch is there when its record is, and consists of the files that the record names (`files`). On a local disk
-`batch=N` appears in one rename, so that a reader who just lists the folder never sees a part of a batch either. Object stores
-cannot rename: there files are copied one by one, and only a reader who goes by the records sees whole batches alone.
+The rule for readers: a batch exists when its record exists, and consists of the files that the
+record names (`files`). On a local disk `batch=N` appears in one rename, so even a reader who just
+lists the folder never sees a part of a batch. Object stores cannot rename: there files are copied
+one by one, and only a reader who goes by the records is sure to see whole batches.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ OWNER, STAGING, RECORDS = "_headgate.json", "_staging", "_batches"
 
 @dataclass(frozen=True)
 class Owner:
-    """Who writes to a place: the stage's own name, where its checkpoint lies, and what of its output goes there."""
+    """Who writes to a folder: the unique name of the stage, its checkpoint, and
+    which of its outputs goes there.
+    """
 
     stage: str
     checkpoint: str
@@ -36,19 +40,22 @@ class Owner:
 
 
 class ParquetFolder:
-    """The folder. `show` may be called again with the same files: after a crash, or by two drivers at once."""
+    """The folder. `show` may be called again with the same files: after a
+    crash, or by two drivers at once.
+    """
 
     def __init__(self, path: str, column: str = "batch", first: int | None = None) -> None:
         self.store, self.column, self.first = Store(path), column, first
 
     @property
     def path(self) -> str:
-        """Where it is."""
+        """The path of the folder."""
         return self.store.path()
 
     def own(self, owner: Owner, committed: int | None = None) -> None:
-        """Take an empty folder for a stage. One that belongs to another stage, or to nobody known, is refused; so is one whose batches
-        are not those that the stage has `committed`, up to this number.
+        """Claim an empty folder for a stage. A folder that belongs to another stage, or whose owner
+        is unknown, is refused, and so is one whose batches are not those that the stage has
+        committed (up to the number `committed`).
         """
         remedy = f"give this stage a folder of its own, or remove {self.path} if it is not needed any more"
         if not self.store.exists(OWNER):
@@ -61,24 +68,26 @@ class ParquetFolder:
             new = {"stage": owner.stage, "checkpoint": owner.checkpoint, "what": owner.what}
             self.store.write_once(OWNER, sealed(new))
         where = self.store.path(OWNER)
-        found = unsealed(self.store.read(OWNER), where)
-        if not {"stage", "checkpoint", "what"} <= found.keys():
+        recorded = unsealed(self.store.read(OWNER), where)
+        if not {"stage", "checkpoint", "what"} <= recorded.keys():
             raise CorruptState(f"{where} does not say whose folder this is; restore it from a backup")
-        if found["stage"] != owner.stage:
+        if recorded["stage"] != owner.stage:
             raise CheckpointMismatch(
-                f"{self.path} holds the {found['what']} of another stage, {found['stage']} with the checkpoint "
-                f"{found['checkpoint']}; this is the {owner.what} of {owner.stage} with the checkpoint {owner.checkpoint}. "
-                f"If that checkpoint was deleted or replaced, what is here is of the old one; {remedy}"
+                f"{self.path} holds the {recorded['what']} of another stage, {recorded['stage']} with the checkpoint "
+                f"{recorded['checkpoint']}; this is the {owner.what} of {owner.stage} with the checkpoint {owner.checkpoint}. "
+                f"If that checkpoint was deleted or replaced, these batches belong to the old one; {remedy}"
             )
-        if found["what"] != owner.what:
+        if recorded["what"] != owner.what:
             raise CheckpointMismatch(
-                f"{self.path} holds the {found['what']} of this stage, and cannot hold its {owner.what} too; name two folders"
+                f"{self.path} holds the {recorded['what']} of this stage, and cannot hold its {owner.what} too; name two folders"
             )
         self._check_batches(self.batches(), committed)
         self.store.make(STAGING, RECORDS)
 
     def _check_batches(self, shown: list[int], committed: int | None) -> None:
-        """Refuse a folder that has batches which are not committed, or lacks some that are (the last may not be shown yet)."""
+        """Refuse a folder with batches that are not committed, or without some that are (the last
+        one may not be published yet).
+        """
         newest = -1 if committed is None else committed
         later = [number for number in shown if number > newest]
         if later:
@@ -92,28 +101,28 @@ class ParquetFolder:
             has = f"only batches up to {upto}" if shown else "no batch"
             raise CheckpointMismatch(
                 f"{self.path} has {has}, though this stage has committed up to batch {newest}: its output lies elsewhere, or was lost. "
-                f"Name the folder that it had, or restore it; a new folder that is to begin with the next batch says so: "
+                f"Name the folder that it had, or restore it. To begin a new folder with the next batch, use "
                 f"sinks.Parquet(path, first_batch={newest + 1})"
             )
 
     def occupied(self) -> bool:
-        """Whether a batch has been shown here."""
+        """Whether any batch has been published here."""
         return any(name.startswith(f"{self.column}=") for name in self.store.names(""))
 
     def batches(self) -> list[int]:
-        """The batches that are there, by the rule."""
+        """The numbers of the batches that exist, by the rule for readers."""
         names = (name.removesuffix(".json") for name in self.store.names(RECORDS))
-        found = sorted(int(name) for name in names if name.isdecimal())
-        for before, after in pairwise(found):
+        numbers = sorted(int(name) for name in names if name.isdecimal())
+        for before, after in pairwise(numbers):
             if after != before + 1:
                 raise CorruptState(
                     f"{self.store.path(_record(before + 1))} is missing, though batches after it are there: restore it from a backup, or "
                     f"remove the batches up to {before} with their records"
                 )
-        return found
+        return numbers
 
     def files(self, batch: int | None = None) -> list[str]:
-        """The paths of the files of a batch, or of all, by the rule."""
+        """The paths of the files of a batch, or of all batches, by the rule for readers."""
         chosen = self.batches() if batch is None else [batch]
         return [
             self.store.path(f"{self._folder(number)}/{name}")
@@ -122,8 +131,10 @@ class ParquetFolder:
         ]
 
     def show(self, staged: Store, files: Sequence[Written], batch: int, *, again: bool) -> None:
-        """Show the staged files of a batch. With `again` their bytes are compared with what was committed, before anyone sees them."""
-        wanted = [[_base(one.name), one.size, one.checksum] for one in files]
+        """Publish the staged files of a batch. With `again` their bytes are first
+        compared with what was committed.
+        """
+        wanted = [[_base(file.name), file.size, file.checksum] for file in files]
         if self.store.exists(_record(batch)):
             if self._record(batch)["files"] != wanted:
                 raise self._taken(batch)
@@ -135,31 +146,31 @@ class ParquetFolder:
         self.store.write_once(_record(batch), sealed({"batch": batch, "files": wanted}))
 
     def _rename(self, staged: Store, files: Sequence[Written], batch: int, *, again: bool) -> None:
-        """On a local disk: gather the files beside, then one rename."""
+        """On a local disk: gather the files in a folder beside it, then rename that folder."""
         folder = self._folder(batch)
         final = self.store.path(folder)
-        names = sorted(_base(one.name) for one in files)
+        names = sorted(_base(file.name) for file in files)
         with translated(final, "publishing"):
             if not os.path.isdir(final):
                 ready = f"{os.path.dirname(files[0].name)}.ready"
                 staged.make(ready)
                 try:
-                    for one in files:
-                        there = f"{ready}/{_base(one.name)}"
+                    for file in files:
+                        there = f"{ready}/{_base(file.name)}"
                         if not os.path.exists(staged.path(there)):
-                            self._move(staged, one.name, there)
+                            self._move(staged, file.name, there)
                         if again:
-                            verify(staged, there, one)
+                            verify(staged, there, file)
                     self._move_folder(staged.path(ready), final)
                 except FileNotFoundError:
-                    if not os.path.isdir(final):  # else another driver has just done the same
+                    if not os.path.isdir(final):  # otherwise another driver has just done the same
                         raise CorruptState(
                             f"output of batch {batch} is missing from {staged.path()}: run the stage once with its old output folder, if "
                             "that was changed, or restore it from a backup"
                         ) from None
             elif again and self.store.names(folder) == names:
-                for one in files:
-                    verify(self.store, f"{folder}/{_base(one.name)}", one)
+                for file in files:
+                    verify(self.store, f"{folder}/{_base(file.name)}", file)
         if self.store.names(folder) != names:
             raise self._taken(batch)
 
@@ -171,15 +182,17 @@ class ParquetFolder:
         self.store.flush("")
 
     def _copy(self, staged: Store, files: Sequence[Written], batch: int, *, again: bool) -> None:
-        """Elsewhere: file by file; what was copied before an interruption is kept, if it is whole."""
-        for one in files:
-            name = f"{self._folder(batch)}/{_base(one.name)}"
-            if self.store.size(name) != one.size:
+        """On other stores: copy file by file. A file that was copied before an
+        interruption is kept if it is complete.
+        """
+        for file in files:
+            name = f"{self._folder(batch)}/{_base(file.name)}"
+            if self.store.size(name) != file.size:
                 if again:
-                    verify(staged, one.name, one)
-                staged.copy(one.name, self.store, name)
+                    verify(staged, file.name, file)
+                staged.copy(file.name, self.store, name)
             if again:
-                verify(self.store, name, one)
+                verify(self.store, name, file)
 
     def _folder(self, batch: int) -> str:
         return f"{self.column}={batch}"
@@ -187,12 +200,12 @@ class ParquetFolder:
     def _record(self, batch: int) -> dict[str, Any]:
         where = self.store.path(_record(batch))
         try:
-            found = unsealed(self.store.read(_record(batch)), where)
+            record = unsealed(self.store.read(_record(batch)), where)
         except FileNotFoundError:
-            raise CorruptState(f"{where} is missing: batch {batch} is not, or not yet, shown") from None
-        if found.get("batch") != batch or "files" not in found:
+            raise CorruptState(f"{where} is missing: batch {batch} has not been published") from None
+        if record.get("batch") != batch or "files" not in record:
             raise CorruptState(f"{where} is not the record of batch {batch}; restore it from a backup")
-        return found
+        return record
 
     def _taken(self, batch: int) -> CheckpointMismatch:
         return CheckpointMismatch(
@@ -202,9 +215,9 @@ class ParquetFolder:
         )
 
 
-def verify(store: Store, name: str, one: Written) -> None:
-    """Refuse a file whose bytes are not those that were committed."""
-    if not one.checksum:
+def verify(store: Store, name: str, written: Written) -> None:
+    """Refuse a file whose bytes differ from what was committed."""
+    if not written.checksum:
         return
     try:
         data = store.read(name)
@@ -213,7 +226,7 @@ def verify(store: Store, name: str, one: Written) -> None:
             f"output file {store.path(name)} is missing: run the stage once with its old output folder, if that was changed, or restore "
             "it from a backup"
         ) from None
-    if checksum(data) != one.checksum:
+    if checksum(data) != written.checksum:
         raise CorruptState(
             f"output file {store.path(name)} is damaged: its checksum does not match what was committed, so it is not published; "
             "restore it from a backup of the checkpoint"

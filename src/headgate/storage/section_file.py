@@ -1,10 +1,11 @@
-"""A file of sections, each with its own checksum: what one channel writes in one batch.
+"""A file of sections, each with its own checksum. Each channel writes such files in a batch.
 
     magic, format | section | section | ... | footer (JSON) | footer size, checksum, magic
 
-A section is contiguous, so that a reader fetches the bytes that it wants and no others. The footer says what the sections
-are and where, and how the file is called: one that was put in another's place is recognised. A file is never changed after it
-was written, and its name (with its batch, channel, driver and attempt) is never used again.
+A section is contiguous, so that a reader fetches only the bytes that it needs. The footer lists the
+sections and their places. It also has the name of the file, so that a file that was put in
+another's place is recognised. A file is never changed after it was written, and its name (which has
+the batch, channel, driver and attempt) is never used again.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ _TAIL_GUESS = 1 << 16
 
 @dataclass(frozen=True)
 class Section:
-    """Where a section lies, and the numbers that its writer wants to know it by."""
+    """The place of a section in its file, and the numbers that identify it
+    (`labels`, chosen by the writer).
+    """
 
     labels: tuple[int, ...]
     at: int
@@ -41,7 +44,9 @@ class Section:
 def write(
     store: Store, name: str, head: dict[str, Any], sections: Sequence[tuple[tuple[int, ...], Sequence[Any]]]
 ) -> int:
-    """Write (labels, buffers) of each section under a head; returns the bytes written."""
+    """Write sections, given as (labels, buffers), and the head in the footer;
+    return the number of bytes written.
+    """
     parts: list[Any] = [_START.pack(MAGIC, FORMAT, 0)]
     at = _START.size
     index: list[list[int]] = []
@@ -60,7 +65,7 @@ def write(
 
 
 def contents(store: Store, name: str, kind: str) -> tuple[dict[str, Any], list[Section]]:
-    """The head and the sections of a file, the footer checked."""
+    """The head and the list of sections of a file, from its footer, whose checksum is verified."""
     where = f"{kind} {store.path(name)}"
     tail = _fetch(store, name, kind, -_TAIL_GUESS)
     if len(tail) < _START.size + _END.size:
@@ -69,7 +74,7 @@ def contents(store: Store, name: str, kind: str) -> tuple[dict[str, Any], list[S
     first_magic, version, zero = _START.unpack(start[: _START.size])
     if first_magic != MAGIC or version < 1:
         raise CorruptState(f"{where} does not begin as a headgate {kind} does; {REMEDY}")
-    check_format(version, where)  # before anything else is read: what comes after may be of another shape
+    check_format(version, where)  # before anything else is read: the rest may have another layout
     if zero:
         raise CorruptState(f"{where} is damaged in its first {_START.size} bytes; {REMEDY}")
     size, checksum, magic = _END.unpack(tail[-_END.size :])
@@ -84,24 +89,26 @@ def contents(store: Store, name: str, kind: str) -> tuple[dict[str, Any], list[S
     written_as = head.pop("file", None)
     if written_as != name:
         raise CorruptState(f"{where} was written as {written_as}: it was put in another's place; {REMEDY}")
-    return head, [Section(tuple(one[:-3]), *one[-3:]) for one in head.pop("sections")]
+    return head, [Section(tuple(numbers[:-3]), *numbers[-3:]) for numbers in head.pop("sections")]
 
 
 def read(store: Store, name: str, sections: Sequence[Section], kind: str) -> list[bytearray]:
-    """The bytes of some sections, fetched in one go, every one checked."""
-    first = min((one.at for one in sections if one.size), default=0)
-    last = max((one.at + one.size for one in sections if one.size), default=0)
+    """The bytes of these sections, fetched in one request; each checksum is verified."""
+    first = min((section.at for section in sections if section.size), default=0)
+    last = max((section.at + section.size for section in sections if section.size), default=0)
     raw = memoryview(_fetch(store, name, kind, first, last) if last > first else b"")
-    found = []
-    for one in sections:
-        part = raw[one.at - first : one.at - first + one.size] if one.size else memoryview(b"")
-        if len(part) != one.size or xxhash.xxh3_64_intdigest(part) != one.checksum:
+    parts_read = []
+    for section in sections:
+        start, end = section.at - first, section.at - first + section.size
+        part = raw[start:end] if section.size else memoryview(b"")
+        if len(part) != section.size or xxhash.xxh3_64_intdigest(part) != section.checksum:
             raise CorruptState(
-                f"{kind} {store.path(name)} is damaged at bytes {one.at}-{one.at + one.size} (bin {one.labels[0]}): "
+                f"{kind} {store.path(name)} is damaged at bytes {section.at}-{section.at + section.size} "
+                f"(bin {section.labels[0]}): "
                 f"its checksum does not match; {REMEDY}"
             )
-        found.append(bytearray(part))
-    return found
+        parts_read.append(bytearray(part))
+    return parts_read
 
 
 def _fetch(store: Store, name: str, kind: str, start: int, end: int | None = None) -> bytes:

@@ -1,6 +1,6 @@
-"""The state that one channel writes in one batch: for each bin a delta or a snapshot, as a section of a file.
+"""State files: what one channel writes in one batch. Each bin has a section with a delta or a snapshot.
 
-Before a delta comes a section with the keys that the batch removed, if there are any.
+If the batch removed keys of a bin, a section with these keys precedes the delta.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ DELTA, SNAPSHOT, GONE = range(3)
 
 @dataclass(frozen=True)
 class Piece:
-    """One section to be written: some rows of a bin, all of them, or the keys that are gone."""
+    """One section to be written: the changed rows of a bin (delta), all its rows
+    (snapshot), or its removed keys.
+    """
 
     bin: int
     kind: int
@@ -31,7 +33,7 @@ class Piece:
 
 
 def write(store: Store, name: str, layout: StateLayout, pieces: list[Piece]) -> int:
-    """Write all pieces of one channel; returns the bytes written."""
+    """Write all pieces of one channel; return the number of bytes written."""
     sections = [((p.bin, p.kind, len(p.rows)), encode(p.rows, _layout(layout, p.kind))) for p in pieces]
     return section_file.write(store, name, {"layout": layout.fingerprint()}, sections)
 
@@ -43,7 +45,7 @@ def _layout(layout: StateLayout, kind: int) -> StateLayout:
 def read(
     store: Store, name: str, layout: StateLayout, wanted: set[int] | None = None
 ) -> Iterator[tuple[int, int, Extract]]:
-    """(bin, kind, rows) of each wanted section, in file order, every byte checked."""
+    """(bin, kind, rows) of each wanted section, in file order. The checksum of each section is verified."""
     where = store.path(name)
     head, sections = section_file.contents(store, name, _KIND)
     if head["layout"] != layout.fingerprint():

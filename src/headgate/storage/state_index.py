@@ -1,7 +1,8 @@
 """Which files make up the state of each bin. A value, committed with every batch.
 
-The state of bin b is the sections of b in the live files of batch `bases[b]` and later, applied in order. The name of the
-last of them is the version of the bin (`heads`). A move of a bin changes nothing here: it is a change of reader.
+The state of bin b is the sections of b in the live files of batch `bases[b]` and later, applied in
+order. The name of the last of them is the version of the bin (`heads`). A move of a bin changes
+nothing here: it is a change of reader.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class StateFile:
     bins: frozenset[int]
 
     def to_json(self) -> list[Any]:
-        """Compact: the bins as one hexadecimal bit set."""
+        """A compact form, with the bins as one hexadecimal bit set."""
         return [self.name, self.batch, format(sum(1 << b for b in self.bins), "x")]
 
     @classmethod
@@ -36,21 +37,21 @@ class StateFile:
 
 @dataclass(frozen=True, kw_only=True)
 class StateIndex:
-    """The live files, and what is known of each bin without opening it."""
+    """The live files, and what is known about each bin without opening it."""
 
     files: tuple[StateFile, ...] = ()
     bases: Mapping[int, int] = field(default_factory=dict)
-    """The batch at which the chain of a bin starts."""
+    """The batch at which the chain of files of each bin starts."""
     sizes: Mapping[int, int] = field(default_factory=dict)
     """Bytes of state by bin."""
     keys: Mapping[int, int] = field(default_factory=dict)
     """Number of keys by bin."""
     due: Mapping[int, int] = field(default_factory=dict)
-    """Bin to a time before which nothing in it is due, for the bins that hold anything with a time."""
+    """By bin, a time before which nothing in it is due; only for bins that hold anything with a time."""
     credit: int = 0
     """Bytes that may be spent on snapshots (`state.compaction`)."""
     earned: int = 0
-    """Bytes of deltas that the last batch wrote: what it added to the credit."""
+    """Bytes of deltas that the last batch wrote, which were added to the credit."""
 
     @cached_property
     def heads(self) -> dict[int, str]:
@@ -68,7 +69,7 @@ class StateIndex:
         return frozenset(f.name for f in self.files)
 
     def to_json(self) -> dict[str, Any]:
-        """JSON-native values."""
+        """Values that JSON can hold."""
         return {
             "files": [f.to_json() for f in self.files],
             "bases": _columns(self.bases),

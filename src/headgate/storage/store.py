@@ -1,8 +1,8 @@
-"""Files of a checkpoint, through fsspec: a folder and an object store look the same from here.
+"""The files of a checkpoint, through fsspec, so that a local folder and an object store look the same.
 
-The one promise that the commit rests on: `create` makes a file appear whole or not at all, and only once. Not every file system
-can do that, so `check` refuses those of which it is not known, and tries the others once.
-Errors of the file system leave here as headgate's own, naming the path.
+The commit rests on one promise: `create` makes a file appear whole or not at all, and only once.
+Not every file system can do that, so `check` refuses those that are not known to, and tries the
+others once. Errors of the file system are raised as errors of headgate that name the path.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from headgate.errors import CheckpointError, ConfigError, StorageFull
 
 @contextmanager
 def translated(path: str, doing: str, *, passing: type[OSError] | None = None) -> Iterator[None]:
-    """File system errors, as ours, except the one that is an answer and not a failure."""
+    """Translate file system errors to ours, except `passing`, which is an answer and not a failure."""
     try:
         yield
     except OSError as error:
@@ -37,31 +37,29 @@ def translated(path: str, doing: str, *, passing: type[OSError] | None = None) -
             raise StorageFull(
                 f"no room left while {doing} {path}: free space and start again; nothing committed was changed"
             ) from error
-        raise CheckpointError(f"{doing} {path} failed: {error}; mend the cause and start again") from error
+        raise CheckpointError(f"{doing} {path} failed: {error}; fix the cause and start again") from error
 
 
 _tried: set[str] = set()
-"""Stores on which this process has tried an exclusive create."""
+"""The stores on which this process has tried an exclusive create."""
 _CONFLICTS = 8
-"""How often a conditional write is tried again that collides with another one under way (S3's 409)."""
+"""How often a conditional write is tried if it collides with another one under way (S3's 409)."""
 EXCLUSIVE = {
     "s3fs": {"s3fs": (2025, 3, 2), "botocore": (1, 35, 2)},
     "gcsfs": {"gcsfs": (2025, 3, 2)},
     "adlfs": {"adlfs": (2024, 12, 0), "fsspec": (2025, 3, 2)},
 }
-"""Packages whose file systems create a file exclusively, on the server, and from which versions on: earlier ones overwrite without a
-word, or hang in a worker that was forked.
+"""Packages whose file systems create a file exclusively on the server, with the first versions that
+do. Earlier versions overwrite silently, or hang in a forked worker.
 """
 
 
 def lacking(fs: Any) -> str:
-    """Why a file can be created twice on a file system; empty if it cannot."""
+    """Why a file could be created twice on a file system; empty if it could not."""
     if isinstance(fs, DirFileSystem):
         return lacking(fs.fs)
     if isinstance(fs, LocalFileSystem | MemoryFileSystem):
-        return (
-            ""  # a hard link to a name that is there fails; memory is this process's alone, and under a lock
-        )
+        return ""  # linking to a name that exists fails; memory belongs to this process, and has a lock
     package = type(fs).__module__.partition(".")[0]
     if package not in EXCLUSIVE:
         return f"{type(fs).__name__} of {package} has no exclusive create: it looks for the file, and then writes it"
@@ -83,14 +81,14 @@ class Store:
         self._open()
 
     def _open(self) -> None:
-        # What others create and remove must show: no listing may come from a cache.
+        # Listings must show what other processes create and remove, so they may not come from a cache.
         try:
             self.fs, self.root = fsspec.core.url_to_fs(self.url, use_listings_cache=False)
         except (ImportError, ValueError) as error:
             raise ConfigError(f"{self.url} cannot be reached: {error}") from error
         self.local = isinstance(self.fs, LocalFileSystem)
         self.root = self.root.rstrip("/")
-        self.url = self.fs.unstrip_protocol(self.root)  # absolute: a task has another working folder
+        self.url = self.fs.unstrip_protocol(self.root)  # absolute, because a task has another working folder
 
     def __getstate__(self) -> dict[str, Any]:
         return {"url": self.url, "durable": self.durable}
@@ -114,8 +112,8 @@ class Store:
                 self.fs.makedirs(self.path(name), exist_ok=True)
 
     def write(self, name: str, parts: list[Any]) -> int:
-        """Write a file whose name nobody else uses; returns its size. Durable before it returns, if asked
-        for.
+        """Write a file whose name nobody else uses, and return its size. If the
+        store is durable, so is the file.
         """
         path, size = self.path(name), 0
         with translated(path, "writing"):
@@ -137,13 +135,15 @@ class Store:
                 if self.durable:
                     os.fdatasync(file.fileno())
             except OSError:
-                with suppress(OSError):  # half a file is of no use, and on a full disk it is in the way
+                with suppress(OSError):  # half a file is useless, and on a full disk it wastes space
                     os.unlink(path)
                 raise
         return size
 
     def check(self) -> None:
-        """Refuse a store whose `create` is not exclusive: two drivers could both commit there. Tried once for a process and store."""
+        """Refuse a store whose `create` is not exclusive: two drivers could both commit there. Each
+        process tries each store once.
+        """
         if self.url in _tried:
             return
         if not self.exclusive:
@@ -179,7 +179,7 @@ class Store:
         return not lacking(self.fs)
 
     def create(self, name: str, data: bytes) -> None:
-        """Make a file appear whole, once: FileExistsError when it is there already."""
+        """Make a file appear whole, once; raise FileExistsError if it exists already."""
         path = self.path(name)
         with translated(path, "creating", passing=FileExistsError):
             if self.local:
@@ -190,7 +190,9 @@ class Store:
                 self._create_there(path, data)
 
     def _create_in_memory(self, path: str, data: bytes) -> None:
-        """Fsspec looks and then writes; here the last step is one of a dictionary, which no other thread divides."""
+        """Create a file in fsspec's memory. Fsspec itself looks for the file and then writes it;
+        here the last step is one dictionary operation, which is atomic among threads.
+        """
         draft = f"{path}.{uuid.uuid4().hex}"
         self.fs.pipe_file(draft, data)
         file = self.fs.store.pop(draft)
@@ -199,7 +201,9 @@ class Store:
             raise FileExistsError(path)
 
     def _create_there(self, path: str, data: bytes) -> None:
-        """By a conditional write. Two at once may both be sent away (409), and not every server says why it refused (412)."""
+        """Create a file by a conditional write. Of two at the same time both may be rejected (409),
+        and fsspec does not recognise every server's refusal (412).
+        """
         for attempt in range(_CONFLICTS):
             try:
                 self.fs.pipe_file(path, data, mode="create")
@@ -215,7 +219,9 @@ class Store:
                     raise
 
     def write_once(self, name: str, data: bytes) -> None:
-        """Make a file appear whole, if it is not there; where that cannot be one step, a second writer may replace it."""
+        """Make a file appear whole, unless it exists. On a store without exclusive create
+        a second writer may replace it.
+        """
         if not self.exclusive:
             if not self.exists(name):
                 self.replace(name, data)
@@ -224,7 +230,7 @@ class Store:
             self.create(name, data)
 
     def replace(self, name: str, data: bytes) -> None:
-        """Make a file appear whole in the place of one that may be there."""
+        """Make a file appear whole, and replace an existing one."""
         path = self.path(name)
         with translated(path, "replacing"):
             if self.local:
@@ -243,7 +249,7 @@ class Store:
                 os.unlink(temporary)
 
     def flush(self, folder: str) -> None:
-        """Make the names in a local folder durable, if asked for."""
+        """Make the names in a local folder durable, if the store is durable."""
         self._flush(self.path(folder))
 
     def _flush(self, path: str) -> None:
@@ -256,37 +262,39 @@ class Store:
 
     @property
     def appends(self) -> bool:
-        """Whether files can grow here; on object stores they are written whole."""
+        """Whether files can be appended to; on object stores they are written whole."""
         return bool(self.local)
 
     def append(self, name: str, line: str) -> None:
-        """Add a line to a file, where that can be done."""
+        """Append a line to a file, on stores where `appends` is true."""
         path = self.path(name)
         with translated(path, "appending to"), open(path, "a", encoding="utf-8") as file:
             file.write(line + "\n")
 
     def read(self, name: str, start: int | None = None, end: int | None = None) -> bytes:
-        """A file, or a range of its bytes (negative from the end); FileNotFoundError when it is not there."""
+        """Read a file, or a range of its bytes (negative: from the end); raise
+        FileNotFoundError if it does not exist.
+        """
         if start is not None and end is not None and 0 <= end <= start:
-            return b""  # a server takes such a range for the whole file
+            return b""  # a server would return the whole file for such a range
         with translated(self.path(name), "reading", passing=FileNotFoundError):
             data: bytes = self.fs.cat_file(self.path(name), start=start, end=end)
         return data
 
     def digest(self, name: str) -> str:
-        """The checksum of a file of any size; FileNotFoundError when it is not there."""
-        found = xxhash.xxh3_64()
+        """The checksum of a file of any size; raise FileNotFoundError if it does not exist."""
+        digest = xxhash.xxh3_64()
         with (
             translated(self.path(name), "reading", passing=FileNotFoundError),
             self.fs.open(self.path(name), "rb") as file,
         ):
             while part := file.read(1 << 24):
-                found.update(part)
-        return str(found.hexdigest())
+                digest.update(part)
+        return str(digest.hexdigest())
 
     def exists(self, name: str) -> bool:
-        """Whether a file is there. A file system that cannot tell is an error: a checkpoint must not look
-        empty because of it.
+        """Whether a file exists. If the file system cannot tell, an error is raised: a checkpoint
+        must not look empty because of that.
         """
         try:
             with translated(self.path(name), "looking for", passing=FileNotFoundError):
@@ -296,7 +304,7 @@ class Store:
         return True
 
     def size(self, name: str) -> int | None:
-        """The size of a file in bytes; None if it is not there."""
+        """The size of a file in bytes; None if it does not exist."""
         self.fs.invalidate_cache()
         try:
             with translated(self.path(name), "looking for", passing=FileNotFoundError):
@@ -315,17 +323,17 @@ class Store:
                 to.replace(as_name, self.read(name))
 
     def names(self, folder: str) -> list[str]:
-        """File names in a folder, sorted; none if the folder is not there."""
+        """The names of the files in a folder, sorted; an empty list if the folder does not exist."""
         self.fs.invalidate_cache()
         try:
             with translated(self.path(folder), "listing", passing=FileNotFoundError):
-                found = self.fs.ls(self.path(folder), detail=False)
+                paths = self.fs.ls(self.path(folder), detail=False)
         except FileNotFoundError:
             return []
-        return sorted(p.rstrip("/").rsplit("/", 1)[-1] for p in found)
+        return sorted(p.rstrip("/").rsplit("/", 1)[-1] for p in paths)
 
     def remove(self, *names: str) -> None:
-        """Remove files or folders; what is not there is no error."""
+        """Remove files or folders; missing ones are ignored."""
         for name in names:
             path = self.path(name)
             with (

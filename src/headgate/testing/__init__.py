@@ -1,9 +1,10 @@
-"""For tests of headgate and of what is built on it. Public.
+"""Helpers for tests of headgate and of code that uses it. They are public.
 
-`run` tries a kernel or another operator without Spark, with crashes, moves and late rows on demand. `pace` gives the rows of a
-stage a service time, and `ModelledTime` makes its channels as slow as you say on any machine. `InProcess` is an engine in
-this process, `Trial` a stage on it whose routing a test decides. `builders` makes values, `strategies` and `arrow` have
-Hypothesis strategies (they need hypothesis).
+`run` tries a kernel or another operator without Spark, with crashes, moves and late rows on demand.
+`pace` gives the rows of a stage a service time, and `ModelledTime` makes its channels exactly as
+slow as you say, on any machine. `InProcess` is an engine in this process, and `Trial` a stage on it
+whose routing the test decides. `builders` makes values; `strategies` and `arrow` have Hypothesis
+strategies (they need hypothesis).
 """
 
 from headgate.testing.engine import InProcess

@@ -1,4 +1,5 @@
-"""Hypothesis strategies for Arrow columns of every type that headgate keeps, and a way to compare them bit by bit.
+"""Hypothesis strategies for Arrow columns of every type that headgate keeps in state, and
+a way to compare them exactly.
 
 Needs hypothesis, which the package doesn't depend on.
 """
@@ -43,7 +44,9 @@ VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.timestamp("us", tz="Europe/Amsterdam"): _INSTANTS,
     pa.duration("us"): _INSTANTS,
 }
-"""Arrow type to values from which `column` makes an array; instants, dates and durations are whole numbers."""
+"""For each Arrow type, the values from which `column` makes an array; instants, dates
+and durations are whole numbers.
+"""
 
 kinds = st.sampled_from(list(VALUES))
 
@@ -63,7 +66,7 @@ def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 @st.composite
 def columns(draw: st.DrawFn, kind: pa.DataType, *, min_size: int = 0, max_size: int = 20) -> pa.Array:
-    """A column with nulls, which may begin and end in the midst of its buffers."""
+    """A column with nulls, which may begin and end in the middle of its buffers."""
     values = draw(st.lists(st.none() | VALUES[kind], min_size=min_size, max_size=max_size))
     before, after = draw(st.integers(0, 9)), draw(st.integers(0, 2))
     filler = draw(st.lists(st.none() | VALUES[kind], min_size=before + after, max_size=before + after))
@@ -71,7 +74,7 @@ def columns(draw: st.DrawFn, kind: pa.DataType, *, min_size: int = 0, max_size: 
 
 
 def printed(data: pa.Array | pa.ChunkedArray | pa.RecordBatch | pa.Table) -> list[Any]:
-    """Values in a form in which equal means identical: one NaN equals another, and zero differs from minus zero."""
+    """Values in a form in which equal means identical: NaN equals NaN, and zero differs from minus zero."""
     if isinstance(data, pa.RecordBatch | pa.Table):
         return list(zip(*(printed(c) for c in data.columns), strict=True))
     return [repr(v) if isinstance(v, float) else v for v in data.to_pylist()]

@@ -1,4 +1,4 @@
-"""Short ways to make a table and a report in a test. Same arguments, same value."""
+"""Short ways to make a table and a report in a test. The same arguments give the same value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def table(
     version: int = 0,
     from_batch: int = 0,
 ) -> Table:
-    """A table from a list of channels; the last `len(pins)` are the pins' own."""
+    """A table from the channel of each bin; the last `len(pins)` bins are those of the pins."""
     return Table(
         version=version,
         from_batch=from_batch,
@@ -41,10 +41,10 @@ def report(
     on_disk: Collection[Bin] = (),
     wall_ms: float | None = None,
 ) -> BatchReport:
-    """What a batch with these rows per bin reports when a row takes `ms_per_row` (of its channel).
+    """The report of a batch with these rows per bin, if a row takes `ms_per_row` (on its channel).
 
-    `sizes` are the state bytes of bins that differ from `bytes_per_bin`, `memory` the limit of each channel.
-    Without `wall_ms` the batch lasts as long as its busiest channel.
+    `sizes` has the state bytes of bins for which they differ from `bytes_per_bin`, `memory` the
+    memory limit of each channel. `wall_ms` defaults to the time of the busiest channel.
     """
     per_bin = dict(rows) if isinstance(rows, Mapping) else dict(enumerate(rows))
     costs = [ms_per_row] * under.channels if isinstance(ms_per_row, int | float) else list(ms_per_row)

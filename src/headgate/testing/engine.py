@@ -36,11 +36,12 @@ from headgate.storage.store import Store
 from headgate.testing.watches import ModelledTime
 
 ROWS_OF_A_WAVE = 1000
-"""The size of a wave where the gate leaves it open."""
+"""The size of a wave if the gate does not fix it."""
 
 
 def key_hashes(rows: pa.RecordBatch | pa.Table, key: KeySpec, *, distinct: int = 2**63) -> NDArray[np.int64]:
-    """A hash of each row's key: equal keys have equal hashes. With `distinct` small, so have many others.
+    """A hash of each row's key: equal keys have equal hashes. If `distinct` is
+    small, many other keys collide too.
 
     >>> spec = KeySpec(("user",), (pa.string(),))
     >>> rows = pa.RecordBatch.from_pydict({"user": ["ann", "bob", "ann"]})
@@ -58,10 +59,11 @@ def key_hashes(rows: pa.RecordBatch | pa.Table, key: KeySpec, *, distinct: int =
 
 
 class InProcess:
-    """An engine without an engine (`headgate.stage.engine.Engine`).
+    """An engine that runs in this process (`headgate.stage.engine.Engine`).
 
-    `executors` have a cache each; channels are dealt among them. `distinct_hashes` makes keys collide. `chunks` are positions
-    at which each channel's rows are cut. `watch` is what channels go by: time stands still unless it is paced.
+    Channels are distributed over `executors`, each of which has a cache. A small `distinct_hashes`
+    makes keys collide. `chunks` are positions at which each channel's rows are cut. `watch` is the
+    clock of the channels; by default time passes only if rows have a pace.
     """
 
     def __init__(
@@ -71,15 +73,15 @@ class InProcess:
         self.executors, self.distinct = executors, distinct_hashes
         self.chunks: Sequence[int] = ()
         self.answers: list[Answer] = []
-        """Those of the last run."""
+        """The answers of the last run."""
         self._attempts, self._now = count(), 0.0
         self.folder = tempfile.mkdtemp(prefix="headgate-", dir=cache_root())
-        """A folder of this engine's own, in memory where that has room; it goes with the engine."""
+        """A folder of this engine's own, in memory if there is room; it is removed with the engine."""
         self._caches: dict[tuple[int, str], BinCache] = {}
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
     def lose_memory(self) -> None:
-        """Lose what the executors have cached, as when all of them die."""
+        """Lose everything that the executors have cached, as if all of them had died."""
         for cache in self._caches.values():
             cache.clear()
         self._caches.clear()
@@ -100,11 +102,11 @@ class InProcess:
         return cache
 
     def now(self) -> float:
-        """Seconds on the driver: batches take as long as their busiest channel."""
+        """Seconds on the driver: a batch takes as long as its busiest channel."""
         return self._now
 
     def columns(self, rows: pa.Table, key: tuple[str, ...]) -> pa.Schema:
-        """The columns, as they are."""
+        """The columns of the table, unchanged."""
         missing = [name for name in key if name not in rows.schema.names]
         if missing:
             names = ", ".join(map(repr, rows.schema.names))
@@ -124,7 +126,9 @@ class InProcess:
         return int(rows.num_rows)
 
     def routed(self, operator: BoundOperator, columns: pa.Schema) -> pa.Schema:
-        """The columns that a task receives; every row carries its hash, so that keys can be made to collide."""
+        """The columns that a task receives; every row is sent with its hash, so
+        that keys can be made to collide.
+        """
         return routed_schema(operator, columns, hashed=True)
 
     def run(self, rows: pa.Table, task: Task) -> list[Answer]:
@@ -176,11 +180,11 @@ class InProcess:
     def waves(
         self, gate: Gate, store: Store, expand: Callable[[pa.Table], pa.Table] | None
     ) -> InProcessWaves:
-        """What cuts batches into waves."""
+        """The object that cuts batches into waves."""
         return InProcessWaves(gate, store, expand)
 
     def build_rows(self, rows: pa.Table, on: tuple[str, ...], key: tuple[str, ...]) -> pa.Table:
-        """Build rows under the stage's names for the key, without null keys."""
+        """Build rows with the stage's names for the key columns; rows with a null key are dropped."""
         names = [key[on.index(name)] if name in on else name for name in rows.column_names]
         rows = rows.rename_columns(names)
         keep = np.ones(rows.num_rows, bool)
@@ -194,13 +198,13 @@ class InProcess:
         store.write(f"{folder}/rows.parquet", [_parquet(rows)])
 
     def load(self, store: Store, folder: str) -> pa.Table | None:
-        """Read it back."""
+        """Read what `save` wrote; None if there is nothing."""
         name = f"{folder}/rows.parquet"
         return _read(store, name) if store.exists(name) else None
 
 
 class InProcessWaves:
-    """Cuts batches by a gate, one wave after the other."""
+    """Cuts batches into waves by a gate, one wave after the other."""
 
     def __init__(self, gate: Gate, store: Store, expand: Callable[[pa.Table], pa.Table] | None) -> None:
         self._gate, self._store, self._expand = gate, store, expand
@@ -209,7 +213,7 @@ class InProcessWaves:
     def of(
         self, rows: pa.Table, folder: str, rest: Sequence[RowRange] | None, *, ordered: bool
     ) -> Iterator[WaveRows[pa.Table]]:
-        """The waves of a batch, or what is left of them."""
+        """The waves of a batch, or the rest of them."""
         name = f"{folder}/rows.parquet"
         if rest is None:
             self._store.make(folder)
@@ -217,8 +221,8 @@ class InProcessWaves:
             self._store.write(name, [_parquet(rows if self._expand else numbered)])
         staged = _read(self._store, name)
         waiting = RangeQueue([staged.num_rows] if rest is None else (), 1)
-        for some in reversed(rest or ()):
-            waiting.give_back(some)
+        for piece in reversed(rest or ()):
+            waiting.give_back(piece)
         size = ROWS_OF_A_WAVE if self._gate.batch == AUTO else self._gate.size
         batcher = Batcher(Gate(in_flight=self._gate.in_flight, batch=size))
         batcher.offer((0,), waiting)
@@ -228,15 +232,15 @@ class InProcessWaves:
             if not ready:
                 break
             batch = ready.popleft()
-            later = [some for other in ready for some in other.items]
-            parts = [staged.slice(some.start, len(some)) for some in batch.items]
+            later = [piece for other in ready for piece in other.items]
+            parts = [staged.slice(piece.start, len(piece)) for piece in batch.items]
             wave = pa.concat_tables(parts)
             wave = self._expand(wave) if self._expand is not None else wave
             yield WaveRows(wave, tuple(later + waiting.left), staged.num_rows)
             batcher.done(batch.stamp)
 
     def forget(self, folder: str, is_older: Callable[[str], bool]) -> None:
-        """Remove what was put aside."""
+        """Remove the rows of a committed batch, and those that older drivers left behind."""
         self._store.remove(folder, *(other for other in self._store.names("") if is_older(other)))
 
 

@@ -1,4 +1,6 @@
-"""Trying a kernel without Spark: `hg.testing.run(kernel, rows)`, with crashes, redelivery, moves and late rows on demand."""
+"""Runs a kernel without Spark: `hg.testing.run(kernel, rows)`, with crashes, redelivery,
+moves and late rows on demand.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +21,21 @@ from headgate.testing.trial import Trial
 
 @dataclass(frozen=True)
 class Run:
-    """What a run gave."""
+    """The results of a run."""
 
     table: pa.Table
-    """All that was emitted, batch by batch."""
+    """All rows that were emitted, in batch order."""
     batches: tuple[pa.Table, ...]
     aside: tuple[dict[str, Any], ...]
     """Rows that could not be used, each with its `reason`."""
     state: Mapping[Any, Mapping[str, Any]] = field(repr=False)
-    """Key to state fields, for the keys that are there at the end; a key of several columns is a tuple."""
+    """The state fields of each key at the end of the run; a key of several columns is a tuple."""
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """What was emitted, as dictionaries."""
-        found: list[dict[str, Any]] = self.table.to_pylist()
-        return found
+        """The emitted rows, as dictionaries."""
+        rows: list[dict[str, Any]] = self.table.to_pylist()
+        return rows
 
 
 def run(
@@ -51,12 +53,14 @@ def run(
     move: Collection[int] = (),
     late: Mapping[int, int] | None = None,
 ) -> Run:
-    """Run a kernel, or any operator, over rows, by a real stage in this process.
+    """Run a kernel, or any other operator, over rows, with a real stage in this process.
 
-    `key` is the first column if it isn't named. `batches` is how many, or the size of each; `idle` batches without rows follow,
-    in which timers are met. In the batches of `crash` the driver and all memory are lost before the commit, and another driver
-    is given the batch again; those of `redeliver` come again after the commit. Before the batches of `move` every bin goes to
-    another channel. `late` says which rows (by number) come in a later batch (by number) than they would.
+    `key` defaults to the first column. `batches` is the number of batches, or a list of their
+    sizes; `idle` batches without rows follow, in which timers can fire. `crash`, `redeliver` and
+    `move` are numbers of batches: in a batch of `crash` the driver and all memory are lost before
+    the commit, and another driver gets the batch again; a batch of `redeliver` is delivered again
+    after its commit; before a batch of `move` every bin moves to another channel. `late` maps
+    numbers of rows to the number of the later batch in which they arrive.
 
     >>> import headgate as hg
     >>> @hg.kernel(state={"n": int}, output={"nth": int})
@@ -98,7 +102,7 @@ def _table(rows: Any, schema: pa.Schema | None) -> pa.Table:
         rows = pa.Table.from_batches([rows])
     if not isinstance(rows, pa.Table):
         if not rows and schema is None:
-            raise ConfigError("no rows, and no schema to know their columns by; pass schema=")
+            raise ConfigError("no rows, and no schema that names their columns; pass schema=")
         rows = pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
     for at, column in enumerate(rows.schema):
         if pa.types.is_timestamp(column.type) and column.type.unit != "us":
@@ -108,7 +112,7 @@ def _table(rows: Any, schema: pa.Schema | None) -> pa.Table:
 
 
 def _cut(table: pa.Table, batches: int | Sequence[int], late: Mapping[int, int]) -> list[pa.Table]:
-    """The rows of each batch: those that are late come last in theirs."""
+    """The rows of each batch; late rows come last in the batch in which they arrive."""
     rows = table.num_rows
     if isinstance(batches, int):
         sizes = [rows * (b + 1) // batches - rows * b // batches for b in range(batches)]
@@ -125,7 +129,7 @@ def _cut(table: pa.Table, batches: int | Sequence[int], late: Mapping[int, int])
         if not (0 <= batch < len(wanted) and 0 <= row < rows):
             raise ConfigError(f"late={{{row}: {batch}}}: there are {rows} rows in {len(wanted)} batches")
         wanted[batch].append(row)
-    return [table.take(pa.array(some, pa.int64())) for some in wanted]
+    return [table.take(pa.array(numbers, pa.int64())) for numbers in wanted]
 
 
 def _state(trial: Trial) -> dict[Any, dict[str, Any]]:

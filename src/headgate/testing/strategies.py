@@ -20,7 +20,9 @@ def tables(
     max_pins: int = 4,
     version: int | None = None,
 ) -> Table:
-    """Any table: any assignment (channels may be empty), pins with holes between their bins, keys split."""
+    """Any table: any assignment (channels may be empty), pins with gaps
+    between their bins, and split keys.
+    """
     hash_bins = draw(st.integers(1, max_bins))
     channels = draw(st.integers(1, max_channels))
     hashes = draw(st.lists(key_hashes, max_size=max_pins, unique=True))
@@ -50,7 +52,9 @@ def tables(
 
 @st.composite
 def reports(draw: st.DrawFn, under: Table, batch: int = 0, *, max_rows: int = 1000) -> BatchReport:
-    """Any report of a batch under a table: rows per bin, a speed per channel, some hot keys."""
+    """Any report of a batch under a table: rows per bin, a cost per row for
+    each channel, and some hot keys.
+    """
     size = len(under.bins)
     rows = draw(st.lists(st.integers(0, max_rows), min_size=size, max_size=size))
     speeds = st.floats(0.01, 4.0, allow_nan=False)

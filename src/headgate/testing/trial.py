@@ -1,6 +1,8 @@
-"""A real stage in this process, whose routing, chunks and sleeping bins a test decides: for laws.
+"""A real stage in this process, whose routing, chunks and sleeping bins the
+test decides: for tests of laws.
 
-The stage, its tasks, the commit, the files and the cache are the product's own; only the engine is `InProcess`.
+The stage, its tasks, the commit, the files and the cache are the product's own;
+only the engine is `InProcess`.
 """
 
 from __future__ import annotations
@@ -33,11 +35,11 @@ Section = tuple[int, int, bytes]
 
 
 class Crash(BaseException):
-    """The driver dies."""
+    """Simulates the death of the driver."""
 
 
 class Trial:
-    """A stage with one operator. `batch` gives what the operator emits."""
+    """A stage with one operator. `batch` returns what the operator emits."""
 
     def __init__(
         self,
@@ -57,7 +59,7 @@ class Trial:
         self._bins = 0
         self.output, self._aside = sinks.Memory(), sinks.Memory()
         self.batches = 0
-        """Batches so far."""
+        """The number of batches so far."""
         self.stage = self._new()
 
     def _new(self) -> KeyedStage[pa.Table]:
@@ -90,10 +92,11 @@ class Trial:
         asleep: Collection[int] = (),
         crash: bool = False,
     ) -> pa.Table:
-        """Process a batch under a table, each channel's rows cut at the positions `chunks`; rewrite the bins of `snapshots` whole.
+        """Process a batch under a table, with each channel's rows cut at the positions `chunks`,
+        and write the bins of `snapshots` whole.
 
-        Rows of bins that are `asleep` wait for a batch in which they are not. With `crash` the driver and all executors die
-        before the commit, and another driver is given the batch again.
+        Rows of bins that are `asleep` wait until a batch in which their bin is awake. With `crash`
+        the driver and all executors die before the commit, and another driver gets the batch again.
         """
         table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
         self._snapshots |= set(snapshots)
@@ -138,11 +141,11 @@ class Trial:
         self.forget()
 
     def snapshot(self, b: int) -> None:
-        """Have a bin written whole in the next batch."""
+        """Write a bin whole in the next batch."""
         self._snapshots.add(b)
 
     def forget(self) -> None:
-        """Lose what the executors have cached, as when all of them die."""
+        """Lose everything that the executors have cached, as if all of them had died."""
         self.engine.lose_memory()
 
     @property
@@ -166,7 +169,7 @@ class Trial:
 
     @property
     def aside(self) -> list[pa.Table]:
-        """Rows that could not be used, of all batches."""
+        """The rows of all batches that could not be used."""
         return [rows for rows in self._aside.batches.values() if rows.num_rows]
 
     @property
@@ -176,7 +179,7 @@ class Trial:
 
     @property
     def sections(self) -> Mapping[int, tuple[Section, ...]]:
-        """Per bin the sections since its last snapshot, oldest first: kind, rows, bytes."""
+        """For each bin the sections since its last snapshot, oldest first: kind, number of rows, bytes."""
         return {b: tuple(self._sections(b)) for b in self.committed.state.bases}
 
     def _sections(self, b: int) -> Iterable[Section]:
@@ -193,7 +196,7 @@ class Trial:
         return table
 
     def table(self, b: int) -> BinTable:
-        """The table of a bin as its channel has it: cached, or read back."""
+        """The table of a bin as its channel sees it: the cached one, or read back from its files."""
         opened = self.stage.opened
         assert opened is not None
         for cache in self.engine.caches:
@@ -204,7 +207,7 @@ class Trial:
 
 
 class _Sleep(FlowControl):
-    """Puts to sleep the bins that a test names."""
+    """Adds the bins that the test has put to sleep."""
 
     def __init__(self, trial: Trial) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Time for the channels of a stage: slowed down, or made up."""
+"""Clocks for the channels of a stage: real time with slow rows, or simulated time."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from typing import Any
 from headgate.errors import ConfigError
 
 Pace = float | Mapping[int, float]
-"""Microseconds that a row takes: on every channel, or by channel."""
+"""The microseconds that a row takes, on every channel or by channel."""
 
 
 def pace(stage: Any, us: Pace) -> None:
-    """Give rows a service time on a stage's channels, from the next batch on: it is slept, not burnt. For demonstrations and tests.
+    """Give rows a service time on the channels of a stage, from the next batch
+    on. For demonstrations and tests.
 
-    `us` is the time of a row in microseconds, of all channels or by channel. 0 takes it back.
+    `us` is the time for each row in microseconds, on all channels or by channel; 0 removes it. The
+    channel sleeps for that time and uses no CPU.
     """
     stage.engine.watch = Paced(us)
 
 
 class Paced:
-    """Real time, in which a row takes so long at least."""
+    """Real time, in which each row takes at least a given time."""
 
     def __init__(self, us: Pace = 0.0) -> None:
         if min(us.values(), default=0) < 0 if isinstance(us, Mapping) else us < 0:
@@ -29,23 +31,23 @@ class Paced:
         self.us = us
 
     def now(self) -> float:
-        """Seconds since some moment."""
+        """Seconds since an arbitrary moment."""
         return time.perf_counter()
 
     def sleep(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Sleep for some seconds."""
         time.sleep(seconds)
 
     def pace(self, channel: int) -> float:
-        """Seconds that a row takes."""
+        """The least time in seconds that a row takes on a channel."""
         return 1e-6 * (self.us.get(channel, 0.0) if isinstance(self.us, Mapping) else self.us)
 
 
 class ModelledTime(Paced):
-    """Time that passes only when it is told to: a row takes just what its pace says, and all else no time.
+    """Simulated time: a row takes exactly its pace, and everything else takes no time.
 
-    Whether a channel is late, and what it reports, then follow from its rows alone, on any machine, and nobody sleeps:
-    `stage.engine.watch = ModelledTime(500)`.
+    Whether a channel is late, and what it reports, then depend on its rows alone, on any machine,
+    and nothing really sleeps: `stage.engine.watch = ModelledTime(500)`.
 
     >>> watch = ModelledTime()
     >>> watch.sleep(1.5)
@@ -62,5 +64,5 @@ class ModelledTime(Paced):
         return self._now
 
     def sleep(self, seconds: float) -> None:
-        """Let so many pass."""
+        """Let this many seconds pass."""
         self._now += seconds

@@ -220,7 +220,7 @@ def test_a_sink_that_fails_midway_is_told(numbers: DataFrame) -> None:
         taken.append(wave)
 
     with pytest.raises(
-        SinkFailed, match=r"result of wave 2: OSError: disk full. It has those of the 2 waves"
+        SinkFailed, match=r"result of wave 2: OSError: disk full. It has the results of the 2 waves"
     ):
         hg.bounded(numbers, lambda rows: rows, batch=100, in_flight=1).to(full)
     assert taken == [0, 1]

@@ -1,1 +1,3 @@
-"""Gates on Spark: a bounded step cuts its input into waves, so that only so much of its work exists at a time."""
+"""Gates on Spark: a bounded step cuts its input into waves, which bounds how
+much of its work exists at a time.
+"""

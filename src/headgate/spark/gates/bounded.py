@@ -1,12 +1,14 @@
-"""Bounded work in flight around a part of a Spark job (Faucet): `hg.bounded(df, expand, batch=..., in_flight=...)`.
+"""Bounded work in flight around a part of a Spark job (Faucet):
+`hg.bounded(df, expand, batch=..., in_flight=...)`.
 
-The input is staged on disk and cut into waves. A wave is a Spark job of its own, `expand` over some of the rows, and at most
-`in_flight` of them are unfinished: admission is `flow.gate.Batcher`, which knows nothing of Spark, and completion is what
-Spark tells anyway, that a job has ended. Spark is not changed, and what is not wrapped is not touched.
+The input is staged on disk and cut into waves. Each wave is a Spark job of its own, which applies
+`expand` to some of the rows, and at most `in_flight` waves are unfinished at any time. Admission is
+`flow.gate.Batcher`, which knows nothing of Spark; a wave is complete when its Spark job has ended.
+Spark itself is not changed, and the rest of the job is not affected.
 
-`expand` may return another `bounded` step; its waves run inside of the wave that made it, under a gate of their own. A wave that
-fails is tried again alone, and its rows are emitted when it is through, so nothing is emitted twice; when it fails for
-good, all jobs of the run are cancelled together.
+`expand` may return another `bounded` step; its waves run inside the wave that made it, under a gate
+of their own. A wave that fails is retried alone. Its rows are emitted only when it has succeeded,
+so nothing is emitted twice. If the retries fail too, all jobs of the run are cancelled.
 """
 
 from __future__ import annotations
@@ -37,9 +39,9 @@ from headgate.flow.progress import Stamp
 from headgate.flow.row_ranges import RangeQueue, RowRange
 from headgate.spark.engine import SparkEngine
 from headgate.spark.engine_error import gist
-from headgate.spark.gates.lazy import Drawing, Lazily, Start
-from headgate.spark.gates.staged import FanOut, Staged
-from headgate.spark.gates.wave_run import Cancelled, Flowed, WaveRun
+from headgate.spark.gates.bounded_run import BoundedRun, Cancelled, RunSummary
+from headgate.spark.gates.lazy_explode import ExplodedWave, LazyExplode, Start
+from headgate.spark.gates.staged_rows import FanOut, StagedRows
 from headgate.spark.session import check_classic
 from headgate.stage import sinks
 from headgate.stage.sinks import Output
@@ -54,7 +56,9 @@ Expand = Callable[[DataFrame], "DataFrame | Bounded"]
 
 @dataclass(frozen=True)
 class Wave:
-    """A wave that is through: what it took in, how long it took, and how much of the whole input is behind it (0 to 1)."""
+    """A finished wave: the rows that it took in, its duration, and the part of the
+    whole input done so far (0 to 1).
+    """
 
     stamp: Stamp
     rows: int
@@ -75,25 +79,28 @@ def bounded(
     staging: str | None = None,
     on_wave: Callable[[Wave], None] | None = None,
 ) -> Bounded:
-    """Pass `df` through `expand`, at most `in_flight` waves of `batch` rows at a time.
+    """Pass `df` through `expand` in waves of `batch` rows, with at most `in_flight` waves at a time.
 
-    `expand` is any function from a DataFrame to a DataFrame, or to another `bounded` step. Nothing runs yet: iterate over
-    the result for Arrow tables, or call `count()` or `to(sink)`.
+    `expand` is any function from a DataFrame to a DataFrame, or to another `bounded` step. Nothing runs
+    until you iterate over the result, which gives Arrow tables, or call `count()` or `to(sink)`.
 
-    With `fan_out`, a column that says how many rows each row becomes, `batch` counts those rows; `hg.FanOut("n", "lo", "hi")` also lets
-    a row's outputs be divided between waves, which makes the bound hard: `expand` then makes outputs lo to hi of each row.
-    With `explode`, a function from a row (a dict) to an iterator of tuples of the given `schema`, the gate draws from these iterators and
-    suspends them; `batch` counts what they give, and `expand`, if there is one, comes behind.
+    `fan_out` names a column that says how many rows each row becomes; `batch` then counts output
+    rows. `hg.FanOut("n", "lo", "hi")` also allows a row's outputs to be divided between waves,
+    which makes the bound hard: `expand` then makes outputs lo to hi of each row.
 
-    `batch="auto"` finds a size at which the fixed cost of a wave no longer matters. `staging` is a folder that all executors see; on a
-    local master a temporary one is made.
+    `explode` is a function from a row (a dict) to an iterator of tuples of the given `schema`. The
+    gate draws rows from these iterators and suspends them between waves; `batch` counts the rows
+    drawn. `expand`, if it is given, is applied to them.
+
+    `batch="auto"` finds a size at which the fixed cost of a wave no longer matters. `staging` is a
+    folder that all executors can reach; on a local master it defaults to a temporary folder.
     """
     check_classic(df.sparkSession)
     gate = Gate(in_flight=in_flight, batch=batch)
-    lazily = Lazily.of(explode, schema) if explode is not None else None
-    if lazily is not None and fan_out is not None:
-        raise ConfigError("explode counts what it makes as it goes; leave fan_out away")
-    if expand is None and lazily is None:
+    lazy = LazyExplode.checked(explode, schema) if explode is not None else None
+    if lazy is not None and fan_out is not None:
+        raise ConfigError("explode counts the rows as it makes them; omit fan_out")
+    if expand is None and lazy is None:
         raise ConfigError("give expand, a function from a DataFrame to a DataFrame, or explode")
     if expand is not None and not callable(expand):
         raise ConfigError(f"expand={expand!r} must be a function from a DataFrame to a DataFrame")
@@ -102,7 +109,7 @@ def bounded(
     if staging is None and not df.sparkSession.sparkContext.master.startswith("local"):
         raise ConfigError('give staging="...": a folder that all executors can read and write')
     counted = FanOut(fan_out) if isinstance(fan_out, str) else fan_out
-    return Bounded(df, expand or (lambda rows: rows), gate, counted, lazily, retries, staging, on_wave)
+    return Bounded(df, expand or (lambda rows: rows), gate, counted, lazy, retries, staging, on_wave)
 
 
 @dataclass(frozen=True)
@@ -113,13 +120,15 @@ class Bounded:
     expand: Expand
     gate: Gate
     fan_out: FanOut | None
-    lazily: Lazily | None
+    explode: LazyExplode | None
     retries: int
     staging: str | None
     on_wave: Callable[[Wave], None] | None
 
     def __iter__(self) -> Iterator[pa.Table]:
-        """The results, wave by wave as they come through. While nobody takes them the waves that made them stay in flight."""
+        """The results, one wave at a time, as waves finish. A wave stays in flight
+        until its result has been taken.
+        """
         results: Queue[pa.Table | None] = Queue(1)
 
         def offer(result: pa.Table | None) -> None:
@@ -128,7 +137,7 @@ class Bounded:
                     results.put(result, timeout=0.1)
                     return
 
-        run = WaveRun(self.df, lambda frame, _: frame.toArrow(), offer)
+        run = BoundedRun(self.df, lambda frame, _: frame.toArrow(), offer)
 
         def work() -> None:
             with suppress(BaseException):  # kept in `run.failure`
@@ -138,9 +147,9 @@ class Bounded:
         worker = threading.Thread(target=work, name="headgate-bounded", daemon=True)
         worker.start()
         try:
-            while (found := _next(results, run)) is not None:
-                if found.num_rows:
-                    yield found
+            while (result := _next(results, run)) is not None:
+                if result.num_rows:
+                    yield result
             if run.failure is not None:
                 raise run.failure
         finally:
@@ -148,23 +157,24 @@ class Bounded:
             worker.join()
 
     def count(self) -> int:
-        """How many rows come out."""
+        """Run the step and count its output rows."""
         counts: list[int] = []
         self._run(lambda frame, _: frame.count(), counts.append)
         return sum(counts)
 
-    def to(self, sink: sinks.Sink | str | Callable[[DataFrame, int], None]) -> Flowed:
-        """Publish the results wave by wave: to a sink, a new Parquet folder, or a function (DataFrame, wave number).
+    def to(self, sink: sinks.Sink | str | Callable[[DataFrame, int], None]) -> RunSummary:
+        """Publish the results wave by wave: to a sink, a new Parquet folder, or a
+        function (DataFrame, wave number).
 
-        If it fails midway, what was published stays; the error says so.
+        If a wave fails, the results of earlier waves stay published; the error says so.
         """
         target = sinks.as_sink(sinks.Parquet(sink) if isinstance(sink, str) else sink)
         if isinstance(target, sinks.Parquet) and target.occupied():
-            raise ConfigError(f"{target.path} has batches already; name a new folder, or remove it")
+            raise ConfigError(f"{target.path} has batches already; name a new folder, or remove this one")
         target.own(Owner("hg.bounded", "none"))
         with self._folder("output") as folder:
             staged = target.staging(folder)
-            number = count()
+            numbers = count()
 
             def write(frame: DataFrame, wave: str) -> tuple[str, T.StructType]:
                 frame.write.parquet(f"{staged.url}/{wave}")
@@ -174,33 +184,33 @@ class Bounded:
                 wave, schema = written
                 names = [f"{wave}/{n}" for n in staged.names(wave) if n.endswith(".parquet")]
                 files = tuple(Written(name, staged.size(name) or 0, "") for name in names)
-                which = next(number)
+                number = next(numbers)
                 try:
-                    target.publish(Output(which, staged, files, to_arrow_schema(schema), SparkEngine()))
+                    target.publish(Output(number, staged, files, to_arrow_schema(schema), SparkEngine()))
                 except HeadgateError:
                     raise
                 except Exception as error:
                     raise SinkFailed(
-                        f"{target!r} could not take the result of wave {which}: {type(error).__name__}: {error}. "
-                        f"It has those of the {which} waves before"
+                        f"{target!r} could not take the result of wave {number}: {type(error).__name__}: {error}. "
+                        f"It has the results of the {number} waves before it"
                     ) from error
                 staged.remove(wave)
 
             return self._run(write, publish)
 
-    def _run(self, finish: Callable[[DataFrame, str], Any], emit: Callable[[Any], None]) -> Flowed:
-        run = WaveRun(self.df, finish, emit)
+    def _run(self, finish: Callable[[DataFrame, str], Any], emit: Callable[[Any], None]) -> RunSummary:
+        run = BoundedRun(self.df, finish, emit)
         try:
             self._flow(run, ())
         except Cancelled:
             raise run.failure or KeyboardInterrupt from None
         finally:
             run.cancel()
-        return run.flowed
+        return run.summary
 
     @contextmanager
     def _folder(self, name: str) -> Iterator[Store]:
-        """A place for a while."""
+        """A folder that is removed at the end of the block."""
         if self.staging is None:
             path = tempfile.mkdtemp(prefix="headgate-bounded-")
             try:
@@ -215,38 +225,39 @@ class Bounded:
             store.remove("")
 
     # -- one run
-    # ----------------------------------------------------------------------------------------------------
 
-    def _flow(self, run: WaveRun, outer: Stamp) -> None:
-        """Everything at one outer stamp, in the caller's thread; waves are jobs in threads of their own."""
+    def _flow(self, run: BoundedRun, outer: Stamp) -> None:
+        """Run everything that belongs to one outer stamp from the caller's thread; each wave
+        is a job in a thread of its own.
+        """
         cores = run.context.defaultParallelism
         with self._folder("input") as folder, run.named(f"input of wave {outer}" if outer else "input"):
             try:
-                staged = Staged.write(self.df, folder, self.fan_out)
+                staged = StagedRows.write(self.df, folder, self.fan_out)
             except HeadgateError:
                 raise
             except Exception as error:
                 run.check()
                 raise WaveFailed(f"the input of the gate could not be computed: {gist(error)}") from error
-            _Passage(self, run, outer, staged, cores).work()
+            _StampRun(self, run, outer, staged, cores).work()
 
 
-class _Passage:
-    """What stands before the gate at one outer stamp, and what is inside."""
+class _StampRun:
+    """The waves of one outer stamp: the rows that wait before the gate, and the waves in flight."""
 
-    def __init__(self, step: Bounded, run: WaveRun, outer: Stamp, staged: Staged, cores: int) -> None:
+    def __init__(self, step: Bounded, run: BoundedRun, outer: Stamp, staged: StagedRows, cores: int) -> None:
         self._step, self._run, self._outer, self._staged = step, run, outer, staged
         self._fixed = None if step.gate.batch == AUTO else step.gate.size
         self._waiting = RangeQueue(staged.lengths, spread=cores)
         self._batcher = Batcher(self._sized())
         self._made: dict[Start, int] = {}
-        self._whole, self._behind, self._inside = sum(staged.lengths), 0, 0
+        self._total, self._finished, self._inside = sum(staged.lengths), 0, 0
 
     def _sized(self) -> Gate:
         return replace(self._step.gate, batch=self._fixed or self._run.sizes[len(self._outer)].batch)
 
     def work(self) -> None:
-        """Until all is through, or one wave failed for good."""
+        """Run until every wave has finished, or one has failed after its retries."""
         running: dict[Future[tuple[list[RowRange], float]], GateWave] = {}
         pool = ThreadPoolExecutor(self._step.gate.in_flight, "headgate-wave")
         try:
@@ -269,31 +280,31 @@ class _Passage:
 
     def _entered(self, rows: int) -> None:
         self._inside += rows
-        flowed = self._run.flowed
-        flowed.most_in_flight = max(flowed.most_in_flight, self._inside)
+        summary = self._run.summary
+        summary.most_in_flight = max(summary.most_in_flight, self._inside)
         if not self._outer:
-            flowed.batch = self._batcher.gate.size
+            summary.batch = self._batcher.gate.size
 
     def _through(self, batch: GateWave, left: list[RowRange], seconds: float) -> None:
         self._batcher.done(batch.stamp)
         self._inside -= batch.rows
         done = batch.rows - sum(map(len, left))
-        self._behind += done
-        for some in left:
-            self._waiting.give_back(some)
+        self._finished += done
+        for unfinished in left:
+            self._waiting.give_back(unfinished)
         if left:
             self._batcher.offer(self._outer, self._waiting)
         with self._run.lock:
             sizes = self._run.sizes
             sizes[len(self._outer)] = sizes[len(self._outer)].after(batch.rows, seconds)
             self._batcher.gate = self._sized()
-            self._run.flowed.waves += 1
-            self._run.flowed.rows += done
+            self._run.summary.waves += 1
+            self._run.summary.rows += done
         if self._step.on_wave is not None:
-            self._step.on_wave(Wave(batch.stamp, done, seconds, self._behind / self._whole))
+            self._step.on_wave(Wave(batch.stamp, done, seconds, self._finished / self._total))
 
     def _wave(self, batch: GateWave) -> tuple[list[RowRange], float]:
-        """Run one wave; what is left of its ranges, and how long it took."""
+        """Run one wave; return the unfinished parts of its ranges, and the seconds it took."""
         run, started = self._run, time.perf_counter()
         with run.named(f"wave {batch.stamp}"):
             for attempt in range(self._step.retries + 1):
@@ -307,23 +318,23 @@ class _Passage:
                     run.check()
                     if attempt == self._step.retries:
                         raise WaveFailed(
-                            f"wave {batch.stamp} failed {attempt + 1} times, and nothing of it was emitted: {gist(error)}"
+                            f"wave {batch.stamp} failed {attempt + 1} times and emitted nothing: {gist(error)}"
                         ) from error
-                    log.warning("wave %s failed and is tried again: %s", batch.stamp, gist(error))
+                    log.warning("wave %s failed and is retried: %s", batch.stamp, gist(error))
                     with run.lock:
-                        run.flowed.retried += 1
+                        run.summary.retried += 1
         return left, time.perf_counter() - started
 
     def _attempt(self, batch: GateWave) -> list[RowRange]:
         run, step, ranges = self._run, self._step, list(batch.items)
-        drawing = None
-        if step.lazily is None:
+        exploded = None
+        if step.explode is None:
             rows = self._staged.read(ranges)
         else:
             made = {(r.file, r.start): self._made.get((r.file, r.start), 0) for r in ranges}
             budget = max(1, self._batcher.gate.size // len(ranges))
-            drawing = Drawing(run.spark, f"{run.tag}{self._outer}", step.lazily, budget, made)
-            rows = drawing.rows(self._staged.numbered(ranges))
+            exploded = ExplodedWave(run.spark, f"{run.tag}{self._outer}", step.explode, budget, made)
+            rows = exploded.rows(self._staged.numbered(ranges))
         try:
             expanded = step.expand(rows)
         except Exception as error:
@@ -336,19 +347,19 @@ class _Passage:
             raise WaveFailed(
                 f"wave {batch.stamp}: expand returned {type(expanded).__name__}; it must return a DataFrame or hg.bounded(...)"
             )
-        return [] if drawing is None else self._left(ranges, drawing)
+        return [] if exploded is None else self._left(ranges, exploded)
 
-    def _left(self, ranges: list[RowRange], drawing: Drawing) -> list[RowRange]:
+    def _left(self, ranges: list[RowRange], exploded: ExplodedWave) -> list[RowRange]:
         left = []
-        for some in ranges:
-            at, made = drawing.ended[some.file, some.start]
-            self._made[some.file, at] = made
-            if at < some.stop:
-                left.append(RowRange(some.file, at, some.stop))
+        for piece in ranges:
+            at, made = exploded.ended[piece.file, piece.start]
+            self._made[piece.file, at] = made
+            if at < piece.stop:
+                left.append(RowRange(piece.file, at, piece.stop))
         return left
 
 
-def _next(results: Queue[pa.Table | None], run: WaveRun) -> pa.Table | None:
+def _next(results: Queue[pa.Table | None], run: BoundedRun) -> pa.Table | None:
     while True:
         try:
             return results.get(timeout=0.5)

@@ -1,10 +1,12 @@
-"""A micro-batch in waves: the gate of a stage.
+"""The gate of a stage: cuts a micro-batch into waves.
 
-The batch's rows are put aside in the checkpoint, before they expand, and go through the stage some at a time; each wave is
-committed like a batch, with what is left of the source's one. So a batch that explodes needs the room of `in_flight` waves, and
-after a crash the stage goes on with the wave that was next, from the same files.
+The rows of the micro-batch are first written to the checkpoint, before they expand, and then go
+through the stage wave by wave. Each wave is committed like a batch, and its commit names the rest
+of the micro-batch. So a batch that explodes needs memory and disk for `in_flight` waves only, and
+after a crash the stage continues with the next wave, from the same files.
 
-State follows its rows in order, so waves are processed one after the other; what is in flight beside the one at work is expanding.
+The stage must see rows in order, so it processes one wave at a time; the other waves in
+flight are expanding meanwhile.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from headgate.flow.gate import AUTO, Batcher, Gate, Wave
 from headgate.flow.row_ranges import RangeQueue, RowRange
 from headgate.flow.wave_size import WaveSize
 from headgate.spark.engine_error import gist
-from headgate.spark.gates.staged import Staged, StagedFile
+from headgate.spark.gates.staged_rows import StagedFile, StagedRows
 from headgate.spark.paths import literal
 from headgate.stage.engine import WaveRows
 from headgate.stage.routed_rows import ORDER
@@ -38,7 +40,7 @@ _INDEX = "staged.json"
 
 
 class SparkWaves:
-    """Cuts micro-batches by a gate; remembers which size was good."""
+    """Cuts micro-batches into waves by a gate, and remembers which wave size worked well."""
 
     def __init__(self, gate: Gate, store: Store, expand: Callable[[DataFrame], DataFrame] | None) -> None:
         self._gate, self._store, self._expand = gate, store, expand
@@ -47,24 +49,26 @@ class SparkWaves:
 
     @property
     def rows_per_second(self) -> float | None:
-        """How fast the last waves went; None before the second, since the first pays for warming up."""
+        """The speed of the last waves; None before the second wave, because the
+        first one includes warming up.
+        """
         rows, seconds = sum(r for r, _ in self._size.seen), sum(s for _, s in self._size.seen)
         return rows / seconds if seconds else None
 
     def of(
         self, df: DataFrame, name: str, rest: Sequence[RowRange] | None, *, ordered: bool
     ) -> Iterator[WaveRows[DataFrame]]:
-        """The waves of a micro-batch, whose rows are put aside in the folder `name`; or what is left of them there. When the next is
-        asked for, the last has been committed.
+        """The waves of a micro-batch, whose rows are written to the folder `name`; with `rest`, the waves
+        that are left of it there. The caller commits each wave before it asks for the next one.
         """
         folder = self._store.child(name)
-        staged = self._put_aside(df, folder) if rest is None else self._reopened(df, folder, rest)
+        staged = self._write(df, folder) if rest is None else self._reopened(df, folder, rest)
         waiting = RangeQueue(
             staged.lengths if rest is None else (),
             1 if ordered else df.sparkSession.sparkContext.defaultParallelism,
         )
-        for some in reversed(rest or ()):
-            waiting.give_back(some)
+        for piece in reversed(rest or ()):
+            waiting.give_back(piece)
         batcher = Batcher(self._sized())
         batcher.offer((0,), waiting)
         ready: deque[tuple[Wave, Future[DataFrame] | DataFrame]] = deque()
@@ -76,17 +80,19 @@ class SparkWaves:
                     ready.append((batch, self._ahead(rows, folder.child(expanded), pool)))
                 if not ready:
                     break
-                batch, made = ready.popleft()
-                later = [some for other, _ in ready for some in other.items]
+                batch, expansion = ready.popleft()
+                later = [piece for other, _ in ready for piece in other.items]
                 started = time.perf_counter()
-                frame = made.result() if isinstance(made, Future) else made
+                frame = expansion.result() if isinstance(expansion, Future) else expansion
                 yield WaveRows(frame, tuple(later + waiting.left), sum(file.rows for file in staged.files))
                 batcher.done(batch.stamp)
                 self._size = self._size.after(batch.rows, time.perf_counter() - started)
                 batcher.gate = self._sized()
 
     def forget(self, name: str, is_older: Callable[[str], bool]) -> None:
-        """A source's batch is committed whole: its rows are needed no more, nor are those that drivers before this one left."""
+        """The source's whole batch is committed: remove its rows, and those
+        that earlier drivers left behind.
+        """
         self._store.remove(name, *(other for other in self._store.names("") if is_older(other)))
 
     def _sized(self) -> Gate:
@@ -95,7 +101,9 @@ class SparkWaves:
     def _ahead(
         self, rows: DataFrame, store: Store, pool: ThreadPoolExecutor
     ) -> Future[DataFrame] | DataFrame:
-        """What the stage is to take: at once if there is nothing to do before, else when it has expanded."""
+        """The rows for the stage: as they are if there is no step, otherwise a future
+        that ends when they have expanded.
+        """
         if self._expand is None:
             return rows
         expanded = self._expand(rows)
@@ -108,23 +116,25 @@ class SparkWaves:
 
         return pool.submit(inheritable_thread_target(rows.sparkSession)(work))
 
-    def _put_aside(self, df: DataFrame, folder: Store) -> Staged:
+    def _write(self, df: DataFrame, folder: Store) -> StagedRows:
         rows = df if self._expand is not None else df.withColumn(ORDER, F.monotonically_increasing_id())
         try:
-            staged = Staged.write(rows, folder.child("input"), sealed=True)
+            staged = StagedRows.write(rows, folder.child("input"), sealed=True)
         except HeadgateError:
             raise
         except Exception as error:
             raise TaskFailed(
-                f"the rows before the gate could not be put aside in {folder.path()}: {gist(error)}. Spark itself writes there, so on "
-                "an object store it needs its own connector"
+                f"the rows before the gate could not be written to {folder.path()}: {gist(error)}. Spark itself writes "
+                "them, so on an object store it needs its own connector"
             ) from error
-        index = {"files": [astuple(one) for one in staged.files], "schema": staged.schema.json()}
+        index = {"files": [astuple(file) for file in staged.files], "schema": staged.schema.json()}
         folder.replace(_INDEX, sealed(index))
         return staged
 
-    def _reopened(self, df: DataFrame, folder: Store, rest: Sequence[RowRange]) -> Staged:
-        """What was put aside before; the files are the truth now, not what Spark delivers again."""
+    def _reopened(self, df: DataFrame, folder: Store, rest: Sequence[RowRange]) -> StagedRows:
+        """The rows that were written before a crash. The stage reads these files, not the
+        rows that Spark delivers again.
+        """
         where = folder.path(_INDEX)
         try:
             index = unsealed(folder.read(_INDEX), where)
@@ -133,7 +143,7 @@ class SparkWaves:
                 f"{where} is missing, though rows wait at the gate; restore it from a backup of the checkpoint"
             ) from None
         schema = T.StructType.fromJson(json.loads(index["schema"]))
-        files = tuple(StagedFile(*one) for one in index["files"])
-        staged = Staged(df.sparkSession, schema, None, folder.child("input"), files)
-        staged.check(some.file for some in rest)
+        files = tuple(StagedFile(*file) for file in index["files"])
+        staged = StagedRows(df.sparkSession, schema, None, folder.child("input"), files)
+        staged.check(piece.file for piece in rest)
         return staged

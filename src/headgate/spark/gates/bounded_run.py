@@ -1,4 +1,6 @@
-"""What a bounded step and those inside of it share while they run: how a wave ends, where results go, and how to stop all of it."""
+"""What a bounded step and the steps nested in it share while they run: the
+summary, the sink, and how to cancel.
+"""
 
 from __future__ import annotations
 
@@ -16,31 +18,35 @@ from headgate.flow.progress import Stamp
 from headgate.flow.wave_size import WaveSize
 
 ROWS_PER_CORE = 10_000
-"""Where the search for a wave's size begins. The paper's threshold is 1,000 for each worker, but a Spark job costs more than a batch
-there."""
+"""Where the search for the best wave size begins. The paper's threshold is 1,000 rows for each
+worker, but a Spark job costs more than a batch in the paper's engine.
+"""
 LARGEST_WAVE = 16_000_000
 
 
 @dataclass
-class Flowed:
-    """What a run did."""
+class RunSummary:
+    """Counts of one run."""
 
     waves: int = 0
     retried: int = 0
     rows: int = 0
-    """Input rows, or output rows where the gate counts these, of all gates together."""
+    """Rows that passed all gates together: output rows where the gate counts those, otherwise input rows."""
     most_in_flight: int = 0
-    """The most that was in flight through one gate at a time, in the same count."""
+    """The largest number of rows, counted in the same way, that were in flight through one gate at once."""
     batch: int = 0
-    """The size of the outermost gate's last wave."""
+    """The size of waves at the outermost gate, when the last one was admitted."""
 
 
 class Cancelled(Exception):
-    """Another wave failed, or the consumer went away."""
+    """The run is over: another wave failed, or the consumer stopped reading."""
 
 
-class WaveRun:
-    """What a step and those inside of it share: how a wave ends, where results go, and how to stop all of it."""
+class BoundedRun:
+    """One run of a bounded step, shared with the steps nested in it.
+
+    `finish` turns the DataFrame of a wave into its result, by running a job; `emit` hands the result on.
+    """
 
     def __init__(
         self, df: DataFrame, finish: Callable[[DataFrame, str], Any], emit: Callable[[Any], None]
@@ -48,10 +54,12 @@ class WaveRun:
         self.spark = df.sparkSession
         self.context = self.spark.sparkContext
         self.tag = f"headgate-{uuid.uuid4().hex[:12]}"
-        self.flowed = Flowed()
+        self.summary = RunSummary()
         least = ROWS_PER_CORE * self.context.defaultParallelism
         self.sizes: dict[int, WaveSize] = defaultdict(lambda: WaveSize(least, LARGEST_WAVE))
-        """What is known of the size of waves, by depth: gates at one depth are around the same step."""
+        """What is known about the best wave size, by depth of nesting: gates at the
+        same depth guard the same step.
+        """
         self.lock = threading.Lock()
         self._emitting = threading.Lock()
         self._finish, self._emit = finish, emit
@@ -59,19 +67,21 @@ class WaveRun:
         self.failure: BaseException | None = None
 
     def deliver(self, frame: DataFrame, stamp: Stamp) -> None:
-        """The job of a wave, then its result."""
+        """Run the job of a wave, then emit its result."""
         result = self._finish(frame, "-".join(map(str, stamp)) + "-" + uuid.uuid4().hex[:8])
         with self._emitting:
             self.check()
             self._emit(result)
 
     @contextmanager
-    def named(self, what: str) -> Iterator[None]:
-        """Jobs of this thread belong to the run, and share the cores fairly with its other waves."""
+    def named(self, description: str) -> Iterator[None]:
+        """Tag the jobs of this thread as part of the run, and let them share the
+        cores fairly with its other waves.
+        """
         context, before = self.context, {}
         settings = {
             "spark.scheduler.pool": threading.current_thread().name,
-            "spark.job.description": what,
+            "spark.job.description": description,
         }
         for name, value in settings.items():
             before[name] = context.getLocalProperty(name)
@@ -85,12 +95,12 @@ class WaveRun:
                 context.setLocalProperty(name, old)
 
     def check(self) -> None:
-        """Leave, if the run is over."""
+        """Raise `Cancelled` if the run is over."""
         if self.stopped:
             raise Cancelled
 
     def cancel(self, why: BaseException | None = None) -> None:
-        """End all jobs that are still running. The first reason is the one that counts."""
+        """Cancel all jobs that are still running. If it is called several times, the first reason is kept."""
         with self.lock:
             first, self.stopped = not self.stopped, True
             if first or self.failure is None:

@@ -1,4 +1,4 @@
-"""The step that a user puts between the source and a stage, held to its promise: a DataFrame in, a DataFrame out."""
+"""Checks the step that a user puts between the source and a stage: it must take and return a DataFrame."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ GATE_INSTEAD = (
 )
 
 
-def expanding(expand: Any) -> Expand | None:
-    """Return the step, or refuse what cannot be one; what it returns is looked at in every batch.
+def checked_step(expand: Any) -> Expand | None:
+    """Return the step, wrapped so that its result is checked in every batch; refuse what cannot be a step.
 
-    `hg.bounded` commits nothing, so its waves could not be a stage's, which are committed one by one.
+    A result of `hg.bounded` is refused because a stage commits each wave,
+    and `hg.bounded` commits nothing.
     """
     if expand is None:
         return None
@@ -30,17 +31,19 @@ def expanding(expand: Any) -> Expand | None:
         raise ConfigError(f"step={expand!r} must be a function from a DataFrame to a DataFrame")
 
     def step(df: DataFrame) -> DataFrame:
-        made = expand(df)
-        if isinstance(made, DataFrame):
-            return made
-        if _is_bounded(made):
+        expanded = expand(df)
+        if isinstance(expanded, DataFrame):
+            return expanded
+        if _is_bounded(expanded):
             raise ConfigError(f"the step returned the result of hg.bounded, but {GATE_INSTEAD}")
-        raise ConfigError(f"the step must return a DataFrame, and returned {type(made).__name__}: {made!r}")
+        raise ConfigError(
+            f"the step must return a DataFrame, and returned {type(expanded).__name__}: {expanded!r}"
+        )
 
     return step
 
 
-def _is_bounded(thing: Any) -> bool:
-    from headgate.spark.gates.bounded import Bounded  # here, since a stage without it need not load it
+def _is_bounded(value: Any) -> bool:
+    from headgate.spark.gates.bounded import Bounded  # imported here: most stages never need it
 
-    return isinstance(thing, Bounded)
+    return isinstance(value, Bounded)

@@ -1,8 +1,9 @@
-"""What waits at a gate: the rows of a DataFrame on disk, read back by ranges.
+"""The rows that wait at a gate: a DataFrame written to files, which is read back range by range.
 
-Each row has a position in its file: its number, or, where the fan-out of rows is known, the number of output rows
-that those before it make. A range of positions is then an exact amount of work, and a row that reaches over the
-end of one is delivered to both waves, with the part of its outputs that each is to make.
+Each row has a position in its file. Without a fan-out this is its number; with a known fan-out it
+is the number of output rows that the rows before it make. A range of positions is therefore an
+exact amount of work. A row that crosses the end of a range is delivered to both waves, each time
+with the part of its outputs that the wave is to make.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ _ROW_OF_PARTITION = (1 << 33) - 1  # the lower bits of `monotonically_increasing
 
 @dataclass(frozen=True)
 class FanOut:
-    """A column that says how many rows each row becomes; `first` and `last` are the names under which the guarded step finds the part
-    of them that it is to make now. Without these names rows stay whole, and a wave may pass its size by one row's fan-out.
+    """A column that says how many rows each row becomes.
+
+    `first` and `last` name the columns that tell the guarded step which of these outputs to make in this
+    wave. Without them rows stay whole, and a wave may exceed its size by the fan-out of one row.
     """
 
     column: str
@@ -47,7 +50,9 @@ class FanOut:
 
 @dataclass(frozen=True)
 class StagedFile:
-    """One file of staged rows: its name, how many positions and rows it has, its largest fan-out, and its checksum if it was asked for."""
+    """One file of staged rows: its name, its number of positions and of rows, its largest fan-out
+    (`widest`), and its checksum if it is sealed.
+    """
 
     name: str
     length: int
@@ -57,8 +62,8 @@ class StagedFile:
 
 
 @dataclass(frozen=True)
-class Staged:
-    """A DataFrame's rows in files."""
+class StagedRows:
+    """The rows of a DataFrame in files."""
 
     spark: SparkSession
     schema: T.StructType
@@ -69,28 +74,30 @@ class Staged:
     @classmethod
     def write(
         cls, df: DataFrame, store: Store, fan_out: FanOut | None = None, *, sealed: bool = False
-    ) -> Staged:
-        """Compute the rows and put them into a folder, which is this one's alone; `sealed` if they are to outlive this process."""
+    ) -> StagedRows:
+        """Compute the rows and write them to a folder that nothing else uses. `sealed` adds
+        checksums, for files that outlive this process.
+        """
         _check(df, fan_out)
         _placed(df, fan_out).write.option("compression", "lz4").mode("overwrite").parquet(store.url)
         names = [name for name in store.names("") if name.endswith(".parquet")]
-        files = inspected(df.sparkSession, store, names, fan_out, sealed=sealed)
-        return cls(df.sparkSession, df.schema, fan_out, store, tuple(one for one in files if one.rows))
+        files = inspect_files(df.sparkSession, store, names, fan_out, sealed=sealed)
+        return cls(df.sparkSession, df.schema, fan_out, store, tuple(file for file in files if file.rows))
 
     @property
     def lengths(self) -> tuple[int, ...]:
         """The number of positions of each file."""
-        return tuple(one.length for one in self.files)
+        return tuple(file.length for file in self.files)
 
     def check(self, numbers: Iterable[int]) -> None:
-        """Refuse files that are not as they were written."""
+        """Refuse files that have changed since they were written."""
         wanted = [self.files[number] for number in sorted(set(numbers))]
-        now = inspected(self.spark, self.store, [one.name for one in wanted], self.fan_out, sealed=True)
+        now = inspect_files(self.spark, self.store, [file.name for file in wanted], self.fan_out, sealed=True)
         for before, after in zip(wanted, now, strict=True):
             if after.checksum != before.checksum:
-                what = "is damaged: its checksum does not match" if after.checksum else "is missing"
+                problem = "is damaged: its checksum does not match" if after.checksum else "is missing"
                 raise CorruptState(
-                    f"rows that wait at the gate, {self.store.path(before.name)}, {what}; restore the file from a backup of the "
+                    f"rows that wait at the gate, {self.store.path(before.name)}, {problem}; restore the file from a backup of the "
                     "checkpoint"
                 )
 
@@ -119,16 +126,17 @@ class Staged:
         paths = [literal(self.store, self.files[number].name) for number in numbers]
         return self.spark.read.schema(_with_place(self.schema)).parquet(*paths)
 
-    def _part(self, some: RowRange) -> DataFrame:
-        rows, at, width = self._read(some.file), F.col(AT), _width(self.fan_out)
+    def _part(self, piece: RowRange) -> DataFrame:
+        rows, at, width = self._read(piece.file), F.col(AT), _width(self.fan_out)
         if self.fan_out is None or not self.fan_out.splits:
-            chosen = rows.where((at >= some.start) & (at < some.stop))
+            chosen = rows.where((at >= piece.start) & (at < piece.stop))
             return self._shown(chosen, F.lit(0), width)
-        # A row spans its fan-out. Limits on `at` alone let pages be skipped.
-        widest = max(one.widest for one in self.files)
-        chosen = rows.where((at > some.start - widest) & (at < some.stop) & (at + width > some.start))
-        first = F.greatest(F.lit(0).cast("long"), F.lit(some.start) - at)
-        return self._shown(chosen, first, F.least(width, F.lit(some.stop) - at))
+        # A row covers as many positions as its fan-out. The two conditions on `at` alone
+        # allow Parquet to skip pages.
+        widest = max(file.widest for file in self.files)
+        chosen = rows.where((at > piece.start - widest) & (at < piece.stop) & (at + width > piece.start))
+        first = F.greatest(F.lit(0).cast("long"), F.lit(piece.start) - at)
+        return self._shown(chosen, first, F.least(width, F.lit(piece.stop) - at))
 
     def _shown(self, rows: DataFrame, first: Column, last: Column) -> DataFrame:
         columns = [quoted(name) for name in self.schema.names]
@@ -137,10 +145,12 @@ class Staged:
         return rows.select(*columns)
 
 
-def inspected(
+def inspect_files(
     spark: SparkSession, store: Store, names: Sequence[str], fan_out: FanOut | None, *, sealed: bool
 ) -> list[StagedFile]:
-    """What is in some files, by a job that looks into each; one that is not there has no checksum."""
+    """Describe some files, by a job that reads each of them. With `sealed`, a file
+    that is missing has no checksum.
+    """
     if not names:
         return []
     column = fan_out.column if fan_out else None
@@ -161,24 +171,24 @@ _FACTS = "id long, length long, rows long, widest long, checksum string"
 
 
 def _facts(store: Store, name: str, column: str | None, sealed: bool) -> dict[str, Any]:
-    found = {"length": 0, "rows": 0, "widest": 1, "checksum": ""}
+    facts = {"length": 0, "rows": 0, "widest": 1, "checksum": ""}
     if sealed:
         try:
-            found["checksum"] = store.digest(name)
+            facts["checksum"] = store.digest(name)
         except FileNotFoundError:
-            return found
+            return facts
     try:
         with store.fs.open(store.path(name), "rb") as file:
             rows = pq.ParquetFile(file).read([AT] + ([column] if column else []))
     except (pa.ArrowException, OSError):
         if not sealed:
             raise
-        return found  # damaged: its checksum tells
+        return facts  # damaged: the caller sees that the checksum differs
     if rows.num_rows:
         at = rows.column(AT).to_numpy()
         widths = rows.column(column).to_numpy().astype(np.int64) if column else np.ones(len(at), np.int64)
-        found |= {"length": int((at + widths).max()), "rows": len(at), "widest": int(widths.max())}
-    return found
+        facts |= {"length": int((at + widths).max()), "rows": len(at), "widest": int(widths.max())}
+    return facts
 
 
 def _width(fan_out: FanOut | None) -> Column:
@@ -205,7 +215,7 @@ def _check(df: DataFrame, fan_out: FanOut | None) -> None:
 
 
 def _placed(df: DataFrame, fan_out: FanOut | None) -> DataFrame:
-    """The rows with their positions. With fan-outs, those that become nothing are left out."""
+    """The rows with their positions. Rows with a fan-out of zero are omitted."""
     if fan_out is None:
         return df.withColumn(AT, F.monotonically_increasing_id().bitwiseAND(F.lit(_ROW_OF_PARTITION)))
     counts = quoted(fan_out.column)

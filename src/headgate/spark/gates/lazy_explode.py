@@ -1,8 +1,10 @@
-"""`tuple -> iterator` logic that stops after so many rows, and goes on from there in another job (FAUCET-10).
+"""A function from a row to an iterator, suspended after a number of rows and
+resumed in a later job (FAUCET-10).
 
-A wave's task draws from the iterator of one row after the other until its budget is spent, and tells the driver where it
-stands. The iterator itself is kept, suspended, by the Python worker; if the next task runs in another one it is made
-anew and brought to the same place, so the function must give the same rows every time.
+A wave's task draws from the iterators of its rows, one after the other, until its budget is spent,
+and tells the driver how far it came. The Python worker keeps the suspended iterator. If the next
+task runs in another worker, the iterator is made again and advanced to the same place, so the
+function must give the same rows every time.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from headgate.errors import ConfigError
-from headgate.spark.gates.staged import AT, FILE
+from headgate.spark.gates.staged_rows import AT, FILE
 
 Place = tuple[int, int]
 """A row of a file, and how many of its outputs have been made."""
@@ -30,19 +32,19 @@ Start = tuple[int, int]
 _ROWS_AT_ONCE = 4096
 _KEPT = 64
 _suspended: OrderedDict[tuple[str, int, int, int], Iterator[tuple[Any, ...]]] = OrderedDict()
-"""Iterators of this worker by run, file, row and outputs made."""
+"""The suspended iterators of this worker, by run, file, row and number of outputs made."""
 
 
 @dataclass(frozen=True)
-class Lazily:
-    """A function that takes a row (a dict) to an iterator of tuples, and the schema of these."""
+class LazyExplode:
+    """A function from a row (a dict) to an iterator of tuples, and the schema of those tuples."""
 
     function: Callable[[dict[str, Any]], Iterable[tuple[Any, ...]]]
     schema: T.StructType
 
     @classmethod
-    def of(cls, function: Any, schema: T.StructType | str | None) -> Lazily:
-        """Checked."""
+    def checked(cls, function: Any, schema: T.StructType | str | None) -> LazyExplode:
+        """Make one from what the user passed, or refuse it."""
         if not callable(function):
             raise ConfigError(f"explode={function!r} must be a function from a row to an iterator of tuples")
         if schema is None:
@@ -56,7 +58,9 @@ class Lazily:
 
 
 class _Places(AccumulatorParam[dict[Start, Place]]):  # type: ignore[misc]
-    """Where each range stands. A task that runs twice says the same twice."""
+    """How far each range has come. A task that runs twice adds the same
+    value twice, which changes nothing.
+    """
 
     def zero(self, value: dict[Start, Place]) -> dict[Start, Place]:
         return {}
@@ -65,31 +69,33 @@ class _Places(AccumulatorParam[dict[Start, Place]]):  # type: ignore[misc]
         return {**value1, **value2}
 
 
-class Drawing:
-    """One wave's draw: at most `budget` rows from each of the ranges that begin at `places`' keys."""
+class ExplodedWave:
+    """The rows of one wave: at most `budget` from each range. `made` says how many outputs the
+    first row of each range has made in earlier waves.
+    """
 
     def __init__(
-        self, spark: SparkSession, run: str, lazily: Lazily, budget: int, made: Mapping[Start, int]
+        self, spark: SparkSession, run: str, explode: LazyExplode, budget: int, made: Mapping[Start, int]
     ) -> None:
         self._ended: Accumulator[dict[Start, Place]] = spark.sparkContext.accumulator({}, _Places())
         self._step = _Step(
-            run, lazily.function, to_arrow_schema(lazily.schema), budget, dict(made), self._ended
+            run, explode.function, to_arrow_schema(explode.schema), budget, dict(made), self._ended
         )
-        self._schema = lazily.schema
+        self._schema = explode.schema
 
     def rows(self, numbered: DataFrame) -> DataFrame:
-        """What the iterators give, as part of a job."""
+        """The rows that the iterators give, as a DataFrame."""
         return numbered.mapInArrow(self._step, self._schema)
 
     @property
     def ended(self) -> dict[Start, Place]:
-        """Where each range stood at the end of the job."""
+        """How far each range had come at the end of the job."""
         return dict(self._ended.value)
 
 
 @dataclass
 class _Step:
-    """Runs in the Python worker."""
+    """The function of `mapInArrow`, which runs in the Python worker."""
 
     run: str
     function: Callable[[dict[str, Any]], Iterable[tuple[Any, ...]]]
@@ -109,16 +115,16 @@ class _Step:
         while True:
             source = self._iterator(file, at, place[1], row)
             while left:
-                some = list(islice(source, min(left, _ROWS_AT_ONCE)))
-                left -= len(some)
-                place = (at, place[1] + len(some))
-                if some:
-                    columns = zip(*some, strict=True)
+                drawn = list(islice(source, min(left, _ROWS_AT_ONCE)))
+                left -= len(drawn)
+                place = (at, place[1] + len(drawn))
+                if drawn:
+                    columns = zip(*drawn, strict=True)
                     yield pa.RecordBatch.from_arrays(
                         [pa.array(c, f.type) for c, f in zip(columns, self.schema, strict=True)],
                         schema=self.schema,
                     )
-                if len(some) < _ROWS_AT_ONCE and left:
+                if len(drawn) < _ROWS_AT_ONCE and left:
                     break
             if not left:
                 _suspended[self.run, file, at, place[1]] = source
@@ -130,7 +136,7 @@ class _Step:
             if following is None:
                 break
             file, at, row = following
-        for _ in rows:  # Spark wants its input read to the end
+        for _ in rows:  # Spark requires that the input is read to the end
             pass
         self.ended.add({start: place})
 
