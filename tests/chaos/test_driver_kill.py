@@ -28,7 +28,7 @@ STEPS = [
     "batch shown",
     "publish",
 ]
-FEW = ["compute", "one file moved"]
+FEW = ["one file moved"]
 
 
 def run(command: list[str], log: Path) -> tuple[int, str]:

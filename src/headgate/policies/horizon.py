@@ -76,8 +76,8 @@ def load_solver() -> tuple[Any, Any]:
 def level(unit_s: Floats, upper: Floats) -> float:
     """The time in which the whole workload can be done if every channel works until then, or up to its bound.
 
-    >>> level(np.array([1.0, 1.0]), np.ones(2)), level(np.array([1.0, 100.0]), np.array([0.1, 1.0]))
-    (0.5, 90.0)
+    >>> level(np.array([1.0, 1.0]), np.ones(2)), level(np.array([1.0, 4.0]), np.array([0.5, 1.0]))
+    (0.5, 2.0)
     """
     ends = np.maximum(upper, 0.0) * unit_s  # when a channel reaches its bound
     order = np.argsort(ends, kind="stable")
