@@ -69,3 +69,7 @@ def test_memory_given_back_lets_everything_in() -> None:
     assert len(short.inactive) == 3
     assert rotate(short, sizes, 60, {}).inactive == ()
     assert rotate(short, sizes, None, {}).inactive == ()
+
+
+def test_a_bin_that_two_things_wait_for_is_in_one_queue() -> None:
+    assert rotate(Rotation(), {0: 40}, 50, [0, 0]) == rotate(Rotation(), {0: 40}, 50, [0])

@@ -7,7 +7,7 @@ import pytest
 import headgate as hg
 from headgate.errors import ConfigError
 from headgate.policies import Rebuild
-from headgate.stage.settings import Expansion, Limits, Routing, checked_key, checked_operator
+from headgate.stage.settings import Expansion, Limits, Routing, checked, checked_key, checked_operator
 
 
 def test_a_policy_alone_is_a_routing() -> None:
@@ -34,6 +34,15 @@ def test_there_are_enough_bins_unless_they_are_named() -> None:
         (lambda: Limits(turn_ms=-1.0), "turn_ms=-1.0"),
         (lambda: Limits(turn_ms=float("nan")), "turn_ms=nan"),
         (lambda: Expansion(gate=10), "use hg.Gate"),  # type: ignore[arg-type]
+        (lambda: Routing(channels=2.5), "channels=2.5 must be a whole number"),  # type: ignore[arg-type]
+        (lambda: Routing(channels=True), "channels=True must be"),
+        (lambda: Routing(bins="x"), "bins='x' must be"),  # type: ignore[arg-type]
+        (lambda: Routing(guard=3), "guard=3 is not a guard"),  # type: ignore[arg-type]
+        (lambda: Routing(smoothing=5), "smoothing=5 is a weight"),
+        (lambda: Limits(turn_ms="x"), "turn_ms=x"),  # type: ignore[arg-type]
+        (lambda: Expansion(step=3), "step=3 must be a function"),  # type: ignore[arg-type]
+        (lambda: checked({}, Limits, "limits"), "write limits=hg.Limits"),
+        (lambda: hg.sinks.as_sink(hg.sinks.Memory), "Memory is a class"),  # type: ignore[arg-type]
         (lambda: checked_key([]), "name one column"),
         (lambda: checked_key(["a", "a"]), "several different ones"),
         (lambda: checked_operator(len), "make it one with @hg.kernel"),  # type: ignore[arg-type]

@@ -192,11 +192,49 @@ def test_a_policy_may_be_assigned_while_it_runs() -> None:
         world.stage.policy = "none"
 
 
+def test_a_policy_that_is_assigned_while_a_batch_decides_waits_for_the_next() -> None:
+    world = World()
+    world.stage.process(rows_of(1, 2), 0, None)
+    loop = world.stage.opened.loop  # type: ignore[union-attr]
+
+    def assign(step: str) -> None:
+        if step == "compute":
+            world.stage.policy = "rebuild"
+            assert world.stage.opened is not None
+            assert world.stage.opened.loop is loop, "the batch decides with the loop that it began with"
+
+    world.stage.on_step = assign
+    world.stage.process(rows_of(1, 2), 1, None)
+    world.stage.on_step = lambda step: None
+    world.stage.process(rows_of(1, 2), 2, None)
+    assert world.stage.opened is not None
+    assert world.stage.opened.loop.policy.name == "rebuild"
+
+
+def test_bins_with_rows_that_wait_and_windows_that_are_due_come_in() -> None:
+    """Both reasons at once put a bin that had just moved into two queues, where it slept for ever."""
+    at = lambda *times: pa.table(
+        {"k": pa.array(range(len(times)), pa.int64()), "t": pa.array(times, pa.timestamp("us"))}
+    )  # noqa: E731
+    operator = hg.Windows(hg.tumbling("10 us"), on="t", delay="1 us", n=agg.count())
+    world = World(
+        operator=operator,
+        limits=hg.Limits(memory=150, turn_ms=0),
+        routing=hg.Routing(policy="static", channels=1, bins=4),
+    )
+    for number in range(6):
+        world.stage.process(at(*[20 * number + k % 7 for k in range(24)]), number, None)
+        if number == 2:
+            world.stage.rescale(4)
+    world.stage.finish()
+    assert sum(row["n"] for row in world.sink.table().to_pylist()) == 6 * 24
+
+
 def test_the_journal_prints_as_a_table() -> None:
     world = World()
     assert str(world.stage.journal()) == "no batch has been processed yet"
     world.stage.process(rows_of(1, 2), 0, None)
-    journal = world.stage.journal()
+    journal = world.driver().journal()
     assert len(journal) == 1
     assert "busiest/mean" in str(journal)
     assert "<table>" in journal._repr_html_()

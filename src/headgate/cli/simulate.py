@@ -79,8 +79,7 @@ def simulate(
 
 def _policy(name: str, paper: bool) -> Policy:
     policy = policies.get(name)
-    printed = getattr(policy, "paper", None)
-    return policies.get(printed()) if paper and printed is not None else policy
+    return policy.as_printed() if paper else policy
 
 
 def _simulation(

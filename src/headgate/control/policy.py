@@ -48,6 +48,10 @@ class Policy(ABC):
         """
         return None
 
+    def as_printed(self) -> Policy:
+        """This policy as its paper prints it; by default unchanged."""
+        return self
+
     def fitted(self, resources: str, *, whole: str = "") -> Self:
         """This policy, adjusted to an operator; by default unchanged.
 

@@ -75,7 +75,7 @@ def rotate(
     >>> rotate(Rotation((2, 3), (1,), 0), {1: 40, 2: 40, 3: 40}, 100, [1], elapsed_ms=500, gap_ms=300)
     Rotation(active=(3, 1), inactive=(2,), since_ms=200)
     """
-    waiting = [bin for bin in waiting if bin in sizes]
+    waiting = list(dict.fromkeys(bin for bin in waiting if bin in sizes))
     new = sizes.keys() - {*now.active, *now.inactive}
     active = [bin for bin in now.active if bin in sizes]
     active += [*sorted(new.difference(waiting)), *(bin for bin in reversed(waiting) if bin in new)]

@@ -25,6 +25,9 @@ class FluxHybrid(Policy):
     load: FluxLoad = field(default_factory=FluxLoad)
     memory: FluxMemory = field(default_factory=FluxMemory)
 
+    def as_printed(self) -> FluxHybrid:
+        return self.paper()
+
     @classmethod
     def paper(cls) -> FluxHybrid:
         """Both policies as printed in the paper."""

@@ -74,6 +74,9 @@ class FluxLoad(Policy):
         if not 0 < self.receiver <= 1:
             raise ConfigError(f"flux-load: receiver={self.receiver} is outside (0, 1]")
 
+    def as_printed(self) -> FluxLoad:
+        return self.paper()
+
     @classmethod
     def paper(cls) -> FluxLoad:
         """The policy as printed in the paper, with the thresholds of section 5.4."""

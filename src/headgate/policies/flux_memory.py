@@ -52,6 +52,9 @@ class FluxMemory(Policy):
                 f"flux-memory: imbalance={self.imbalance} and rounds={self.rounds} must be 1 or more"
             )
 
+    def as_printed(self) -> FluxMemory:
+        return self.paper()
+
     @classmethod
     def paper(cls) -> FluxMemory:
         """The policy as printed in the paper."""

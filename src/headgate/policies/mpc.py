@@ -67,6 +67,9 @@ class Mpc(Policy):
             raise ConfigError(f"mpc: bandwidth_mb_s={self.bandwidth_mb_s} must be above 0")
         load_solver()  # a missing extra is an error here, and not in a batch
 
+    def as_printed(self) -> Mpc:
+        return self.paper()
+
     @classmethod
     def paper(cls, weight: float = 5.0) -> Mpc:
         """The controller as evaluated in the paper, with its misprints corrected."""

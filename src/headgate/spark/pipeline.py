@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from headgate.control.policy import Policy
 from headgate.errors import ConfigError
+from headgate.policies import get as get_policy
 from headgate.spark.stage import Stage
 from headgate.stage import sinks
 
@@ -68,16 +70,21 @@ class Pipeline:
 
     def rescale(self, channels: int, *, stage: int | None = None) -> None:
         """Change the number of channels online: see `Stage.rescale`."""
-        for each in self._chosen(stage):
+        chosen = self._chosen(stage)
+        for each in chosen:
+            each.check_channels(channels)
+        for each in chosen:
             each.rescale(channels)
 
     def grant(self, amount: str | int, channel: int | None = None, *, stage: int | None = None) -> None:
         """Give channels more memory for state: see `Stage.grant`."""
+        self._check_memory(amount, channel, stage, sign=1)
         for each in self._chosen(stage):
             each.grant(amount, channel)
 
     def reclaim(self, amount: str | int, channel: int | None = None, *, stage: int | None = None) -> None:
         """Take memory back: see `Stage.reclaim`."""
+        self._check_memory(amount, channel, stage, sign=-1)
         for each in self._chosen(stage):
             each.reclaim(amount, channel)
 
@@ -88,6 +95,17 @@ class Pipeline:
             which = f"{len(joins)} stages have" if joins else "no stage has"
             raise ConfigError(f"{which} a build side to refresh; name one with stage=0, 1, ...")
         joins[0].refresh(rows, mode)
+
+    @property
+    def policy(self) -> list[Policy]:
+        """The policy of each stage. One that is assigned decides for all of them, from the next batch on."""
+        return [stage.policy for stage in self.stages]
+
+    @policy.setter
+    def policy(self, policy: str | Policy) -> None:
+        chosen = get_policy(policy)
+        for stage in self.stages:
+            stage.policy = chosen
 
     def takes(self, seconds: float) -> int | None:
         """How many source rows pass the gate of the first stage in this many seconds: see `Stage.takes`."""
@@ -105,11 +123,16 @@ class Pipeline:
         """The journal of each stage."""
         return [stage.journal() for stage in self.stages]
 
+    def _check_memory(self, amount: str | int, channel: int | None, stage: int | None, *, sign: int) -> None:
+        """Refuse a change that one of the stages cannot make, before any of them has made it."""
+        for each in self._chosen(stage):
+            each.flow_control.changed(amount, each.channels_of(channel), sign=sign)
+
     def _chosen(self, number: int | None) -> Sequence[Stage]:
         if number is None:
             return self.stages
-        if not 0 <= number < len(self.stages):
-            raise ConfigError(f"there is no stage {number}: they are 0 to {len(self.stages) - 1}")
+        if not isinstance(number, int) or not 0 <= number < len(self.stages):
+            raise ConfigError(f"there is no stage {number!r}: they are 0 to {len(self.stages) - 1}")
         return [self.stages[number]]
 
 

@@ -75,6 +75,10 @@ class FlowControl:
         """Grant (`sign=1`) or reclaim (`sign=-1`) this amount on each of these
         channels, from the next batch on.
         """
+        self._limits.update(self.changed(amount, channels, sign=sign))
+
+    def changed(self, amount: str | int, channels: Iterable[int], *, sign: int) -> dict[int, int]:
+        """The limits that `change` would set; an error if that is not possible."""
         size = sign * parse_bytes(amount, "amount")
         if self.memory is None:
             raise ConfigError(
@@ -87,7 +91,7 @@ class FlowControl:
             raise ConfigError(
                 f"channel {short[0]} has {show_bytes(has)}, {show_bytes(-size)} cannot be taken from it"
             )
-        self._limits.update(wanted)
+        return wanted
 
     def prepare(self, table: Table, view: LoadView, last: Manifest | None) -> Flow:
         """The orders for the next batch under a table; `last` is the newest commit."""
@@ -96,7 +100,9 @@ class FlowControl:
         backlog, flow, before = last.backlog, last.flow, last.table
         sizes = {bin: last.state.sizes.get(bin, 0) for bin in table.bins}
         in_flight = self._in_flight(table, before, sizes, view, flow)
-        waiting = [bin for bin in (*backlog.rows, *_due(last)) if bin not in in_flight]
+        # A bin may have both rows that wait and due work.
+        waited_for = dict.fromkeys((*backlog.rows, *_due(last)))
+        waiting = [bin for bin in waited_for if bin not in in_flight]
         rotation, out = self._rotate(table, sizes, waiting, flow)
         return Flow(
             backlog=backlog,

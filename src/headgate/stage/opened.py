@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
 import pyarrow as pa
 
 from headgate.control.loop import Loop
+from headgate.control.view import LoadView
 from headgate.errors import CheckpointMismatch
 from headgate.operators.base import BoundOperator, column_type
 from headgate.storage.checkpoint import Checkpoint
+from headgate.storage.manifest import Manifest
+
+if TYPE_CHECKING:
+    from headgate.stage.stage import KeyedStage
 
 
 class Opened:
@@ -40,3 +48,20 @@ class Opened:
                     f"column {name!r} was {was} and is now {now}: a stage keeps its types; cast the column, "
                     "or start another stage with a checkpoint of its own"
                 )
+
+
+def restored_loop(stage: KeyedStage[Any], last: Manifest | None, asked: int | None) -> Loop:
+    """The control loop as the last commit left it, or a new one; `asked` is a number of channels that the user asked for."""
+    routing = stage.routing
+    if last is None:
+        view = LoadView(alpha=routing.smoothing)
+        table = stage.policy.initial(stage.bins, stage.channels)
+        loop = Loop(stage.policy, stage.guard, stage.mode, table, view=view)
+    else:
+        loop = Loop.restore(last.loop, stage.policy, stage.guard, stage.mode)
+        loop.view = replace(loop.view, alpha=routing.smoothing)
+        if last.channels != stage.channels and loop.table.channels != stage.channels:
+            loop.request_channels(stage.channels)
+    if asked is not None:
+        loop.request_channels(asked)
+    return loop

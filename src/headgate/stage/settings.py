@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from headgate.control.guard import Guard
 from headgate.control.modes import Mode
@@ -16,6 +16,7 @@ from headgate.operators.base import Operator
 from headgate.policies import get as get_policy
 from headgate.sizes import parse_bytes
 
+Kind = TypeVar("Kind")
 DEFAULT_POLICY = "rebuild"
 FEWEST_BINS, BINS_PER_CHANNEL = 128, 32
 """Default number of bins: fine enough to balance within a few percent, few enough
@@ -47,6 +48,13 @@ class Routing:
     def __post_init__(self) -> None:
         get_policy(self.policy)
         Mode.parse(self.mode)
+        whole_number(self.channels, "channels")
+        if self.bins is not None:
+            whole_number(self.bins, "bins")
+        if self.guard is not None and not isinstance(self.guard, Guard):
+            raise ConfigError(f"guard={self.guard!r} is not a guard; use hg.policies.Guard(min_gain=...)")
+        if not isinstance(self.smoothing, int | float) or not 0 < self.smoothing <= 1:
+            raise ConfigError(f"smoothing={self.smoothing!r} is a weight above 0 and up to 1")
         if not 1 <= self.channels <= self.number_of_bins:
             raise ConfigError(
                 f"channels={self.channels} and bins={self.number_of_bins}: there must be at least one channel "
@@ -92,7 +100,8 @@ class Limits:
         for name in ("memory", "buffer", "arrivals"):
             if getattr(self, name) is not None:
                 parse_bytes(getattr(self, name), name)
-        if self.turn_ms is not None and not (self.turn_ms >= 0 and math.isfinite(self.turn_ms)):
+        number = isinstance(self.turn_ms, int | float) and self.turn_ms >= 0 and math.isfinite(self.turn_ms)
+        if self.turn_ms is not None and not number:
             raise ConfigError(f"turn_ms={self.turn_ms} must be a time in ms between two reads, 0 or more")
 
 
@@ -112,6 +121,22 @@ class Expansion:
     def __post_init__(self) -> None:
         if self.gate is not None and not isinstance(self.gate, Gate):
             raise ConfigError(f"gate={self.gate!r} is not a gate; use hg.Gate(in_flight=2, batch=...)")
+        if self.step is not None and not callable(self.step):
+            raise ConfigError(f"step={self.step!r} must be a function from a DataFrame to a DataFrame")
+
+
+def whole_number(value: object, what: str, *, least: int = 1) -> None:
+    """Refuse what is not a whole number, or too small a one."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        few = "there must be at least one channel and a bin for each channel" if least else "0 or more"
+        raise ConfigError(f"{what}={value!r} must be a whole number: {few}")
+
+
+def checked(value: Kind | None, kind: type[Kind], what: str) -> Kind | None:
+    """A group of settings, if it is one."""
+    if value is None or isinstance(value, kind):
+        return value
+    raise ConfigError(f"{what}={value!r} is not a group of settings; write {what}=hg.{kind.__name__}(...)")
 
 
 def checked_key(key: str | Sequence[str]) -> tuple[str, ...]:

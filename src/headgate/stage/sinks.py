@@ -204,6 +204,10 @@ def as_sink(sink: Sink | Callable[[Any, int], None]) -> Sink:
     """The sink itself, or a plain function wrapped as a sink."""
     if isinstance(sink, Sink):
         return sink
+    if isinstance(sink, type):
+        raise ConfigError(
+            f"sink={sink.__name__} is a class; make one of it, as in sinks.{sink.__name__}(...)"
+        )
     if callable(sink):
         return Function(sink)
     raise ConfigError(

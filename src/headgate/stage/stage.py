@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Generic
 
 from headgate.control.explain import explained
@@ -20,7 +19,6 @@ from headgate.control.loop import Decision, Loop
 from headgate.control.modes import Mode
 from headgate.control.policy import Policy
 from headgate.control.report import BatchReport
-from headgate.control.view import LoadView
 from headgate.errors import BatchOrder, CheckpointError, CheckpointMismatch, ConfigError, Superseded
 from headgate.flow.gate import AUTO_SIZED
 from headgate.operators.arrival import aside_schema
@@ -32,8 +30,16 @@ from headgate.stage.batch import Batch, publish
 from headgate.stage.engine import Engine, Rows
 from headgate.stage.flow_control import FlowControl
 from headgate.stage.journal import Journal
-from headgate.stage.opened import Opened
-from headgate.stage.settings import Expansion, Limits, Routing, checked_key, checked_operator
+from headgate.stage.opened import Opened, restored_loop
+from headgate.stage.settings import (
+    Expansion,
+    Limits,
+    Routing,
+    checked,
+    checked_key,
+    checked_operator,
+    whole_number,
+)
 from headgate.stage.status import Status
 from headgate.state.compaction import bins_to_snapshot
 from headgate.state.keys import KeySpec
@@ -75,9 +81,10 @@ class KeyedStage(Generic[Rows]):
         self.channels, self.bins = self.routing.channels, self.routing.number_of_bins
         self._policy, self.guard = get_policy(self.routing.policy), self.routing.guard or Guard()
         self.mode = Mode.parse(self.routing.mode)
-        self.flow_control = FlowControl(limits)
-        if first_batch is not None and first_batch < 0:
-            raise ConfigError(f"first_batch={first_batch} must be the number of a batch, 0 or more")
+        self.flow_control = FlowControl(checked(limits, Limits, "limits"))
+        expansion = checked(expansion, Expansion, "expansion")
+        if first_batch is not None:
+            whole_number(first_batch, "first_batch", least=0)
         self._first, self._continues = first_batch, continues
         self.store = Store(checkpoint, durable=durable)
         self.sink = sinks.as_sink(sink) if sink is not None else sinks.Nowhere()
@@ -94,6 +101,8 @@ class KeyedStage(Generic[Rows]):
         self.compaction = compaction
         self.opened: Opened | None = None
         """What the first batch has fixed; None before it, and after an error."""
+        self._next_policy: Policy | None = None
+        """One that was assigned, until the next batch begins."""
         self._asked: int | None = None
         self._last: tuple[BatchReport, Decision] | None = None
         self._clock: Clock | None = None
@@ -234,6 +243,8 @@ class KeyedStage(Generic[Rows]):
         if self.opened is not None:
             self.opened.check(columns)
             self._check(self.opened.checkpoint.last, batch, origin)
+            if self._next_policy is not None:
+                self._change_policy(self.opened, self._next_policy)
             return self.opened
         spec = KeySpec(self.key, tuple(columns.field(n).type for n in self.key))
         config, build = self.operator, self.operator.build_side()
@@ -241,6 +252,7 @@ class KeyedStage(Generic[Rows]):
             config = config.with_build_columns(self.engine.columns(build, config.build_keys(self.key)))
         operator = config.bind(spec, columns)
         self._policy = self._policy.fitted(operator.resources, whole=operator.whole)
+        self._next_policy = None
         routed = self.engine.routed(operator, columns)
         output = self.engine.emitted(operator.output)
         aside = self.engine.emitted(aside_schema(operator, routed))
@@ -265,25 +277,17 @@ class KeyedStage(Generic[Rows]):
         self._check(checkpoint.last, batch, origin)
         assert checkpoint.identity is not None
         self.bins = int(checkpoint.identity["bins"])
-        loop = self._loop(checkpoint.last)
+        loop = restored_loop(self, checkpoint.last, self._asked)
         self.opened = Opened(operator, routed, self.engine.describe(rows), output, aside, checkpoint, loop)
         self.on_step("open")
         return self.opened
 
-    def _loop(self, last: Manifest | None) -> Loop:
-        """The control loop, as the last commit left it."""
-        if last is None:
-            view = LoadView(alpha=self.routing.smoothing)
-            table = self._policy.initial(self.bins, self.channels)
-            loop = Loop(self._policy, self.guard, self.mode, table, view=view)
-        else:
-            loop = Loop.restore(last.loop, self._policy, self.guard, self.mode)
-            loop.view = replace(loop.view, alpha=self.routing.smoothing)
-            if last.channels != self.channels and loop.table.channels != self.channels:
-                loop.request_channels(self.channels)
-        if self._asked is not None:
-            loop.request_channels(self._asked)
-        return loop
+    def _change_policy(self, opened: Opened, policy: Policy) -> None:
+        """Let another policy decide, from this batch on."""
+        operator = opened.operator
+        self._policy = policy.fitted(operator.resources, whole=operator.whole)
+        opened.loop = Loop.restore(opened.loop.snapshot(), self._policy, self.guard, self.mode)
+        self._next_policy = None
 
     def _check(self, last: Manifest | None, batch: int, origin: str | None) -> None:
         """Refuse a batch that does not follow what is committed."""
@@ -327,12 +331,7 @@ class KeyedStage(Generic[Rows]):
 
     @policy.setter
     def policy(self, policy: str | Policy) -> None:
-        self._policy = get_policy(policy)
-        if self.opened is not None:
-            operator = self.opened.operator
-            self._policy = self._policy.fitted(operator.resources, whole=operator.whole)
-            snapshot = self.opened.loop.snapshot()
-            self.opened.loop = Loop.restore(snapshot, self._policy, self.guard, self.mode)
+        self._next_policy = self._policy = get_policy(policy)
 
     def takes(self, seconds: float) -> int | None:
         """How many source rows pass the gate in this time, as measured; None while too little is known.
@@ -345,22 +344,27 @@ class KeyedStage(Generic[Rows]):
 
     def rescale(self, channels: int) -> None:
         """Change the number of channels online, at the end of the next batch that finishes."""
+        self.check_channels(channels)
         if self.opened is not None:
             self.opened.loop.request_channels(channels)
-        elif not 1 <= channels <= self.bins:
-            raise ConfigError(f"{channels} channels for {self.bins} bins: ask for 1 to {self.bins}")
         else:
             self._asked = channels
 
+    def check_channels(self, channels: int) -> None:
+        """Refuse a number of channels that cannot be."""
+        if not isinstance(channels, int) or isinstance(channels, bool) or not 1 <= channels <= self.bins:
+            raise ConfigError(f"{channels!r} channels for {self.bins} bins: ask for 1 to {self.bins}")
+
     def grant(self, amount: str | int, channel: int | None = None) -> None:
         """Give one channel, or each, more memory for state ("256MB"). A restart forgets it."""
-        self.flow_control.change(amount, self._channels(channel), sign=1)
+        self.flow_control.change(amount, self.channels_of(channel), sign=1)
 
     def reclaim(self, amount: str | int, channel: int | None = None) -> None:
         """Take memory back from the next batch on; bins that no longer fit go to disk."""
-        self.flow_control.change(amount, self._channels(channel), sign=-1)
+        self.flow_control.change(amount, self.channels_of(channel), sign=-1)
 
-    def _channels(self, channel: int | None) -> list[int]:
+    def channels_of(self, channel: int | None) -> list[int]:
+        """One channel, or all of them."""
         count = self.opened.loop.table.channels if self.opened else self.channels
         if channel is not None and not 0 <= channel < count:
             raise ConfigError(f"there is no channel {channel}: they are 0 to {count - 1}")
@@ -389,4 +393,4 @@ class KeyedStage(Generic[Rows]):
 
     def journal(self) -> Journal:
         """The reports and decisions so far, oldest first: a list that prints as a table."""
-        return Journal(decode(line) for line in journal_lines(self.store)) if self.opened else Journal()
+        return Journal(decode(line) for line in journal_lines(self.store))
