@@ -3,6 +3,7 @@ lost, batches delivered twice, and the answer is the slow, obvious one.
 """
 
 import random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from headgate.testing import builders
 from headgate.testing.engine import key_hashes
 from headgate.testing.trial import Trial
 
-FEW = settings(max_examples=settings.default.max_examples // 8)  # each example is a run of many steps
+FEW = settings(max_examples=settings.default.max_examples // 8)  # type: ignore[union-attr]  # each example is a run of many steps
 BINS = 5
 TIME = pa.timestamp("us", tz="UTC")
 KEYS = [KeySpec(("k",), (pa.int64(),)), KeySpec(("k",), (pa.string(),))]
@@ -132,7 +133,7 @@ WINDOWS = {
 @FEW
 def test_windows(window, key, seed, batches) -> None:
     how, slowly = WINDOWS[window]
-    operator = Windows(how, on="t", delay="7 us", ahead=FAR, **AGGREGATES)
+    operator = Windows(how, on="t", delay="7 us", ahead=FAR, **AGGREGATES)  # type: ignore[arg-type]
     channels, out = run(operator, key, bits_of(batches), seed)
     wanted, late = slowly(batches)
     assert numbered(as_ints(out)) == sorted(((*w, len(w[3])) for w in wanted), key=repr)
@@ -167,7 +168,7 @@ def test_dedup(key, seed, batches) -> None:
 @FEW
 def test_dedup_for_ever(seed, batches) -> None:
     _, out = run(Dedup(keep=["i"]), KEYS[0], batches, seed)
-    firsts = {}
+    firsts: dict[Any, Any] = {}
     for key, _, number in (row for rows in batches for row in rows):
         firsts.setdefault(key, number)
     assert sorted(i for table in out for i in table.column("i").to_pylist()) == sorted(firsts.values())
@@ -254,13 +255,13 @@ def test_join(how, key, seed, batches) -> None:
 def test_topk(key, seed, batches, k) -> None:
     """By time, of which there are equal ones."""
     _, out = run(TopK(k, by="t", keep=["i"]), key, batches, seed)
-    newest = {}
+    newest: dict[Any, Any] = {}
     for table in out:
-        lists = {}
+        lists: dict[Any, Any] = {}
         for row in table.to_pylist():
             lists.setdefault(row["k"], []).append((row["rank"], row["i"]))
         newest |= lists
-    wanted = {}
+    wanted: dict[Any, Any] = {}
     for number, t, key_ in ((i, t, k_) for rows in batches for k_, t, i in rows):
         wanted.setdefault(key_ if key_ is None or key is KEYS[0] else f"key {key_}", []).append((-t, number))
     assert {name: [i for _, i in sorted(found)] for name, found in newest.items()} == {
@@ -289,7 +290,7 @@ def test_vectorised(key, seed, batches) -> None:
     operator = Vectorised(counting, state={"n": pa.int64()}, output={"i": pa.int64(), "n": pa.int64()})
     _, out = run(operator, key, batches, seed)
     found = sorted((row["i"], row["n"]) for table in out for row in table.to_pylist())
-    seen, wanted = {}, []
+    seen, wanted = {}, []  # type: ignore[var-annotated]
     for name, _, number in (row for rows in batches for row in rows):
         wanted.append((number, seen.get(name, 0) % 3 + 1))
         seen[name] = seen.get(name, 0) + 1

@@ -5,6 +5,7 @@ the answer is that of one channel which is given all rows at once.
 """
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,7 @@ from headgate.testing.arrow import VALUES, column, columns, printed
 from headgate.testing.engine import key_hashes
 from headgate.testing.trial import Trial
 
-FEW = settings(max_examples=settings.default.max_examples // 4)  # each example is a run of many steps
+FEW = settings(max_examples=settings.default.max_examples // 4)  # type: ignore[union-attr]  # each example is a run of many steps
 
 BINS = 6
 KEYS = [
@@ -138,7 +139,7 @@ def test_rows_of_one_key_are_processed_in_their_order(data, key) -> None:
     operator = Aggregate(head=agg.first("id"), tail=agg.last("id"), n=agg.count()).bind(key, rows.schema)
     out = Trial(operator).batch(rows, data.draw(routings()), chunks=[3, 7])
     found = {repr(r[:-3]): r[-3:] for r in printed(out)}
-    wanted = {}
+    wanted: dict[Any, Any] = {}
     for row in printed(rows.select(key.names)):
         wanted.setdefault(repr(row), []).append(len([i for seen in wanted.values() for i in seen]))
     assert found == {k: (ids[0], ids[-1], len(ids)) for k, ids in wanted.items()}
@@ -155,7 +156,7 @@ class MovingBins(RuleBasedStateMachine):
             Aggregate(n=agg.count(), total=agg.sum("x"), text=agg.max("k"), tail=agg.last("x")),
             HistoryWindow(2, ["mean", "max"], of="x", keep=["id"]),
         ]
-        self.rows, self.out = [], [[] for _ in self.operators]
+        self.rows, self.out = [], [[] for _ in self.operators]  # type: ignore[var-annotated]
 
     @initialize(assigned=st.lists(st.integers(0, 2), min_size=BINS, max_size=BINS))
     def start(self, assigned) -> None:
@@ -267,7 +268,9 @@ def test_law_2_the_merged_pieces_of_a_key_know_what_the_whole_knows(key, data) -
     """Rows dealt in any way over pieces, as the rows of a split key are; `first` and `last` have an order and no part in it."""
     rows = data.draw(streams(key))
     everything = {
-        n: a for n, a in OPERATORS[0].aggregates.items() if n not in ("head", "tail", "mean", "total", "var")
+        n: a
+        for n, a in OPERATORS[0].aggregates.items()  # type: ignore[attr-defined]
+        if n not in ("head", "tail", "mean", "total", "var")
     }
     operator = Aggregate(**everything, std=agg.std("i")).bind(key, schema_of(key))
     ways = data.draw(st.integers(1, 4))

@@ -3,6 +3,7 @@
 import math
 from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -18,7 +19,7 @@ from headgate.testing.arrow import VALUES, column, printed
 from headgate.testing.trial import Trial
 
 FEW = settings(
-    max_examples=settings.default.max_examples // 5
+    max_examples=settings.default.max_examples // 5  # type: ignore[union-attr]
 )  # each example is many, and each test is run for many types
 
 ONE = Table.uniform(4, 1)
@@ -39,7 +40,7 @@ def bound(aggregates, kind):
 
 def answers(aggregates, batches, kind):
     """{key: {output: value}} after some batches of (key, value) rows."""
-    channels, out = Trial(bound(aggregates, kind)), {}
+    channels, out = Trial(bound(aggregates, kind)), {}  # type: ignore[var-annotated]
     for rows in batches:
         emitted = channels.batch(batch_of([k for k, _ in rows], [v for _, v in rows], kind), ONE)
         assert sorted(map(str, emitted.column("key").to_pylist())) == sorted({str(k) for k, _ in rows})
@@ -54,7 +55,7 @@ def answer(one, values, kind):
 
 def groups(batches, kind):
     """{key: values in order}, as Arrow gives them back."""
-    out = {}
+    out: dict[Any, Any] = {}
     for rows in batches:
         for (key, _), value in zip(rows, column([v for _, v in rows], kind).to_pylist(), strict=True):
             out.setdefault(key, []).append(value)
@@ -351,7 +352,7 @@ def test_a_fingerprint_tells_operators_types_and_state_apart() -> None:
     ("make", "error", "text"),
     [
         (lambda: Aggregate(), ConfigError, "nothing to compute"),
-        (lambda: Aggregate(n="sum"), ConfigError, "n='sum' is not an aggregate"),
+        (lambda: Aggregate(n="sum"), ConfigError, "n='sum' is not an aggregate"),  # type: ignore[arg-type]
         (lambda: bound({"key": agg.count()}, pa.int64()), ConfigError, "has the name of a key column"),
         (lambda: bound({"y": agg.sum("z")}, pa.int64()), MissingColumn, "reads column 'z', but the stream has 'key', 'x'"),
         (lambda: bound({"y": agg.sum("x")}, pa.string()), UnsupportedType, r"sum\(x\) needs a number, but column 'x' has type string"),

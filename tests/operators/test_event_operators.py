@@ -74,11 +74,11 @@ def emits(state=None, output=None):
         (lambda: Dedup(on="t"), ConfigError, "on='t', delay=None: give both, or neither"),
         (lambda: Dedup(keep=["x"]), MissingColumn, "reads column 'x'"),
         (
-            lambda: Join("outer", delay="1 s"),
+            lambda: Join("outer", delay="1 s"),  # type: ignore[arg-type]
             ConfigError,
             "how='outer': streams can be joined 'inner', 'left'",
         ),
-        (lambda: Join(delay=("1 s",)), ConfigError, "give one, or one of the left and one of the right"),
+        (lambda: Join(delay=("1 s",)), ConfigError, "give one, or one of the left and one of the right"),  # type: ignore[arg-type]
         (lambda: Join(delay="1 s"), MissingColumn, r"give the stage hg\.two_streams"),
         (lambda: TopK(0, by="v"), ConfigError, "k=0: a list has at least one row"),
         (
@@ -86,7 +86,7 @@ def emits(state=None, output=None):
             UnsupportedType,
             "column 's' has type string, which it cannot put in order; cast it",
         ),
-        (lambda: Vectorised(3, state={}, output={}), ConfigError, "3 is not a function"),
+        (lambda: Vectorised(3, state={}, output={}), ConfigError, "3 is not a function"),  # type: ignore[arg-type]
         (
             lambda: Vectorised(emits(), state={"k": pa.int64()}, output={}),
             ConfigError,

@@ -1,5 +1,7 @@
 """The join against the obvious one: rows of a dictionary."""
 
+from typing import Any
+
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,7 +36,7 @@ class Frame:
 def test_it_equals_the_obvious_join(steps, probes, how) -> None:
     join = HashJoin(build=Frame(), on="id", how=how).with_build_columns(BUILD).bind(KEY, PROBE)
     table = BinTable.create(join.layout)
-    held = {}
+    held: dict[Any, Any] = {}
     for mode, rows in steps:
         operator = join.builder(mode)
         batch = pa.RecordBatch.from_arrays(

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,7 +16,7 @@ from headgate.state.keys import KeySpec
 from headgate.testing.trial import Trial
 
 FEW = settings(
-    max_examples=settings.default.max_examples // 5
+    max_examples=settings.default.max_examples // 5  # type: ignore[union-attr]
 )  # each example is many, and each test is run for many types
 
 ONE = Table.uniform(4, 1)
@@ -72,7 +73,7 @@ def check(k, batches, kind=DOUBLE) -> None:
     rows = [row for batch in batches for row in batch]
     out = emitted(k, batches, kind)
     assert [row["id"] for row in out] == list(range(len(rows)))
-    history = {}
+    history: dict[Any, Any] = {}
     for (key, value), row in zip(rows, out, strict=True):
         window = history[key] = [*history.get(key, []), value][-k:]
         expected = wanted([None if v is None else float(v) for v in window])
@@ -150,7 +151,7 @@ def test_by_default_the_value_itself_is_kept() -> None:
     ("make", "error", "text"),
     [
         (lambda: HistoryWindow(0, "mean", of="x"), ConfigError, "at least one row, not k=0"),
-        (lambda: HistoryWindow(2.0, "mean", of="x"), ConfigError, "k=2.0"),
+        (lambda: HistoryWindow(2.0, "mean", of="x"), ConfigError, "k=2.0"),  # type: ignore[arg-type]
         (lambda: HistoryWindow(2, "mode", of="x"), ConfigError, "statistic 'mode' is not one of mean, std"),
         (lambda: HistoryWindow(2, [], of="x"), ConfigError, "is not one of"),
         (lambda: HistoryWindow(2, "mean", of="z").bind(KEY, schema_of(pa.int8())), MissingColumn, "reads column 'z'"),

@@ -1,6 +1,7 @@
 """Slow, obvious answers of the operators that go by event time: one channel, one row after the other, in plain Python."""
 
 from collections import defaultdict
+from typing import Any
 
 NEVER = -(1 << 62)
 
@@ -40,7 +41,7 @@ def tumbling(batches, size, every, delay):
 
 def sessions(batches, gap, delay):
     """The same for sessions."""
-    clock, open_ = Watermark(delay), defaultdict(list)
+    clock, open_ = Watermark(delay), defaultdict(list)  # type: ignore[var-annotated]
     out, late = [], []
     for batch in batches:
         for key, t, number in batch:
@@ -48,7 +49,7 @@ def sessions(batches, gap, delay):
                 late.append(number)
                 continue
             start, end, rows = t, t + gap, [number]
-            kept = []
+            kept: list[Any] = []
             touching = True
             while touching:  # what is swallowed may reach further sessions
                 touching, kept = False, []
@@ -86,7 +87,7 @@ def dedup(batches, delay):
 
 def join(batches, how, before, after, delays):
     """(left number or None, right number or None) of every row that is emitted; rows are (key, time, number, side)."""
-    clock, kept = Watermark(*delays), []
+    clock, kept = Watermark(*delays), []  # type: ignore[var-annotated]
     out, late = [], []
     for batch in batches:
         for key, t, number, side in batch:

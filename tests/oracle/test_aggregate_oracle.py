@@ -1,5 +1,7 @@
 """The aggregate against pyarrow's own group-by, on seeded random input."""
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -70,7 +72,7 @@ def by_key(table, key):
 def test_equal_to_pyarrow(key, seed) -> None:
     rows, wanted = random_rows(seed, 3000), EXACT | CLOSE
     channels = Trial(Aggregate(**{n: one for n, (one, _, _) in wanted.items()}).bind(key, rows.schema))
-    found = {}
+    found: dict[Any, Any] = {}
     for start in range(0, rows.num_rows, 700):
         found |= by_key(channels.batch(rows.slice(start, 700), Table.uniform(8, 3)), key)
     ddof = pc.VarianceOptions(ddof=1)

@@ -30,7 +30,7 @@ def test_columns_by_name_or_as_columns(spark: Any, make_stage: Any, feed: Any) -
         ),
         (lambda make_stage: agg.sum(F.upper("v")), "compute it before the stage"),
         (lambda make_stage: agg.count_distinct("v"), "hg.Dedup"),
-        (lambda make_stage: hg.Aggregate(agg.count()), r"write Aggregate\(n=count\(\)\)"),
+        (lambda make_stage: hg.Aggregate(agg.count()), r"write Aggregate\(n=agg\.count\(\)\)"),
         (lambda make_stage: make_stage(hg.Aggregate(n=agg.count()), key=3), "not the name of a column"),
     ],
 )

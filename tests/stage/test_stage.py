@@ -213,9 +213,12 @@ def test_a_policy_that_is_assigned_while_a_batch_decides_waits_for_the_next() ->
 
 def test_bins_with_rows_that_wait_and_windows_that_are_due_come_in() -> None:
     """Both reasons at once put a bin that had just moved into two queues, where it slept for ever."""
-    at = lambda *times: pa.table(
-        {"k": pa.array(range(len(times)), pa.int64()), "t": pa.array(times, pa.timestamp("us"))}
-    )  # noqa: E731
+
+    def at(*times):
+        return pa.table(
+            {"k": pa.array(range(len(times)), pa.int64()), "t": pa.array(times, pa.timestamp("us"))}
+        )
+
     operator = hg.Windows(hg.tumbling("10 us"), on="t", delay="1 us", n=agg.count())
     world = World(
         operator=operator,

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NoReturn
 
 import pyarrow as pa
 
@@ -60,7 +61,7 @@ class Agg:
 
 def count(column: str | None = None) -> Agg:
     """The number of rows, or of non-null values of `column`."""
-    return Agg("count", column)
+    return Agg("count", None if isinstance(column, str) and column == "*" else column)
 
 
 def sum(column: str) -> Agg:
@@ -114,3 +115,18 @@ def first(column: str, *, ignore_nulls: bool = False) -> Agg:
 def last(column: str, *, ignore_nulls: bool = False) -> Agg:
     """Last value in the order of the source."""
     return Agg("last", column, ignore_nulls)
+
+
+_OTHER_NAMES = {
+    "stddev": "std",
+    "stddev_samp": "std",
+    "variance": "var",
+    "var_samp": "var",
+    "countDistinct": "count_distinct",
+}
+
+
+def __getattr__(name: str) -> NoReturn:
+    known = "avg, count, first, last, max, mean, min, std, sum, var"
+    hint = f"; here it is called {_OTHER_NAMES[name]}" if name in _OTHER_NAMES else ""
+    raise AttributeError(f"there is no agg.{name}: the aggregates are {known}{hint}")

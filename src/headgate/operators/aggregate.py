@@ -33,7 +33,7 @@ class Aggregate(Operator):
     def __init__(self, *unnamed: Agg, **aggregates: Agg) -> None:
         if unnamed:
             raise ConfigError(
-                f"Aggregate({unnamed[0]!r}) has no name for its output; write Aggregate(n={unnamed[0]!r}) or another name"
+                f"Aggregate({unnamed[0]!r}) has no name for its output; write Aggregate(n=agg.{unnamed[0]!r}) or another name"
             )
         self.aggregates = checked("Aggregate", aggregates)
 

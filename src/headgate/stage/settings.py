@@ -152,6 +152,8 @@ def checked_operator(operator: Operator) -> Operator:
     if isinstance(operator, Operator):
         return operator
     remedy = "use hg.Aggregate(...), hg.Windows(...), hg.Join(...) or another operator of hg"
-    if callable(operator):
+    if isinstance(operator, type):
+        remedy = f"it is a class; make one of it, as in {operator.__name__}(...)"
+    elif callable(operator):
         remedy = "make it one with @hg.kernel(state=..., output=...)"
     raise ConfigError(f"operator={operator!r} is not an operator; {remedy}")
