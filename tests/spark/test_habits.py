@@ -43,7 +43,13 @@ def test_a_pipeline_has_all_that_a_stage_has(tmp_path: Any, spark: Any) -> None:
     def public(kind: type) -> set[str]:
         return {name for name, _ in inspect.getmembers(kind, callable) if not name.startswith("_")}
 
-    inner = {"process", "committed", "compaction"}  # what the parts of a stage call
+    inner = {
+        "process",
+        "committed",
+        "compaction",
+        "check_channels",
+        "channels_of",
+    }  # what the parts of a stage call
     assert public(hg.Stage) - inner <= public(hg.Pipeline)
 
 

@@ -40,7 +40,6 @@ def test_there_are_enough_bins_unless_they_are_named() -> None:
         (lambda: Routing(guard=3), "guard=3 is not a guard"),  # type: ignore[arg-type]
         (lambda: Routing(smoothing=5), "smoothing=5 is a weight"),
         (lambda: Limits(turn_ms="x"), "turn_ms=x"),  # type: ignore[arg-type]
-        (lambda: Expansion(step=3), "step=3 must be a function"),  # type: ignore[arg-type]
         (lambda: checked({}, Limits, "limits"), "write limits=hg.Limits"),
         (lambda: hg.sinks.as_sink(hg.sinks.Memory), "Memory is a class"),  # type: ignore[arg-type]
         (lambda: checked_key([]), "name one column"),

@@ -121,8 +121,6 @@ class Expansion:
     def __post_init__(self) -> None:
         if self.gate is not None and not isinstance(self.gate, Gate):
             raise ConfigError(f"gate={self.gate!r} is not a gate; use hg.Gate(in_flight=2, batch=...)")
-        if self.step is not None and not callable(self.step):
-            raise ConfigError(f"step={self.step!r} must be a function from a DataFrame to a DataFrame")
 
 
 def whole_number(value: object, what: str, *, least: int = 1) -> None:
