@@ -36,6 +36,7 @@ _MODULES = (
     "headgate.kernels.kernel",
     "headgate.operators.dedup",
     "headgate.operators.hash_join",
+    "headgate.operators.sessions",
     "headgate.operators.stream_join",
     "headgate.operators.topk",
     "headgate.operators.vectorised",
