@@ -8,8 +8,8 @@
 6. `retire`    remove the files that no bin needs any more
 7. `publish`   show the output through the sinks
 
-A crash before `commit` leaves nothing but rubbish. After a crash later on, the next delivery of the
-batch does the remaining steps.
+A crash before `commit` leaves nothing but rubbish. After a crash later on, the next driver writes the
+journal's line and publishes the batch again; the next batch removes the files.
 """
 
 from __future__ import annotations

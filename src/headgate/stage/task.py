@@ -1,8 +1,8 @@
 """The work of one channel in one batch: rows in, an answer out.
 
 A `Task` is a value that the driver sends to every channel: it says what is committed, and which table
-holds. An `Attempt` does the work on one channel. It writes at most one file each of state, backlog and
-output, under names that no other attempt uses, and commits nothing: until the driver names these files in
+holds. An `Attempt` does the work on one channel. It writes at most one file each of state, backlog,
+output and rows put aside, under names that no other attempt uses, and commits nothing: until the driver names these files in
 a manifest they are rubbish, so a retried, speculative or zombie attempt does no harm.
 """
 
