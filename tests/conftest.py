@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TESTS = Path(__file__).parent
+# A JVM of the tests lives for minutes at most, and there its optimising compiler costs more than it saves.
+SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SPARK_DIRS = (TESTS / "spark", TESTS / "chaos", TESTS / "lab" / "spark")
 
-# "ci" gives the same examples every time: a red build is red again on the next try. To hunt for new examples:
-# script/test --hypothesis-profile=explore
-hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
+# "ci" gives the same examples every time: a red build is red again on the next try. "full" does too, and gives more of
+# them; --full selects it. To hunt for new examples: script/test --hypothesis-profile=explore
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, max_examples=50)
+hypothesis.settings.register_profile("full", deadline=None, derandomize=True, max_examples=100)
 hypothesis.settings.register_profile("explore", deadline=None, max_examples=2000, print_blob=True)
 hypothesis.settings.load_profile("ci")
 
@@ -32,6 +35,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--full") and not config.getoption("--hypothesis-profile"):
+        hypothesis.settings.load_profile("full")
     if not config.pluginmanager.has_plugin("tests.no_pyspark"):
         # py4j leaves its connections and its JVM to the end of the process; any test could get the blame.
         config.addinivalue_line(
@@ -58,6 +63,7 @@ def java_home() -> str:
     if found.returncode:
         pytest.fail(found.stderr, pytrace=False)
     os.environ["JAVA_HOME"] = found.stdout.strip()
+    os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_LIVED_JVM)
     return os.environ["JAVA_HOME"]
 
 

@@ -1,7 +1,7 @@
 """A pytest plugin under which pyspark is not installed, whatever the environment holds.
 
-`pytest -p tests.no_pyspark -m "not spark"` proves that the core needs no pyspark, and takes no second
-environment to prove it in. Importing this module has the effect, so a program can do it too.
+`pytest -p tests.no_pyspark` proves that the core needs no pyspark, and takes no second environment to prove it in. It
+leaves out the folders of the tests that need it. Importing this module has the effect, so a program can do it too.
 
 It hides the packages where Python looks for them: `import pyspark` raises ModuleNotFoundError,
 `importlib.util.find_spec("pyspark")` is None, and `importlib.metadata` knows no such distribution.
@@ -44,7 +44,7 @@ def hide_pyspark() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    # Deselecting by mark comes after importing the test modules, and these import pyspark at their head.
+    # Deselecting by mark would come after importing the test modules, and these import pyspark at their head.
     return True if collection_path in NEEDS_SPARK else None
 
 

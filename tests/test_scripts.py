@@ -228,20 +228,20 @@ class TestTest:
     def test_core_tests_run_without_pyspark(self, tmp_path: Path) -> None:
         ran = [line for line in self.run_test(tmp_path)[1] if "pytest" in line]
         assert ran == [
-            "ran -m pytest --color=no --durations=5 -m spark",
-            "ran -m pytest --color=no --durations=5 -p tests.no_pyspark -m not spark",
+            "ran -m pytest --color=no --durations=5 tests/spark tests/chaos tests/lab/spark",
+            "ran -m pytest --color=no --durations=5 -p tests.no_pyspark",
         ]
 
     def test_fast_leaves_spark_out_and_full_is_passed_on(self, tmp_path: Path) -> None:
         ran = [line for line in self.run_test(tmp_path, "--fast", "--full")[1] if "pytest" in line]
-        assert ran == ["ran -m pytest --color=no --durations=5 --full -p tests.no_pyspark -m not spark"]
+        assert ran == ["ran -m pytest --color=no --durations=5 --full -p tests.no_pyspark"]
 
     def test_coverage_is_measured_when_asked_for_and_printed_at_the_end(self, tmp_path: Path) -> None:
         code, lines = self.run_test(tmp_path, "--fast", "--coverage")
         ran = [line for line in lines if "coverage" in line and line.startswith("ran")]
         assert code == 0
         assert ran == [
-            "ran -m coverage run -m pytest --color=no --durations=5 -p tests.no_pyspark -m not spark",
+            "ran -m coverage run -m pytest --color=no --durations=5 -p tests.no_pyspark",
             "ran tests/coverage_table.py",
         ]
 

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 import headgate as hg
 from headgate import agg
 from headgate.policies import Guard
+from headgate.spark.local import local_spark
 from headgate.stage import sinks
 
 
@@ -20,7 +21,7 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def main(folder: Path, step: str, batch: int, memory: int | None = None) -> None:
+def main(spark: SparkSession, folder: Path, step: str, batch: int, memory: int | None = None) -> None:
     class DoomedSink(sinks.Parquet):
         """Dies when some of a batch's files are gathered, all of them, or when they are shown without the batch's record."""
 
@@ -46,13 +47,6 @@ def main(folder: Path, step: str, batch: int, memory: int | None = None) -> None
 
             return counted
 
-    spark = (
-        hg.configure(SparkSession.builder.master("local[2]"))
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .getOrCreate()
-    )
     stage = hg.Stage(
         key="k",
         operator=hg.Aggregate(n=agg.count(), total=agg.sum("v"), last=agg.last("v")),
@@ -89,4 +83,6 @@ def main(folder: Path, step: str, batch: int, memory: int | None = None) -> None
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), *map(int, sys.argv[4:]))
+    place = Path(sys.argv[1])
+    with local_spark(2, place / "spark.log") as session:
+        main(session, place, sys.argv[2], int(sys.argv[3]), *map(int, sys.argv[4:]))

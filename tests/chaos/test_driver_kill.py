@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.chaos import kill_points
 
 STEPS = [
     "open",
@@ -56,14 +57,15 @@ def write_batches(folder: Path, count: int) -> list[tuple[Any, Any]]:
     return batches
 
 
-def kill_at(steps: list[str], folder: Path, *options: str) -> None:
-    """Run and kill at each step, one batch later each time; then run to the end, without the options."""
+def kill_at(spark: Any, steps: list[str], folder: Path, *options: str) -> None:
+    """Run and kill at each step, one batch later each time; then run to the end here, without the options."""
     script = Path(__file__).with_name("kill_points.py")
-    for b, step in enumerate([*steps, "never"]):
+    for b, step in enumerate(steps):
         target = 0 if step == "open" else b
         command = [sys.executable, str(script), str(folder), step, str(target)]
-        code, said = run([*command, *(options if step != "never" else ())], folder / "log")
-        assert code == (0 if step == "never" else -signal.SIGKILL), f"killed at {step!r}: {said[-3000:]}"
+        code, said = run([*command, *options], folder / "log")
+        assert code == -signal.SIGKILL, f"killed at {step!r}: {said[-3000:]}"
+    kill_points.main(spark, folder, "never", len(steps))
 
 
 def output_of(folder: Path, batch: int) -> list[dict[str, Any]]:
@@ -77,9 +79,9 @@ def output_of(folder: Path, batch: int) -> list[dict[str, Any]]:
     [FEW, pytest.param(STEPS, marks=pytest.mark.full)],
     ids=["some steps", "every step"],
 )
-def test_a_killed_driver_loses_and_repeats_nothing(java_home: str, tmp_path: Path, steps: list[str]) -> None:
+def test_a_killed_driver_loses_and_repeats_nothing(spark: Any, tmp_path: Path, steps: list[str]) -> None:
     batches = write_batches(tmp_path / "in", len(steps) + 1)
-    kill_at(steps, tmp_path)
+    kill_at(spark, steps, tmp_path)
     n: Counter[int] = Counter()
     total: Counter[int] = Counter()
     last: dict[int, int] = {}
@@ -109,10 +111,10 @@ def test_a_killed_driver_loses_and_repeats_nothing(java_home: str, tmp_path: Pat
 
 @pytest.mark.full
 @pytest.mark.timeout(900)
-def test_a_killed_driver_loses_no_row_that_waits(java_home: str, tmp_path: Path) -> None:
+def test_a_killed_driver_loses_no_row_that_waits(spark: Any, tmp_path: Path) -> None:
     steps = ["compute", "decide", "commit", "retire", "publish"]
     batches = write_batches(tmp_path / "in", len(steps) + 1)
-    kill_at(steps, tmp_path, "1000")
+    kill_at(spark, steps, tmp_path, "1000")
     newest: dict[int, dict[str, Any]] = {}
     for b in range(len(batches)):
         if (tmp_path / "out" / f"batch={b}").exists():

@@ -92,7 +92,6 @@ def test_law_5_replaying_a_journal_gives_the_same_decisions_byte_for_byte(data) 
 
 @pytest.mark.parametrize("name", policies.names())
 @given(st.data())
-@settings(deadline=None, max_examples=60)
 def test_law_6_on_steady_load_every_policy_falls_silent(name, data) -> None:
     table = data.draw(tables())
     rows = {b: data.draw(st.integers(0, 500)) for b in table.bins}
@@ -107,7 +106,6 @@ def test_law_6_on_steady_load_every_policy_falls_silent(name, data) -> None:
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=60)
 def test_law_6_on_steady_load_the_busiest_channel_never_gets_busier(data) -> None:
     table = data.draw(tables())
     rows = {b: data.draw(st.integers(0, 500)) for b in table.bins}

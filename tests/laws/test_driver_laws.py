@@ -229,11 +229,17 @@ def explore(batches: tuple[int, int], *, ahead: bool, most: int = 50_000) -> int
         schedule = todo.pop()
         world = World(start, batches, schedule, ahead=ahead)
         check(world)
-        key = world.key
-        if key not in seen:
+        while (key := world.key) not in seen:
             seen.add(key)
             assert len(seen) <= most, "more states than were thought of; raise the limit if that is right"
-            todo += [(*schedule, choice) for choice, task in enumerate(world.tasks) if not task.done]
+            able = [choice for choice, task in enumerate(world.tasks) if not task.done]
+            if not able:
+                break
+            # This world goes on with the last choice; each other one takes a world of its own, from the start.
+            todo += [(*schedule, choice) for choice in able[:-1]]
+            world.tasks[able[-1]].go()
+            schedule = (*schedule, able[-1])
+            check(world)
     return len(seen)
 
 

@@ -25,7 +25,7 @@ from headgate.testing import builders
 from headgate.testing.engine import key_hashes
 from headgate.testing.trial import Trial
 
-FEW = settings(max_examples=settings.default.max_examples // 8)  # type: ignore[union-attr]  # each example is a run of many steps
+FEW = settings(max_examples=settings.default.max_examples // 4)  # type: ignore[union-attr]  # each example is a run of many steps
 BINS = 5
 TIME = pa.timestamp("us", tz="UTC")
 KEYS = [KeySpec(("k",), (pa.int64(),)), KeySpec(("k",), (pa.string(),))]

@@ -18,7 +18,7 @@ from headgate.testing.arrow import printed
 from headgate.testing.engine import key_hashes
 from headgate.testing.trial import Trial
 
-FEW = settings(max_examples=settings.default.max_examples // 4)  # type: ignore[union-attr]
+FEW = settings(max_examples=settings.default.max_examples // 2)  # type: ignore[union-attr]
 DAY = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 
 

@@ -27,7 +27,7 @@ from headgate.testing.arrow import VALUES, column, columns, printed
 from headgate.testing.engine import key_hashes
 from headgate.testing.trial import Trial
 
-FEW = settings(max_examples=settings.default.max_examples // 4)  # type: ignore[union-attr]  # each example is a run of many steps
+FEW = settings(max_examples=settings.default.max_examples // 2)  # type: ignore[union-attr]  # each example is a run of many steps
 
 BINS = 6
 KEYS = [

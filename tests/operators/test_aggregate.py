@@ -19,7 +19,7 @@ from headgate.testing.arrow import VALUES, column, printed
 from headgate.testing.trial import Trial
 
 FEW = settings(
-    max_examples=settings.default.max_examples // 5  # type: ignore[union-attr]
+    max_examples=settings.default.max_examples // 3  # type: ignore[union-attr]
 )  # each example is many, and each test is run for many types
 
 ONE = Table.uniform(4, 1)

@@ -16,7 +16,7 @@ from headgate.state.keys import KeySpec
 from headgate.testing.trial import Trial
 
 FEW = settings(
-    max_examples=settings.default.max_examples // 5  # type: ignore[union-attr]
+    max_examples=settings.default.max_examples // 3  # type: ignore[union-attr]
 )  # each example is many, and each test is run for many types
 
 ONE = Table.uniform(4, 1)

@@ -76,8 +76,8 @@ class _Stopped(RuntimeError):
 
 @pytest.fixture
 def halfway(make_stage: Any, feed: Any) -> Any:
-    """A stage that stopped after the first of several waves; returns how to go on."""
-    options = {"operator": hg.HistoryWindow(4, "mean", of="v"), "gate": hg.Gate(in_flight=1, batch=60)}
+    """A stage that stopped after the first of two waves; returns how to go on."""
+    options = {"operator": hg.HistoryWindow(4, "mean", of="v"), "gate": hg.Gate(in_flight=1, batch=100)}
     data = batches(1)
 
     def stop(name: str) -> None:

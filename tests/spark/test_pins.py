@@ -47,8 +47,15 @@ class Pinner(Policy):
 STEPS = [[0, 1], [0, 1, 2], [2], [2, 3], [], [0], [0]]
 
 
-@pytest.mark.parametrize("kind", ["long", "string"])
-@pytest.mark.parametrize("operator", ["aggregate", "history"])
+@pytest.mark.parametrize(
+    "kind, operator",
+    [
+        ("long", "aggregate"),
+        ("string", "history"),
+        pytest.param("long", "history", marks=pytest.mark.full),
+        pytest.param("string", "aggregate", marks=pytest.mark.full),
+    ],
+)
 def test_pins_change_no_answer(kind: str, operator: str, make_stage: Any, feed: Any, tmp_path: Path) -> None:
     rows = [[((i * i + b) % 11, float((i * 31 + b) % 17)) for i in range(150)] for b in range(9)]
     named = [[(f"k{k}" if kind == "string" else k, v) for k, v in batch] for batch in rows]
@@ -128,7 +135,7 @@ class Splitter(Pinner):
 WAYS = [2, 3, 1, 3, 0, 3, 2, 2]
 
 
-@pytest.mark.parametrize("kind", ["long", "string"])
+@pytest.mark.parametrize("kind", [pytest.param("long", marks=pytest.mark.full), "string"])
 def test_splitting_a_key_changes_no_answer(kind: str, make_stage: Any, feed: Any, tmp_path: Path) -> None:
     rows = [[(5 if i % 2 else i % 11, (i * 31 + 7 * b) % 97) for i in range(300)] for b in range(10)]
     named = [[(f"k{k}" if kind == "string" else k, v) for k, v in batch] for batch in rows]

@@ -27,7 +27,7 @@ LAYOUTS = {
     "texts with parts": StateLayout(False, COLUMNS, parts=True, grouped=True),
 }
 BY_LAYOUT = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-FEW = settings(max_examples=settings().max_examples // 4)
+FEW = settings(max_examples=settings().max_examples // 2)
 
 
 def keys_of(layout, pairs, distinct=2**40):

@@ -14,7 +14,7 @@ from headgate.state.layout import Kind, StateColumn, StateLayout
 from headgate.state.section import Extract, apply, decode, encode, extract, join_extracts
 from headgate.state.table import BinTable
 
-FEW = settings(max_examples=settings().max_examples // 4)  # each example is a run of many steps
+FEW = settings(max_examples=settings().max_examples // 2)  # each example is a run of many steps
 
 NONE = np.zeros(0, np.uint8)
 COLUMNS = (

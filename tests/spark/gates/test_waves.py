@@ -124,7 +124,7 @@ def test_windows_are_the_same_in_waves_as_in_one_piece(
         minutes = [20 * b + draw.uniform(-60, 20) for _ in range(60)]
         batches.append([(draw.randrange(3), start + dt.timedelta(minutes=m)) for m in minutes])
     found = []
-    for name, gate in (("whole", None), ("waves", hg.Gate(in_flight=1, batch=13))):
+    for name, gate in (("whole", None), ("waves", hg.Gate(in_flight=1, batch=25))):
         operator = hg.Windows(window, on="at", delay="10 minutes", n=agg.count())
         aside = hg.sinks.Memory()
         stage = make_stage(operator, gate=gate, aside=aside, checkpoint=str(tmp_path / name))
