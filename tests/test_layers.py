@@ -15,7 +15,8 @@ LAYERS = [
     {"operators", "kernels", "control"},
     {"flow", "policies"},
     {"storage"},
-    {"stage"},
+    {"stage", "sources"},
+    {"streams"},
     {"hosting", "sql"},
     {"simulator", "spark", "testing"},
     {"service"},
@@ -37,11 +38,11 @@ def _left_of():
 
 
 ALLOWED = _left_of()
-PURE = LEAVES.union(*LAYERS[:6])
+PURE = LEAVES.union(*LAYERS[:7])
 IMPURE = ("pyspark", "py4j", "time", "random", "threading", "multiprocessing", "secrets", "numpy.random")
 FILES = ("os", "tempfile", "shutil", "pathlib", "mmap", "fcntl", "fsspec")
 """What reads and writes files; left of the engines only `storage` does, and `compiled`, which keeps compiled code."""
-HAS_FILES = {"storage", "compiled"}
+HAS_FILES = {"storage", "compiled", "sources"}
 MODULES = sorted(ROOT.rglob("*.py"))
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headgate import errors, hosting, kernels, policies, service, testing
+    from headgate import errors, hosting, kernels, policies, service, sources, testing
     from headgate.flow.gate import Gate
     from headgate.kernels.kernel import kernel
     from headgate.operators import agg
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from headgate.operators.topk import TopK
     from headgate.operators.vectorised import Vectorised
     from headgate.operators.windows import Windows, hopping, session, tumbling
+    from headgate.spark.direct.read import read
     from headgate.spark.gates.bounded import bounded
     from headgate.spark.gates.staged_rows import FanOut
     from headgate.spark.pipeline import Pipeline
@@ -67,9 +68,11 @@ __all__ = [
     "kernel",
     "kernels",
     "policies",
+    "read",
     "service",
     "session",
     "sinks",
+    "sources",
     "testing",
     "tumbling",
     "two_streams",
@@ -100,9 +103,11 @@ _HOMES = {
     "kernel": "headgate.kernels.kernel:kernel",
     "kernels": "headgate.kernels:",
     "policies": "headgate.policies:",
+    "read": "headgate.spark.direct.read:read",
     "service": "headgate.service:",
     "session": "headgate.operators.windows:session",
     "sinks": "headgate.stage.sinks:",
+    "sources": "headgate.sources:",
     "testing": "headgate.testing:",
     "tumbling": "headgate.operators.windows:tumbling",
     "two_streams": "headgate.spark.two_streams:two_streams",

@@ -19,6 +19,8 @@
     │   ├── Superseded                  another driver has taken over the query; this one changes nothing more
     │   └── StorageFull                 the store has no room for the batch's delta
     ├── BatchOrder                      a batch id leaves a gap or was superseded
+    ├── SourceFailed                    a source could not be read; nothing of the batch was committed
+    ├── StepFailed                      a step of a direct stream failed, or returned other columns than it declares
     ├── SinkFailed                      the output could not be published; the batch may be retried
     ├── ArithmeticOverflow (ArithmeticError)   an aggregate left the range of its type
     ├── NoRoom                          no server can hold a query within its capacity
@@ -141,6 +143,14 @@ class StorageFull(CheckpointError):
 
 class BatchOrder(HeadgateError):
     """A batch id leaves a gap or was superseded."""
+
+
+class SourceFailed(HeadgateError):
+    """A source of a direct stream could not be read; nothing of the batch was committed."""
+
+
+class StepFailed(HeadgateError):
+    """A step of a direct stream failed, or returned other columns than it declares."""
 
 
 class SinkFailed(HeadgateError):

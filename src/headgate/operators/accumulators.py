@@ -61,9 +61,13 @@ class Accumulator(ABC):
     def update(self, table: BinTable, slots: Slots, order: Slots, chunk: Chunk) -> None:
         """Apply rows of one bin."""
 
+    def merge(self, table: BinTable, slots: Slots, pieces: Extract, order: Slots | None = None) -> None:
+        """Add the state of the rows `order` of `pieces`, by default all of them, to the state of their slots."""
+        self._merge(table, slots, pieces, np.arange(len(slots)) if order is None else order)
+
     @abstractmethod
-    def merge(self, table: BinTable, slots: Slots, pieces: Extract) -> None:
-        """Add the state of each row of `pieces` to the state of its slot."""
+    def _merge(self, table: BinTable, slots: Slots, pieces: Extract, order: Slots) -> None:
+        """`merge`, where `order` is given."""
 
     @abstractmethod
     def answer(self, piece: Extract) -> pa.Array:
@@ -82,8 +86,8 @@ class Count(Accumulator):
         valid = chunk.lanes[self.input].valid if self.column is not None else NO_BYTES
         ak.count(slots, order, valid, *self._arrays(table, "n"))
 
-    def merge(self, table: BinTable, slots: Slots, pieces: Extract) -> None:
-        _add(table, slots, pieces, f"{self.name}:n")
+    def _merge(self, table: BinTable, slots: Slots, pieces: Extract, order: Slots) -> None:
+        ak.add(slots, order, *self._taken(pieces, "n"), *self._arrays(table, "n"))
 
     def answer(self, piece: Extract) -> pa.Array:
         return pa.array(self._taken(piece, "n")[0])
@@ -104,8 +108,8 @@ class Sum(Accumulator):
         lane = chunk.lanes[self.input]
         self._step(table, slots, order, lane.data, lane.valid)
 
-    def merge(self, table: BinTable, slots: Slots, pieces: Extract) -> None:
-        self._step(table, slots, np.arange(len(slots)), *self._taken(pieces, "sum", "seen"))
+    def _merge(self, table: BinTable, slots: Slots, pieces: Extract, order: Slots) -> None:
+        self._step(table, slots, order, *self._taken(pieces, "sum", "seen"))
 
     def _step(
         self, table: BinTable, slots: Slots, order: Slots, data: NDArray[Any], valid: NDArray[np.uint8]
@@ -139,14 +143,10 @@ class DecimalSum(Accumulator):
         if ak.sum_i128(slots, order, lane.data, lane.valid, *self._arrays(table, "low", "high", "n")):
             raise self._overflow()
 
-    def merge(self, table: BinTable, slots: Slots, pieces: Extract) -> None:
-        low, high, n = self._taken(pieces, "low", "high", "n")
-        counted = n > 0
-        pairs = np.column_stack([low, high]).reshape(-1)
-        mine = self._arrays(table, "low", "high", "n")
-        if ak.sum_i128(slots, np.arange(len(slots)), pairs, counted.astype(np.uint8), *mine):
+    def _merge(self, table: BinTable, slots: Slots, pieces: Extract, order: Slots) -> None:
+        names = ("low", "high", "n")
+        if ak.merge_i128(slots, order, *self._taken(pieces, *names), *self._arrays(table, *names)):
             raise self._overflow()
-        np.add.at(mine[2], slots, n - counted)  # each piece was counted as one row
 
     def _overflow(self) -> ArithmeticOverflow:
         function = "mean" if self.mean else "sum"
@@ -207,10 +207,9 @@ class Mean(OfDoubles):
         ak.sum_f64(slots, order, lane.data, lane.valid, *self._arrays(table, "sum", "seen"))
         ak.count(slots, order, lane.valid, *self._arrays(table, "n"))
 
-    def merge(self, table: BinTable, slots: Slots, pieces: Extract) -> None:
-        order = np.arange(len(slots))
+    def _merge(self, table: BinTable, slots: Slots, pieces: Extract, order: Slots) -> None:
         ak.sum_f64(slots, order, *self._taken(pieces, "sum", "seen"), *self._arrays(table, "sum", "seen"))
-        _add(table, slots, pieces, f"{self.name}:n")
+        ak.add(slots, order, *self._taken(pieces, "n"), *self._arrays(table, "n"))
 
     def answer(self, piece: Extract) -> pa.Array:
         total, n = self._taken(piece, "sum", "n")
@@ -231,10 +230,9 @@ class Spread(OfDoubles):
         lane = chunk.lanes[self.input]
         ak.moments(slots, order, lane.data, lane.valid, *self._arrays(table, "n", "mean", "m2"))
 
-    def merge(self, table: BinTable, slots: Slots, pieces: Extract) -> None:
-        ak.merge_moments(
-            slots, *self._taken(pieces, "n", "mean", "m2"), *self._arrays(table, "n", "mean", "m2")
-        )
+    def _merge(self, table: BinTable, slots: Slots, pieces: Extract, order: Slots) -> None:
+        names = ("n", "mean", "m2")
+        ak.merge_moments(slots, order, *self._taken(pieces, *names), *self._arrays(table, *names))
 
     def answer(self, piece: Extract) -> pa.Array:
         n, m2 = self._taken(piece, "n", "m2")
@@ -281,8 +279,15 @@ class Extreme(Value):
     def update(self, table: BinTable, slots: Slots, order: Slots, chunk: Chunk) -> None:
         self._step(table, slots, order, chunk.lanes[self.input])
 
-    def merge(self, table: BinTable, slots: Slots, pieces: Extract) -> None:
-        self._step(table, slots, np.arange(len(slots)), self._lane(pieces, *self._taken(pieces, "seen")))
+    def _merge(self, table: BinTable, slots: Slots, pieces: Extract, order: Slots) -> None:
+        (valid,) = self._taken(pieces, "seen")
+        if self.kind is Lane.I128:
+            self._step_i128(table, slots, order, *self._taken(pieces, "low", "high"), 1, valid)
+        else:
+            self._step(table, slots, order, self._lane(pieces, valid))
+
+    def _step_i128(self, table: BinTable, slots: Slots, order: Slots, *given: Any) -> None:
+        ak.extreme_i128(slots, order, *given, *self._arrays(table, "low", "high", "seen"), self.largest)
 
     def _step(self, table: BinTable, slots: Slots, order: Slots, lane: LaneColumn) -> None:
         (seen,) = self._arrays(table, "seen")
@@ -295,8 +300,7 @@ class Extreme(Value):
                 len(slots),
             )  # fmt: skip
         elif self.kind is Lane.I128:
-            low, high = self._arrays(table, "low", "high")
-            ak.extreme_i128(slots, order, lane.data, lane.valid, low, high, seen, self.largest)
+            self._step_i128(table, slots, order, lane.data, lane.data[1:], 2, lane.valid)
         else:
             step = ak.extreme_i64 if self.kind is Lane.I64 else ak.extreme_f64
             step(slots, order, lane.data, lane.valid, *self._arrays(table, "value"), seen, self.largest)
@@ -331,17 +335,13 @@ class Edge(Value):
         else:
             ak.put_fixed(slots, order, chosen, lane.data, *self._arrays(table, "value"), 1, 0)
 
-    def merge(self, table: BinTable, slots: Slots, pieces: Extract) -> None:
+    def _merge(self, table: BinTable, slots: Slots, pieces: Extract, order: Slots) -> None:
         raise NotImplementedError(
             f"{self.name} depends on the order of rows, which is unknown between pieces"
         )
 
     def answer(self, piece: Extract) -> pa.Array:
         return from_lane(self._lane(piece, (self._taken(piece, "seen")[0] == 2).astype(np.uint8)), self.type)
-
-
-def _add(table: BinTable, slots: Slots, pieces: Extract, column: str) -> None:
-    np.add.at(table.arrays[column], slots, pieces.columns[column])
 
 
 def numeric(kind: pa.DataType, function: str, column: str) -> None:

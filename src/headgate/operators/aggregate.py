@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,9 @@ from headgate.state.lanes import LaneColumn
 from headgate.state.layout import StateLayout
 from headgate.state.section import Extract, extract
 from headgate.state.table import BinTable
+
+if TYPE_CHECKING:
+    from headgate.operators.combine import Combined
 
 
 class Aggregate(Operator):
@@ -95,6 +98,12 @@ class AggregatingOperator(BoundOperator):
     def update(
         self, table: BinTable, slots: NDArray[np.int64], order: NDArray[np.int64], chunk: Chunk
     ) -> None:
+        self.accumulate(table, slots, order, chunk)
+
+    def accumulate(
+        self, table: BinTable, slots: NDArray[np.int64], order: NDArray[np.int64], chunk: Chunk
+    ) -> None:
+        """Apply the chunk's rows `order` to the accumulators of the state rows `slots`."""
         for part in self.parts:
             part.update(table, slots, order, chunk)
 
@@ -127,6 +136,11 @@ class BoundAggregate(AggregatingOperator):
         for part in self.parts:
             part.merge(table, slots, pieces)
         return extract(table, table.live, whole=True)
+
+    def combined(self) -> Combined | None:
+        from headgate.operators.combine import CombinedAggregate
+
+        return None if self.ordered else CombinedAggregate(self)
 
     def key_output(self, touched: Extract) -> pa.RecordBatch | None:
         arrays = [*self.key.decode(touched.keys), *self.answers(touched)]

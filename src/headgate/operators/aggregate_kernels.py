@@ -29,6 +29,13 @@ def count(slots, order, valid, n):
 
 
 @compiled
+def add(slots, order, n_in, n):
+    """Add counts."""
+    for i in range(len(slots)):
+        n[slots[i]] += n_in[order[i]]
+
+
+@compiled
 def sum_i64(slots, order, data, valid, total, seen):
     """Exact 64-bit sums."""
     for i in range(len(slots)):
@@ -79,6 +86,27 @@ def sum_i128(slots, order, data, valid, low, high, n):
 
 
 @compiled
+def merge_i128(slots, order, low_in, high_in, n_in, low, high, n):
+    """Add the 128-bit sums of other rows to those of each slot."""
+    for i in range(len(slots)):
+        r = order[i]
+        if n_in[r] == 0:
+            continue
+        s = slots[i]
+        a = np.uint64(low[s])
+        b = a + np.uint64(low_in[r])
+        old = high[s]
+        add = high_in[r] + (1 if b < a else 0)
+        new = old + add
+        if ((old ^ new) & (add ^ new)) < 0:
+            return 1
+        low[s] = np.int64(b)
+        high[s] = new
+        n[s] += n_in[r]
+    return 0
+
+
+@compiled
 def moments(slots, order, data, valid, n, mean, m2):
     """Count, mean and sum of squared deviations (Welford), in row order."""
     for i in range(len(slots)):
@@ -93,16 +121,17 @@ def moments(slots, order, data, valid, n, mean, m2):
 
 
 @compiled
-def merge_moments(slots, n_in, mean_in, m2_in, n, mean, m2):
+def merge_moments(slots, order, n_in, mean_in, m2_in, n, mean, m2):
     """Add the moments of other rows to those of each slot (Chan)."""
     for i in range(len(slots)):
+        r = order[i]
         s = slots[i]
-        if n_in[i] == 0:
+        if n_in[r] == 0:
             continue
-        total = n[s] + n_in[i]
-        d = mean_in[i] - mean[s]
-        m2[s] += m2_in[i] + d * d * (n[s] * (n_in[i] / total))
-        mean[s] += d * (n_in[i] / total)
+        total = n[s] + n_in[r]
+        d = mean_in[r] - mean[s]
+        m2[s] += m2_in[r] + d * d * (n[s] * (n_in[r] / total))
+        mean[s] += d * (n_in[r] / total)
         n[s] = total
 
 
@@ -141,19 +170,19 @@ def extreme_f64(slots, order, data, valid, best, seen, largest):
 
 
 @compiled
-def extreme_i128(slots, order, data, valid, low, high, seen, largest):
-    """Smallest or largest decimal."""
+def extreme_i128(slots, order, low_in, high_in, stride, valid, low, high, seen, largest):
+    """Smallest or largest decimal; the halves of row r are at `stride * r`."""
     for i in range(len(slots)):
         r = order[i]
         if is_null(valid, r):
             continue
         s = slots[i]
-        a, b = data[2 * r + 1], np.uint64(data[2 * r])
+        a, b = high_in[stride * r], np.uint64(low_in[stride * r])
         c, d = high[s], np.uint64(low[s])
         more = a > c or (a == c and b > d)
         less = a < c or (a == c and b < d)
         if seen[s] == 0 or (more if largest else less):
-            low[s] = data[2 * r]
+            low[s] = low_in[stride * r]
             high[s] = a
             seen[s] = 1
 

@@ -70,6 +70,15 @@ class Arrival:
             rows = self._without(rows, late, "late")
         return rows.append_column(CLOSED, pa.array(np.full(rows.num_rows, self.clock.closed)))
 
+    def note(self, seen: Mapping[str, Any], aside: pa.RecordBatch | None) -> None:
+        """Take in rows that were judged elsewhere: `seen` says how, and `aside` could not be used."""
+        for source, spans in seen["spans"].items():
+            self._spans[source] = merged([self._spans.get(source, {}), spans])
+        for reason, count in seen["aside"].items():
+            self._counts[reason] = self._counts.get(reason, 0) + count
+        if aside is not None:
+            self.aside.append(aside)
+
     def seen(self, skipped: Mapping[str, int] | None = None) -> dict[str, Any]:
         """What the driver needs to advance the clock, as JSON-native values.
 

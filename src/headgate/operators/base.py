@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,9 @@ from headgate.state.layout import StateLayout
 from headgate.state.payload import check_carried
 from headgate.state.section import Extract, Rows
 from headgate.state.table import BinTable
+
+if TYPE_CHECKING:
+    from headgate.operators.combine import Combined
 
 
 @dataclass
@@ -115,6 +118,10 @@ class BoundOperator(ABC):
     def merge(self, pieces: Extract) -> Extract:
         """Merge pieces of keys: one row for each key, with the state after all rows of all its pieces."""
         raise NotImplementedError(self.whole)
+
+    def combined(self) -> Combined | None:
+        """This operator, if rows can be combined before they are sent: it takes what they are combined to."""
+        return None
 
     def builder(self, mode: Any) -> BoundOperator:
         """The operator that takes build rows into the state, which both share."""

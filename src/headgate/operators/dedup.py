@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,9 @@ from headgate.state.keys import KeySpec
 from headgate.state.lanes import LaneColumn, to_lane
 from headgate.state.layout import Kind, StateColumn, StateLayout
 from headgate.state.table import BinTable
+
+if TYPE_CHECKING:
+    from headgate.operators.combine import Combined
 
 EXPIRES, FIRST = "expires", "first"
 
@@ -106,6 +109,11 @@ class BoundDedup(BoundOperator):
         else:
             times, delay = chunk.lanes["time"].data, self.event_time.delays[0]
             table.due = min(table.due, _first(slots, order, times, chunk.closed, delay, expires, seen, first))
+
+    def combined(self) -> Combined | None:
+        from headgate.operators.combine_rows import CombinedDedup
+
+        return CombinedDedup(self)
 
     def close(self, table: BinTable, now: int) -> pa.RecordBatch | None:
         table.remove(table.take_due(EXPIRES, now))

@@ -8,7 +8,7 @@ the earlier row stays.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,9 @@ from headgate.state.layout import Kind, StateColumn, StateLayout
 from headgate.state.payload import Payload
 from headgate.state.section import Extract
 from headgate.state.table import BinTable
+
+if TYPE_CHECKING:
+    from headgate.operators.combine import Combined
 
 BY, ROW, RANK = "by", "row", "rank"
 
@@ -99,11 +102,16 @@ class BoundTopK(BoundOperator):
         rows, keys = by_key(chunk.keys, order, fixed_key=self.layout.fixed_key)
         listed, starts = state_rows(table, chunk.keys, rows[keys[:-1]], by="part")
         values, packed = chunk.results[BY], (chunk.results["offsets"], chunk.results["data"])
-        taken, gone = _largest(self.config.k, rows, keys, values, listed, starts, table.arrays[BY])
+        taken, gone = largest(self.config.k, rows, keys, values, listed, starts, table.arrays[BY])
         table.remove(gone)
         slots = table.probe(chunk.keys, taken, chunk.serial + taken)
         table.arrays[BY][slots] = values[taken]
         store_packed(table, ROW, slots, taken, packed)
+
+    def combined(self) -> Combined | None:
+        from headgate.operators.combine_rows import CombinedTopK
+
+        return CombinedTopK(self)
 
     def answering(self, table: BinTable) -> NDArray[np.int64]:
         return np.asarray(_whole_lists(table.touched, table.arrays["next"], table.arrays["prev"]))
@@ -136,7 +144,7 @@ def in_order(lane: LaneColumn) -> NDArray[np.int64]:
 
 
 @compiled
-def _largest(k, rows, keys, values, listed, starts, kept):
+def largest(k, rows, keys, values, listed, starts, kept):
     """(new rows that enter a list, state rows that leave one), over all keys.
 
     The rows of a key come in the order of their numbers.

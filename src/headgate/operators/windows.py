@@ -8,7 +8,7 @@ are aligned to 1970 in UTC, a window is [start, end), and it closes when the wat
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,9 @@ from headgate.state.lanes import LaneColumn, to_lane
 from headgate.state.layout import Kind, StateColumn, StateLayout
 from headgate.state.section import Extract, extract
 from headgate.state.table import BinTable
+
+if TYPE_CHECKING:
+    from headgate.operators.combine import Combined
 
 START, END, TIME = "window_start", "window_end", "time:"
 Emit = Literal["append", "update"]
@@ -194,7 +197,12 @@ class BoundWindows(AggregatingOperator):
         slots = table.probe(chunk.keys, order, starts)
         table.arrays[END][slots] = starts + size
         table.due = min(table.due, int(starts.min(initial=table.due)) + size)
-        super().update(table, slots, order, chunk)
+        self.accumulate(table, slots, order, chunk)
+
+    def combined(self) -> Combined | None:
+        from headgate.operators.combine_windows import CombinedWindows
+
+        return CombinedWindows(self) if isinstance(self.window, Tumbling) and not self.ordered else None
 
     def starts(self, rows: Extract) -> NDArray[np.int64]:
         """The start of each window."""

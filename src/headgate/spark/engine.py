@@ -32,10 +32,17 @@ from headgate.storage.store import Store
 class SparkEngine:
     """Runs the work of a stage as ordinary Spark jobs (`headgate.stage.engine.Engine`)."""
 
-    def __init__(self, watch: Watch | None = None) -> None:
+    def __init__(self, watch: Watch | None = None, spark: SparkSession | None = None) -> None:
+        """`spark` is the session; by default it is the one that is active."""
         self.watch: Watch = watch or RealTime()
+        self._spark = spark
         self._job = ChannelJob()
         self._exchange: Exchange | None = None
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session."""
+        return self._spark or SparkSession.active()
 
     def now(self) -> float:
         """Seconds since an arbitrary moment, on the driver."""
@@ -52,13 +59,17 @@ class SparkEngine:
     def nothing(self, columns: str) -> DataFrame:
         """An empty DataFrame."""
         schema = T.StructType.fromJson(json.loads(columns))
-        return SparkSession.active().createDataFrame([], schema)
+        return self.spark.createDataFrame([], schema)
 
     def count(self, rows: DataFrame) -> int:
         """How many rows there are."""
         return int(rows.count())
 
-    def routed(self, operator: BoundOperator, columns: pa.Schema) -> pa.Schema:
+    def prepared(self, operator: BoundOperator) -> BoundOperator:
+        """The operator itself."""
+        return operator
+
+    def routed(self, operator: BoundOperator, columns: pa.Schema, rows: DataFrame) -> pa.Schema:
         """The columns that a channel's task receives."""
         return routed_schema(operator, columns)
 
@@ -78,7 +89,7 @@ class SparkEngine:
         """The rows of output files. Spark reads a local disk itself; for other stores it might need
         jars, so Python tasks read them.
         """
-        spark, staged, files, schema = SparkSession.active(), output.store, output.files, output.schema
+        spark, staged, files, schema = self.spark, output.store, output.files, output.schema
         declared = spark_schema(schema)
         if not files:
             return spark.createDataFrame([], declared)
@@ -112,4 +123,4 @@ class SparkEngine:
         """Read what `save` wrote; None if it did not finish."""
         if not store.exists(f"{folder}/_SUCCESS"):
             return None
-        return SparkSession.active().read.parquet(literal(store, folder))
+        return self.spark.read.parquet(literal(store, folder))

@@ -1,6 +1,13 @@
-"""Shortens the error of a failed Spark job to one line."""
+"""What the error of a failed Spark job says: the error that headgate raised in a task, or one line."""
 
 from __future__ import annotations
+
+import re
+
+from headgate import errors
+from headgate.errors import HeadgateError
+
+_RAISED = re.compile(r"^headgate\.errors\.(\w+): (.+)$", re.MULTILINE)
 
 
 def gist(error: Exception) -> str:
@@ -9,3 +16,12 @@ def gist(error: Exception) -> str:
     """
     lines = [line for line in str(error).strip().splitlines() if line.strip()] or [repr(error)]
     return f"{type(error).__name__}: {lines[-1 if 'Traceback' in str(error) else 0].strip()}"
+
+
+def raised_in_task(error: Exception) -> HeadgateError | None:
+    """The error of headgate's own that a Python worker raised, if the job failed because of one."""
+    match = _RAISED.search(str(error))
+    kind = getattr(errors, match[1], None) if match else None
+    if match is None or not isinstance(kind, type) or not issubclass(kind, HeadgateError):
+        return None
+    return kind(match[2])

@@ -14,11 +14,12 @@ from pyspark.sql import DataFrame, SparkSession
 from headgate import errors
 from headgate.errors import HeadgateError, TaskFailed
 from headgate.spark.anchor import Anchor
-from headgate.spark.engine_error import gist
+from headgate.spark.engine_error import gist, raised_in_task
 from headgate.spark.exchange import Exchange
 from headgate.spark.session import conf
 from headgate.stage.answer import Answer
 from headgate.stage.engine import Watch
+from headgate.stage.parcel import Parcel
 from headgate.stage.task import Attempt, Task
 from headgate.storage.bin_cache import BinCache, executor_identity
 
@@ -35,19 +36,24 @@ class ChannelWork:
     watch: Watch
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None
-        host, process = executor_identity()
-        try:
-            cache = BinCache.of(self.task.stage, self.task.operator.layout)
-            name, executor = str(context.taskAttemptId()), f"{host}/{process}"
-            attempt = Attempt(self.task, context.partitionId(), name, cache, self.watch, executor)
-            answer = attempt.work(batches).to_json()
-        except HeadgateError as error:  # returned as data, so that the driver raises the same error
-            answer = {"error": type(error).__name__, "message": str(error), "trace": traceback.format_exc()}
+        answer = worked(self.task, self.watch, map(Parcel.of, batches))
         yield pa.RecordBatch.from_pydict({"report": [json.dumps(answer)]})
+
+
+def worked(task: Task, watch: Watch, parcels: Iterator[Parcel]) -> dict[str, Any]:
+    """Do a channel's work in a Spark task; the answer, or the error that was raised, as JSON values."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    host, process = executor_identity()
+    try:
+        cache = BinCache.of(task.stage, task.operator.layout)
+        name, executor = str(context.taskAttemptId()), f"{host}/{process}"
+        attempt = Attempt(task, context.partitionId(), name, cache, watch, executor)
+        return attempt.work(parcels).to_json()
+    except HeadgateError as error:  # returned as data, so that the driver raises the same error
+        return {"error": type(error).__name__, "message": str(error), "trace": traceback.format_exc()}
 
 
 class ChannelJob:
@@ -66,15 +72,21 @@ class ChannelJob:
             return exchange.routed(df, task.table, anchor).mapInArrow(ChannelWork(task, watch), REPORT)
 
         received = reports(df.sparkSession, self._anchor, channels, tasks, batch=task.batch)
-        for report in received:
-            if "error" in report:
-                raise getattr(errors, report["error"])(report["message"])
-        answers = sorted(map(Answer.from_json, received), key=lambda answer: answer.channel)
-        came_from = [answer.channel for answer in answers]
-        if came_from != list(range(channels)):
-            raise TaskFailed(f"batch {task.batch}: {channels} channels, but reports came from {came_from}")
+        answers = answered(received, task)
         self._anchor.observe([answer.executor for answer in answers])
         return answers
+
+
+def answered(received: list[dict[str, Any]], task: Task) -> list[Answer]:
+    """The answers of all channels in order; an error that a task returned is raised."""
+    for report in received:
+        if "error" in report:
+            raise getattr(errors, report["error"])(report["message"])
+    answers = sorted(map(Answer.from_json, received), key=lambda answer: answer.channel)
+    came_from, channels = [answer.channel for answer in answers], task.table.channels
+    if came_from != list(range(channels)):
+        raise TaskFailed(f"batch {task.batch}: {channels} channels, but reports came from {came_from}")
+    return answers
 
 
 def reports(
@@ -103,8 +115,13 @@ def reports(
         except HeadgateError:
             raise
         except Exception as error:
-            raise TaskFailed(
-                f"batch {batch} failed in Spark and nothing of it was committed: {gist(error)}. "
-                f"Fix the cause and start the {again} again"
-            ) from error
+            raise failed(batch, error, again) from error
     return [json.loads(row.report) for row in rows]
+
+
+def failed(batch: int, error: Exception, again: str = "query") -> HeadgateError:
+    """The error of a batch whose Spark job failed."""
+    return raised_in_task(error) or TaskFailed(
+        f"batch {batch} failed in Spark and nothing of it was committed: {gist(error)}. "
+        f"Fix the cause and start the {again} again"
+    )

@@ -55,14 +55,19 @@ def origin_of(df: Any) -> str | None:
     return None if context is None else context.getLocalProperty(QUERY_ID)
 
 
+def is_connect(spark: Any) -> bool:
+    """Whether a session talks to a Spark Connect server."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
 def check_classic(spark: Any) -> None:
     """Refuse a Spark Connect session: it has no SparkContext, and would run the driver of a stage
     on the server, where the stage's memory is not.
     """
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
+    if is_connect(spark):
         raise ConfigError(
-            "headgate needs a classic Spark session, but this one uses Spark Connect, which is not supported yet: run the driver "
-            "in the cluster and make the session with SparkSession.builder.master(...) instead of .remote(...)"
+            "a stage needs a classic Spark session, but this one uses Spark Connect: read the source with hg.read(spark) instead, which "
+            "works with both, or run the driver in the cluster with SparkSession.builder.master(...)"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 
@@ -16,11 +17,44 @@ from headgate.spark.gates.expansion_step import checked_step
 from headgate.spark.session import check_classic, origin_of
 from headgate.spark.warm_up import warm_up
 from headgate.stage import sinks
+from headgate.stage.engine import Engine, Rows
 from headgate.stage.settings import Expansion, Limits, Routing
 from headgate.stage.stage import KeyedStage
+from headgate.storage.manifest import Manifest
 
 
-class Stage(KeyedStage[DataFrame]):
+class LockedStage(KeyedStage[Rows]):
+    """A stage that other threads may change while it runs: they wait for the batch."""
+
+    def __init__(self, engine: Engine[Rows], **settings: Any) -> None:
+        super().__init__(engine, **settings)
+        self._lock = threading.Lock()
+
+    def process(self, rows: Rows, batch: int, origin: str | None, offsets: Any = None) -> None:
+        """Process one batch from `origin`: a streaming query, or the previous stage of a pipeline."""
+        with self._lock:
+            super().process(rows, batch, origin, offsets)
+
+    def resume(self, nothing: Rows, origin: str | None) -> Manifest | None:
+        """Open the stage before its first batch; return what is committed."""
+        with self._lock:
+            return super().resume(nothing, origin)
+
+    def _end(self, *, complete: bool) -> None:
+        with self._lock:
+            super()._end(complete=complete)
+
+    def refresh(self, rows: Rows, mode: str = "replace") -> None:
+        """Change the build side of a join from the next batch on; the rows are durable when this returns.
+
+        `replace`: these rows replace all rows of their keys. `append`: these rows are added.
+        `delete`: all rows of their keys are removed.
+        """
+        with self._lock:
+            super().refresh(rows, mode)
+
+
+class Stage(LockedStage[DataFrame]):
     """A stateful operator whose keys are placed by policy. Pass it to `foreachBatch`.
 
     `key` is a column or several; `checkpoint` is a folder on any fsspec file system, for this stage
@@ -69,28 +103,9 @@ class Stage(KeyedStage[DataFrame]):
             continues=continues,
             durable=durable,
         )
-        self._lock = threading.Lock()
         warm_up()
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         """Process one micro-batch."""
         check_classic(df.sparkSession)
         self.process(df, batch_id, origin_of(df))
-
-    def process(self, rows: DataFrame, batch: int, origin: str | None) -> None:
-        """Process one micro-batch from `origin`: a streaming query, or the previous stage of a pipeline."""
-        with self._lock:
-            super().process(rows, batch, origin)
-
-    def _end(self, *, complete: bool) -> None:
-        with self._lock:
-            super()._end(complete=complete)
-
-    def refresh(self, rows: DataFrame, mode: str = "replace") -> None:
-        """Change the build side of a join from the next batch on; the rows are durable when this returns.
-
-        `replace`: these rows replace all rows of their keys. `append`: these rows are added.
-        `delete`: all rows of their keys are removed.
-        """
-        with self._lock:
-            super().refresh(rows, mode)

@@ -27,9 +27,9 @@ log = logging.getLogger("headgate.stage")
 _warm: set[str] = set()
 
 
-def warm_up() -> threading.Thread | None:
+def warm_up(spark: SparkSession | None = None) -> threading.Thread | None:
     """Start the job, once for each application; None if there is no session yet, or it was started before."""
-    spark = SparkSession.getActiveSession()
+    spark = spark or SparkSession.getActiveSession()
     if spark is not None:
         check_classic(spark)
     if spark is None or spark.sparkContext.applicationId in _warm:

@@ -205,7 +205,7 @@ class Batch(Generic[Rows]):
             builder = self.operator.builder(mode)
             task = self._task(
                 operator=builder,
-                rows=self.engine.routed(builder, self.engine.columns(rows, key)),
+                rows=self.engine.routed(builder, self.engine.columns(rows, key), rows),
                 snapshots=frozenset(),
                 reshaped={} if self.took_build_rows else self.reshaped,
                 regrouped={},

@@ -103,11 +103,15 @@ class Engine(Protocol[Rows]):
         """An empty set of rows with the columns that `describe` wrote as text."""
         ...
 
-    def count(self, rows: Rows) -> int:
-        """How many rows there are."""
+    def count(self, rows: Rows) -> int | None:
+        """How many rows there are; None if rows that are delivered again cannot differ."""
         ...
 
-    def routed(self, operator: BoundOperator, columns: pa.Schema) -> pa.Schema:
+    def prepared(self, operator: BoundOperator) -> BoundOperator:
+        """The operator as channels run it: itself, or one that takes rows which map tasks have combined."""
+        ...
+
+    def routed(self, operator: BoundOperator, columns: pa.Schema, rows: Rows) -> pa.Schema:
         """The columns that a channel's task receives (`routed_rows.routed_schema`)."""
         ...
 

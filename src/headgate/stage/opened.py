@@ -25,6 +25,8 @@ class Opened:
         self,
         operator: BoundOperator,
         rows: pa.Schema,
+        inputs: tuple[str, ...],
+        source: pa.Schema,
         columns: str,
         output: pa.Schema,
         aside: pa.Schema,
@@ -34,6 +36,7 @@ class Opened:
         self.operator, self.checkpoint, self.loop = operator, checkpoint, loop
         self.rows, self.columns = rows, columns
         """The columns that arrive at a channel, and the source's columns as text (`Engine.describe`)."""
+        self._types = {n: source.field(n).type for n in (*operator.key.names, *inputs)}
         self.output, self.aside = output, aside
         """The columns of output files, and of the files with rows that could not be used."""
         self.fresh = True
@@ -41,8 +44,8 @@ class Opened:
 
     def check(self, columns: pa.Schema) -> None:
         """Refuse a stream whose types have changed."""
-        for name in (*self.operator.key.names, *self.operator.inputs):
-            was, now = self.rows.field(name).type, column_type(columns, name, "the stage")
+        for name, was in self._types.items():
+            now = column_type(columns, name, "the stage")
             if was != now:
                 raise CheckpointMismatch(
                     f"column {name!r} was {was} and is now {now}: a stage keeps its types; cast the column, "

@@ -20,15 +20,17 @@ def ships_hash(key: KeySpec) -> bool:
     return not (len(key.names) == 1 and pa.types.is_signed_integer(key.types[0]))
 
 
-def routed_schema(operator: BoundOperator, source: pa.Schema, *, hashed: bool | None = None) -> pa.Schema:
+def routed_schema(
+    operator: BoundOperator, source: pa.Schema, *, hashed: bool | None = None, in_order: bool = False
+) -> pa.Schema:
     """The columns that a channel receives, in order: key, inputs, then the hash and the
-    place in the source if needed.
+    place in the source if needed. It is not needed for rows that arrive `in_order`.
     """
     names = [*operator.key.names, *(n for n in operator.inputs if n not in operator.key.names)]
     fields = [source.field(n) for n in names]
     if ships_hash(operator.key) if hashed is None else hashed:
         fields.append(pa.field(HASH, pa.int64()))
-    if operator.ordered:
+    if operator.ordered and not in_order:
         fields.append(pa.field(ORDER, pa.int64()))
     return pa.schema(fields)
 

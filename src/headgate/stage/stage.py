@@ -117,8 +117,10 @@ class KeyedStage(Generic[Rows]):
 
     # -- rows in
 
-    def process(self, rows: Rows, batch: int, origin: str | None) -> None:
-        """Process one batch from `origin`: a streaming query, or the previous stage of a pipeline."""
+    def process(self, rows: Rows, batch: int, origin: str | None, offsets: Any = None) -> None:
+        """Process one batch from `origin`: a streaming query, or the previous stage of a pipeline.
+        `offsets` are committed with it: where the sources of a direct stream stand after it.
+        """
         self.sink.check()
         opened = self._open(rows, batch, origin)
         last = opened.checkpoint.last
@@ -131,9 +133,27 @@ class KeyedStage(Generic[Rows]):
         with self._guarded(opened):
             if last is not None and again:
                 self._check_rows(rows, last.delivery)
-            self._deliver(rows, batch, origin, opened)
+            self._deliver(rows, batch, origin, opened, offsets)
 
-    def _deliver(self, rows: Rows, batch: int, origin: str | None, opened: Opened) -> None:
+    def resume(self, nothing: Rows, origin: str | None) -> Manifest | None:
+        """Open the stage before its first batch: check everything, claim the checkpoint, publish the last
+        committed batch again and finish what is left of it. Return what is committed then.
+
+        `nothing` is an empty set of rows. Nobody delivers a batch again, so a driver that follows
+        another does this once.
+        """
+        self.sink.check()
+        last = self.opened.checkpoint.last if self.opened else last_manifest(self.store)
+        number = (self._first or 0) if last is None else last.delivery.number
+        opened = self._open(nothing, number, origin)
+        if opened.checkpoint.last is not None:
+            with self._guarded(opened):
+                self._deliver(nothing, opened.checkpoint.last.delivery.number, origin, opened)
+        return opened.checkpoint.last
+
+    def _deliver(
+        self, rows: Rows, batch: int, origin: str | None, opened: Opened, offsets: Any = None
+    ) -> None:
         """Finish an earlier batch if necessary, then process this one."""
         last, fresh = opened.checkpoint.last, opened.fresh
         opened.fresh = False
@@ -147,7 +167,7 @@ class KeyedStage(Generic[Rows]):
             if last.delivery.rest:
                 self._process_waves(rows, last.delivery, opened, resumes=True)
         if not again:
-            delivery = Delivery(number=batch, origin=origin)
+            delivery = Delivery(number=batch, origin=origin, offsets=offsets)
             if self._waves is None:
                 Batch(self, opened, self._expanded(rows), delivery).run()
             else:
@@ -166,6 +186,7 @@ class KeyedStage(Generic[Rows]):
                 rest=wave.rest,
                 rest_in=folder,
                 rows_at_gate=wave.rows_at_gate,
+                offsets=delivery.offsets,
             )
             Batch(self, opened, wave.rows, part).run()
         waves.forget(folder, checkpoint.log.is_older)
@@ -180,7 +201,7 @@ class KeyedStage(Generic[Rows]):
         gated = delivery.rows_at_gate is not None
         wanted = delivery.rows_at_gate if gated else delivery.rows
         count = self.engine.count(rows if gated else self._expanded(rows))
-        if count != wanted:
+        if count is not None and count != wanted:
             raise BatchOrder(
                 f"Spark delivers batch {delivery.number} again with {count} rows, but {wanted} were committed for it in "
                 f"{self.store.path()}: Spark's checkpoint is older than the stage's, or the source has changed. Use the Spark checkpoint "
@@ -232,7 +253,8 @@ class KeyedStage(Generic[Rows]):
 
     def _extra(self, nothing: Rows, opened: Opened, last: Manifest, *, complete: bool = False) -> None:
         """Run a batch without rows that the stage adds itself."""
-        delivery = Delivery(number=last.delivery.number, origin=last.delivery.origin, extra=True)
+        was = last.delivery
+        delivery = Delivery(number=was.number, origin=was.origin, offsets=was.offsets, extra=True)
         Batch(self, opened, self._expanded(nothing), delivery, complete=complete).run()
 
     # -- opening
@@ -250,12 +272,13 @@ class KeyedStage(Generic[Rows]):
         config, build = self.operator, self.operator.build_side()
         if build is not None:
             config = config.with_build_columns(self.engine.columns(build, config.build_keys(self.key)))
-        operator = config.bind(spec, columns)
+        bound = config.bind(spec, columns)
+        operator = self.engine.prepared(bound)
         self._policy = self._policy.fitted(operator.resources, whole=operator.whole)
         self._next_policy = None
-        routed = self.engine.routed(operator, columns)
+        routed = self.engine.routed(operator, columns, rows)
         output = self.engine.emitted(operator.output)
-        aside = self.engine.emitted(aside_schema(operator, routed))
+        aside = self.engine.emitted(aside_schema(bound, columns))
         self.sink.check_columns(output)
         if self.aside is not None:
             self.aside.check_columns(aside)
@@ -278,7 +301,8 @@ class KeyedStage(Generic[Rows]):
         assert checkpoint.identity is not None
         self.bins = int(checkpoint.identity["bins"])
         loop = restored_loop(self, checkpoint.last, self._asked)
-        self.opened = Opened(operator, routed, self.engine.describe(rows), output, aside, checkpoint, loop)
+        described = self.engine.describe(rows)
+        self.opened = Opened(operator, routed, bound.inputs, columns, described, output, aside, checkpoint, loop)
         self.on_step("open")
         return self.opened
 

@@ -29,6 +29,7 @@ from headgate.stage.answer import Answer, KeyCount, TouchedBin
 from headgate.stage.bin_reader import BinReader, belongs
 from headgate.stage.engine import Watch
 from headgate.stage.flow_control import Flow
+from headgate.stage.parcel import Parcel
 from headgate.stage.routed_rows import ORDER, hashes_of
 from headgate.state.conform import conform
 from headgate.state.section import extract
@@ -95,7 +96,7 @@ class Attempt:
         self.came = self.rows = self.rebuilt = 0
         self.reading = self.idle = 0.0
 
-    def work(self, batches: Iterator[pa.RecordBatch]) -> Answer:
+    def work(self, parcels: Iterator[Parcel]) -> Answer:
         """Process the rows that waited and the rows that arrive, write what
         changed, and return the answer.
         """
@@ -123,8 +124,7 @@ class Attempt:
         arrived = np.zeros(task.table.bins[-1] + 1, np.int64)
         try:
             taken = self._resume(process)
-            for chunk in self._chunks(batches, whole=share.room_bytes == 0):
-                rows = arrival.admit(chunk)
+            for rows in self._chunks(parcels, arrival, whole=share.room_bytes == 0):
                 fresh = (rows, hashes_of(rows, task.operator.key))
                 bins = task.table.bin_of_hash(fresh[1], self.channel)
                 arrived += np.bincount(bins, minlength=len(arrived))
@@ -160,27 +160,34 @@ class Attempt:
         schema = arrived_schema(self.task.operator, self.task.rows)
         return backlog_file.read(self.task.backlog_store, entries, schema)
 
-    def _chunks(self, batches: Iterator[pa.RecordBatch], *, whole: bool) -> Iterator[pa.RecordBatch]:
-        """The rows in the chunks in which they arrive, or all at once for operators that need that (if
-        order matters, in the order of the source). Unless `whole` is set, chunks are cut into slices.
+    def _chunks(
+        self, parcels: Iterator[Parcel], arrival: Arrival, *, whole: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows that are not late, in the chunks in which they arrive, or all at once for operators that
+        need that (if order matters, in the order of the source). Unless `whole` is set, chunks are cut
+        into slices.
         """
         operator = self.task.operator
         gathered: list[pa.RecordBatch] = []
         while True:
             before = self.watch.now()
-            rows = next(batches, None)
+            parcel = next(parcels, None)
             self.idle += self.watch.now() - before
-            if rows is None:
+            if parcel is None:
                 break
-            self.came += rows.num_rows
-            rows = conform(rows, self.task.rows)
+            self.came += parcel.came
+            if parcel.seen is None:
+                rows = arrival.admit(conform(parcel.rows, self.task.rows))
+            else:
+                arrival.note(parcel.seen, parcel.aside)
+                rows = conform(parcel.rows, arrived_schema(operator, self.task.rows))
             if operator.ordered or operator.gathers:
                 gathered.append(rows)
             else:
                 yield from _slices(rows, whole)
         if gathered:
             rows = pa.concat_batches(gathered)
-            if operator.ordered:
+            if operator.ordered and ORDER in self.task.rows.names:
                 order = rows.column(ORDER).to_numpy()
                 if np.any(np.diff(order) < 0):
                     rows = rows.take(pa.array(np.argsort(order, kind="stable")))

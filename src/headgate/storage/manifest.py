@@ -49,6 +49,8 @@ class Delivery:
     """The rest of the source's batch after this wave."""
     rest_in: str = ""
     """The folder that holds the rest."""
+    offsets: Any = None
+    """The offsets of a direct stream's sources after the batch, as values that JSON can hold."""
     extra: bool = False
     """Whether the stage added the batch itself, after all rows of the source's batch (`Stage.drain`)."""
 

@@ -26,6 +26,7 @@ from headgate.flow.row_ranges import RangeQueue, RowRange
 from headgate.operators.base import BoundOperator
 from headgate.stage.answer import Answer
 from headgate.stage.engine import Watch, WaveRows
+from headgate.stage.parcel import Parcel
 from headgate.stage.routed_rows import HASH, ORDER, routed_schema
 from headgate.stage.sinks import Output
 from headgate.stage.task import Attempt, Task
@@ -125,7 +126,11 @@ class InProcess:
         """How many rows there are."""
         return int(rows.num_rows)
 
-    def routed(self, operator: BoundOperator, columns: pa.Schema) -> pa.Schema:
+    def prepared(self, operator: BoundOperator) -> BoundOperator:
+        """The operator itself."""
+        return operator
+
+    def routed(self, operator: BoundOperator, columns: pa.Schema, rows: pa.Table) -> pa.Schema:
         """The columns that a task receives; every row is sent with its hash, so
         that keys can be made to collide.
         """
@@ -160,7 +165,7 @@ class InProcess:
                 self.watch,
                 f"executor-{channel % self.executors}",
             )
-            self.answers.append(Answer.from_json(attempt.work(self._cut(mine)).to_json()))
+            self.answers.append(Answer.from_json(attempt.work(map(Parcel.of, self._cut(mine))).to_json()))
         self._now += max(answer.busy_ms for answer in self.answers) / 1e3
         return self.answers
 

@@ -1,0 +1,8 @@
+"""Sources of direct streams: where rows come from when headgate itself runs the batches."""
+
+from headgate.sources.files import Files
+from headgate.sources.rate import Rate
+from headgate.sources.rows import Rows
+from headgate.sources.source import Demand, Range, Ranges, Source
+
+__all__ = ["Demand", "Files", "Range", "Ranges", "Rate", "Rows", "Source"]

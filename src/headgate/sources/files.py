@@ -1,0 +1,251 @@
+"""A folder of files as a source: Parquet, JSON lines or CSV."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from headgate.errors import ConfigError, MissingColumn, SourceFailed
+from headgate.sources import formats
+from headgate.sources.cutting import batches, cut
+from headgate.sources.file_log import FileLog
+from headgate.sources.formats import Format, Learned, Piece
+from headgate.sources.listing import listing_of
+from headgate.sources.place import Entry
+from headgate.sources.source import Demand, Range, Ranges, Source
+from headgate.storage.store import Store
+
+MOST_FILES = 100_000
+"""The most files that one batch takes."""
+_SCHEMA = "schema.arrow"
+_FORMATS = ("parquet", "json", "csv")
+
+
+class Files(Source):
+    """The files of a folder, each read once. New files are found by listing the folder at each batch.
+
+        hg.sources.Files("in/clicks", schema, format="json")
+
+    `path` is a folder, one file, or a glob, local or of any file system that fsspec knows. `pattern` is a glob that
+    names must fit, and `recursive` says whether folders below are listed too. Names that begin with `_` or `.`, and
+    names that end in `.tmp` or `._COPYING_`, are ignored. A file must appear whole, by a rename into the folder, and
+    may not change before it is read. After that it may be changed or removed; it is not read again.
+
+    Files that one listing finds are read in the order of their times of modification, then of their paths. A file that
+    shows up later comes later, however old it is. The order is written down in the checkpoint before it is used.
+
+    `schema` may have fewer columns than the files, or more, and wider types: `fit.py` has the rules. Parquet
+    needs none; the first file's is taken then. A folder `column=value` gives a declared column its value.
+
+    Parquet is cut at row groups, and JSON lines at newlines. A CSV file and a file that ends in `.gz` are not cut, and
+    become one range each. `options` of CSV are `header` (True), `delimiter` (",") and `null` ("").
+
+    `ignore` names files, relative to the folder, that are skipped though they may be in the log: the way on if a
+    file is lost or damaged.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        schema: pa.Schema | None = None,
+        *,
+        format: str | None = None,  # noqa: A002
+        pattern: str = "*",
+        recursive: bool = True,
+        ignore: Iterable[str] = (),
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if format is not None and format not in _FORMATS:
+            raise ConfigError(f"Files(format={format!r}): the formats are {', '.join(_FORMATS)}")
+        if isinstance(ignore, str):
+            raise ConfigError(f"Files(ignore={ignore!r}): give a list of paths, [{ignore!r}]")
+        self._listing = listing_of(os.fspath(path), pattern, recursive)
+        self._place = self._listing.place
+        self._schema = None if schema is None else schema.remove_metadata()
+        self._columns: tuple[str, ...] | None = None
+        self._name = format
+        self._options = dict(options or {})
+        self._ignore = frozenset(name.removeprefix("./").strip("/") for name in ignore)
+        self._learned = Learned()
+        self._log: FileLog | None = None
+        if format is not None:
+            self._check(format)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_listing": None, "_log": None, "_learned": Learned()}
+
+    def __repr__(self) -> str:
+        return f"Files({self._place.url!r}, format={self._name!r})"
+
+    def _check(self, name: str) -> Format:
+        """The format of a name, with a schema and options that it can have."""
+        known: Mapping[str, Any] = {}
+        if name != "parquet" and self._schema is None:
+            raise ConfigError(f"{self!r} needs schema=...: {name} files do not tell their columns and types")
+        if name == "json":
+            from headgate.sources.json_format import check as check_json
+
+            check_json(self._schema)
+        if name == "csv":
+            from headgate.sources.csv_format import OPTIONS as known
+            from headgate.sources.csv_format import check as check_csv
+
+            check_csv(self._schema)
+        if unknown := sorted(self._options.keys() - known.keys()):
+            raise ConfigError(
+                f"{self!r} does not know option {unknown[0]!r}; {name} has {', '.join(known) or 'none'}"
+            )
+        return formats.load(name, self._options)
+
+    def open(self, store: Store) -> None:
+        """Read the log of files. The schema, if it comes from the first file, is kept with the log."""
+        self._listing.check()
+        self._log = FileLog(store)
+        if self._schema is None:
+            try:
+                data = store.read(_SCHEMA)
+            except FileNotFoundError:
+                store.write_once(_SCHEMA, self._inferred().serialize().to_pybytes())
+                data = store.read(_SCHEMA)
+            self._schema = pa.ipc.read_schema(pa.BufferReader(data))
+
+    def _inferred(self) -> pa.Schema:
+        """The columns of the first file."""
+        from headgate.sources.parquet_format import ParquetFormat
+
+        logged = self._log[0] if self._log else None
+        first = logged or next(iter(self._found(set(), 0.0)), None)
+        if first is None:
+            raise ConfigError(f"{self!r} has no file yet to take the columns from: give schema=...")
+        self._check(self._name or formats.format_of(first.path))
+        return ParquetFormat().schema(self._place, first)
+
+    def _found(self, known: set[str], now: float) -> list[Entry]:
+        found = self._listing.new(known, now)
+        return [entry for entry in found if entry.path not in self._ignore]
+
+    def schema(self) -> pa.Schema:
+        """The declared columns, or those of the first file."""
+        if self._schema is None:
+            self._schema = self._inferred()
+        return self._wanted(self._schema)
+
+    def _wanted(self, schema: pa.Schema) -> pa.Schema:
+        if self._columns is None:
+            return schema
+        return pa.schema([field for field in schema if field.name in self._columns])
+
+    def identity(self) -> dict[str, Any]:
+        """The path and all declared columns."""
+        self.schema()
+        path = self._place.url + f"/{self._listing.single or self._listing.pattern}"
+        columns = [[field.name, str(field.type)] for field in self._schema or ()]
+        return {"source": "files", "path": path, "columns": columns}
+
+    def only(self, columns: Sequence[str]) -> Files:
+        """The same files with fewer columns; at least one is read, so that rows can be counted."""
+        names = self.schema().names
+        if unknown := [name for name in columns if name not in names]:
+            raise MissingColumn(f"{self!r} has no column {unknown[0]}; it has {', '.join(names)}")
+        fewer = copy.copy(self)
+        fewer._columns = tuple(name for name in names if name in set(columns)) or tuple(names[:1])
+        return fewer
+
+    def plan(self, offset: Any, demand: Demand) -> Ranges:
+        """The next pieces of files. The folder is listed only when the log is used up."""
+        log = self._log
+        if log is None:
+            raise ConfigError(f"{self!r} is not open: call open(store) before plan")
+        start = (0, 0) if offset is None else (int(offset["file"]), int(offset["at"]))
+        if start[0] > len(log):
+            log.load()
+        if start[0] > len(log):
+            raise SourceFailed(
+                f"the log of files in {log.store.url} has {len(log)} files, and the query has read {start[0]}: a part of the "
+                "checkpoint is gone. Restore it"
+            )
+        wave = _Wave(demand)
+        self._take(log, start, wave)
+        if not wave.full:
+            self._look(log, demand.now)
+            self._take(log, wave.after or start, wave)
+        if wave.after is None:
+            return Ranges((), offset)
+        if not self._left(log, wave.after[0]):
+            self._look(log, demand.now)
+        ranges = [Range((wave.name, pieces), rows) for pieces, rows in cut(wave.taken, demand.tasks)]
+        after = {"file": wave.after[0], "at": wave.after[1]}
+        return Ranges(tuple(ranges), after, more=self._left(log, wave.after[0]))
+
+    def _look(self, log: FileLog, now: float) -> None:
+        """Append new files to the log."""
+        found = self._listing.new(log.known, now)
+        try:
+            log.append(found)
+        except BaseException:
+            self._listing.forget()
+            raise
+
+    def _left(self, log: FileLog, at: int) -> bool:
+        return any(log.paths[index] not in self._ignore for index in range(at, len(log)))
+
+    def _take(self, log: FileLog, start: tuple[int, int], wave: _Wave) -> None:
+        """Take pieces from a place in the log on, until the demand is met."""
+        index, at = start
+        while index < len(log) and not wave.full:
+            entry = log[index]
+            if entry.path not in self._ignore:
+                wave.name = wave.name or self._name or formats.format_of(log.paths[0])
+                of = self._format(wave.name)
+                for piece, rows in of.pieces(self._place, entry, at, wave.each, self._learned):
+                    if not wave.add(piece, rows, index):
+                        return
+            index, at = index + 1, 0
+
+    def _format(self, name: str) -> Format:
+        if self._name is None:
+            self._check(name)
+            self._name = name
+        return formats.load(name, self._options)
+
+    def read(self, what: Any) -> Iterator[pa.RecordBatch]:
+        """The rows of some pieces."""
+        name, pieces = what
+        return batches(self._tables(formats.load(name, self._options), pieces))
+
+    def _tables(self, of: Format, pieces: Sequence[Piece]) -> Iterator[pa.Table]:
+        full = self._schema
+        assert full is not None  # `open` or `schema` came first
+        wanted = self._wanted(full)
+        for piece in pieces:
+            self._place.check(piece.entry)
+            yield from of.read(self._place, piece, full, wanted)
+            self._place.check(piece.entry)  # it may have been changed meanwhile
+
+
+class _Wave:
+    """What a batch takes, while it is gathered."""
+
+    def __init__(self, demand: Demand) -> None:
+        self.rows, self.full = demand.rows, False
+        self.each = max(1, demand.rows // max(1, demand.tasks))
+        self.taken: list[tuple[Piece, int]] = []
+        self.after: tuple[int, int] | None = None
+        self.name = ""
+        self._files = 0
+
+    def add(self, piece: Piece, rows: int, index: int) -> bool:
+        """Take a piece, and say whether more may follow. The first one is always taken."""
+        if self.taken and rows > self.rows:
+            self.full = True
+            return False
+        self.taken.append((piece, rows))
+        self.rows -= rows
+        self._files += piece.start == 0
+        self.after = (index, piece.end) if piece.end >= 0 else (index + 1, 0)
+        self.full = self.rows <= 0 or self._files >= MOST_FILES
+        return not self.full

@@ -1,0 +1,1 @@
+"""Direct streams on Spark: how they are read and written, the query that runs, and its Spark jobs."""

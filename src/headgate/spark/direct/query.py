@@ -1,0 +1,281 @@
+"""A direct stream that runs: a thread that plans, processes and commits batches."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from headgate.errors import ConfigError, HeadgateError, TaskFailed
+from headgate.operators.event_time import SECOND, parse_duration
+from headgate.spark.direct.following import Following
+from headgate.spark.direct.resolve import Resolved, resolved
+from headgate.spark.direct.stream import Written
+from headgate.spark.stage import LockedStage
+from headgate.stage.settings import whole_number
+from headgate.stage.sinks import Sink
+from headgate.stage.stages import Stages
+from headgate.stage.status import Status
+from headgate.storage.store import Store
+from headgate.streams.batch_size import MOST, BatchSize
+from headgate.streams.drive import Drive, Progress
+
+log = logging.getLogger("headgate.stream")
+REMEMBERED = 100
+"""How many batches `progress` shows."""
+SHORTEST_WAIT, LONGEST_WAIT = 0.01, 1.0
+"""Seconds between two looks at a source that has no rows: the wait doubles from one look to the next."""
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """When a batch starts, and how large it may be."""
+
+    available_now: bool = False
+    seconds: float | None = None
+    max_rows: int = MOST
+    latency: float | None = None
+
+    @classmethod
+    def of(cls, available_now: bool, every: str | None, max_rows: int | None, latency: str | None) -> Trigger:
+        """The trigger that a user describes."""
+        if available_now and every is not None:
+            raise ConfigError(f"available_now and every={every!r} exclude each other; give one of them")
+        if max_rows is not None:
+            whole_number(max_rows, "max_rows")
+        seconds = None if every is None else parse_duration(every, "every", least=1) / SECOND
+        target = None if latency is None else parse_duration(latency, "latency", least=1) / SECOND
+        return cls(available_now, seconds, MOST if max_rows is None else max_rows, target)
+
+
+@dataclass(frozen=True)
+class QueryStatus:
+    """The state of a query at one moment. It prints well."""
+
+    state: str
+    """running, ended, stopped or failed"""
+    last: Progress | None
+    stages: tuple[Status, ...]
+    error: str = ""
+
+    def __str__(self) -> str:
+        line = f"{self.state}"
+        if self.last is not None:
+            line += f", batch {self.last.batch}: {self.last.rows:,} rows in {self.last.batch_ms:,.0f} ms"
+        if self.error:
+            line += f"\n{self.error}"
+        return "\n".join([line, *map(str, self.stages)])
+
+    def _repr_html_(self) -> str:
+        line = str(self).splitlines()[0]
+        return f"<p>{line}</p>" + "".join(stage._repr_html_() for stage in self.stages)
+
+
+class Query(Stages):
+    """A running direct stream. The methods of a stage exist here too: they act on all stages of the
+    query, or on the one whose number is given as `stage`.
+    """
+
+    def __init__(self, stages: list[LockedStage[Any]], drive: Drive[Any], trigger: Trigger, text: str) -> None:
+        self.stages, self._drive, self._trigger, self._text = stages, drive, trigger, text
+        self._progress: deque[Progress] = deque(maxlen=REMEMBERED)
+        self._stopping, self._ended = threading.Event(), threading.Event()
+        self._idle = threading.Condition()
+        self._looks = 0
+        """How often the loop has found nothing to do."""
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="headgate-query", daemon=True)
+
+    def __repr__(self) -> str:
+        return f"Query({', '.join(map(repr, self.stages))}, {self.state})"
+
+    @classmethod
+    def begin(cls, written: Written, checkpoint: str, trigger: Trigger, *, durable: bool) -> Query:
+        """Check everything that can be checked, take over the checkpoint, and start."""
+        plan = resolved(written)
+        stages = _stages(plan, written.sink, checkpoint, durable=durable)
+        first = plan.stages[0]
+        drive = Drive(
+            stages,
+            [resolved_input.input for resolved_input in first.inputs],
+            first.rows_of,
+            size=BatchSize(most=trigger.max_rows, seconds=trigger.latency),
+            tasks=plan.tasks,
+            now=time.perf_counter,
+        )
+        query = cls(stages, drive, trigger, plan.text())
+        drive.open()
+        query._thread.start()
+        return query
+
+    # -- the loop
+
+    def _run(self) -> None:
+        try:
+            self._loop()
+        except BaseException as error:
+            self._error = error
+            log.error("the query failed: %s", error)
+        finally:
+            self._ended.set()
+            with self._idle:
+                self._idle.notify_all()
+
+    def _loop(self) -> None:
+        trigger, wait, began = self._trigger, SHORTEST_WAIT, time.time()
+        due = time.monotonic()
+        while not self._stopping.is_set():
+            progress = self._drive.step(began if trigger.available_now else time.time())
+            if progress is not None:
+                self._progress.append(progress)
+                wait = SHORTEST_WAIT
+            else:
+                with self._idle:
+                    self._looks += 1
+                    self._idle.notify_all()
+                if trigger.available_now:
+                    return
+            if trigger.seconds is not None:
+                now = time.monotonic()
+                due = max(due + trigger.seconds, now) if due + trigger.seconds < now else due + trigger.seconds
+                self._stopping.wait(due - now)
+            elif progress is None:
+                self._stopping.wait(wait)
+                wait = min(2 * wait, LONGEST_WAIT)
+
+    # -- from outside
+
+    @property
+    def state(self) -> str:
+        """running, ended, stopped or failed."""
+        if not self._ended.is_set():
+            return "running"
+        if self._error is not None:
+            return "failed"
+        return "stopped" if self._stopping.is_set() else "ended"
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the query runs."""
+        return not self._ended.is_set()
+
+    @property
+    def progress(self) -> list[Progress]:
+        """The last batches, oldest first."""
+        return list(self._progress)
+
+    def await_end(self, timeout: float | None = None) -> bool:
+        """Wait until the query has ended, or for `timeout` seconds; say whether it has. If it failed, its
+        error is raised. An interrupt (Ctrl-C) stops the query after its current batch.
+        """
+        try:
+            ended = self._wait(self._ended.wait, timeout)
+        except KeyboardInterrupt:
+            self.stop()
+            raise
+        if ended and self._error is not None:
+            raise self._failure()
+        return ended
+
+    def process_all_available(self) -> None:
+        """Wait until the sources have no more rows, and nothing is due."""
+        with self._idle:
+            wanted = self._looks + 1
+            try:
+                while self._looks < wanted and not self._ended.is_set():
+                    self._idle.wait(1.0)
+            except KeyboardInterrupt:
+                self._stopping.set()
+                raise
+        if self._error is not None:
+            raise self._failure()
+
+    def _wait(self, wait: Callable[[float | None], bool], timeout: float | None) -> bool:
+        """Wait in pieces, so that an interrupt is noticed."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = 1.0 if until is None else min(1.0, until - time.monotonic())
+            if wait(max(0.0, left)) or (until is not None and time.monotonic() >= until):
+                return self._ended.is_set()
+
+    def _failure(self) -> BaseException:
+        error = self._error
+        assert error is not None
+        if isinstance(error, HeadgateError) or not isinstance(error, Exception):
+            return error
+        failure = TaskFailed(
+            f"the query failed: {type(error).__name__}: {error}. Nothing of the batch was committed, unless its number is in the journal"
+        )
+        failure.__cause__ = error
+        return failure
+
+    def stop(self) -> None:
+        """Stop after the current batch, and wait for that. Stopping twice is harmless."""
+        self._stopping.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def finish(self) -> None:
+        """Declare the input complete, once the query has ended: close and emit everything that is open
+        (windows, sessions, rows that wait for a match). The checkpoint accepts no batch after that.
+        """
+        if self.is_active:
+            raise ConfigError("the query still runs; call stop() or await_end() before finish()")
+        self._drive.finish()
+
+    def status(self) -> QueryStatus:  # type: ignore[override]
+        """Whether it runs, the last batch, and the channels, loads and last decision of each stage."""
+        last = self._progress[-1] if self._progress else None
+        error = "" if self._error is None else f"{type(self._error).__name__}: {self._error}"
+        return QueryStatus(self.state, last, tuple(stage.status() for stage in self.stages), error)
+
+    def explain(self) -> str:
+        """The sources, which steps are columnar, keys and operators; then why each stage's last plan was
+        made, or refused.
+        """
+        return f"{self._text}\n\n{super().explain()}"
+
+    def __enter__(self) -> Query:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def _stages(plan: Resolved, sink: Sink, checkpoint: str, *, durable: bool) -> list[LockedStage[Any]]:
+    """The stages of a query, first to last. One alone has the checkpoint for itself, others a part each."""
+    stages: list[LockedStage[Any]] = []
+    following: Following | None = None
+    for number, spec in reversed(list(enumerate(plan.stages))):
+        folder = checkpoint if len(plan.stages) == 1 else Store(checkpoint).child(f"stage-{number}").url
+        stage: LockedStage[Any] = LockedStage(
+            spec.engine,
+            key=spec.spec.key,
+            operator=spec.spec.operator,
+            checkpoint=folder,
+            sink=following or sink,
+            expansion=spec.inputs[0].expansion,
+            durable=durable,
+            **spec.spec.settings,
+        )
+        if following is not None:
+            following.origin = _origin_of(stage)
+        stages.insert(0, stage)
+        if number:
+            following = Following(stage, spec.rows_of, plan.stages[number - 1].output)
+            following.steps = spec.inputs[0].input.steps
+    return stages
+
+
+def _origin_of(stage: LockedStage[Any]) -> Callable[[], str]:
+    def origin() -> str:
+        assert stage.opened is not None, "a stage that publishes is open"
+        return f"stage:{stage.opened.checkpoint.stage}"
+
+    return origin
+
+

@@ -1,0 +1,216 @@
+"""A direct stream with its columns known: which steps are columnar, and which way its rows take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from headgate.errors import ConfigError
+from headgate.sources.source import Source
+from headgate.spark.direct.engine import DirectEngine, check_key
+from headgate.spark.direct.following import StageOutput
+from headgate.spark.direct.spark_rows import SparkReader, SparkStep, columns_of, frame_of, mapped
+from headgate.spark.direct.stream import Expand, SparkOnly, StageSpec, Stream, Written, chain
+from headgate.spark.engine import SparkEngine
+from headgate.spark.gates.expansion_step import checked_step
+from headgate.spark.session import is_connect
+from headgate.stage.engine import Engine
+from headgate.stage.settings import Expansion
+from headgate.state.keys import KeySpec
+from headgate.streams.planned import Input, Planned
+from headgate.streams.side import SideStep
+from headgate.streams.sql_step import NotColumnar, Select, Where
+from headgate.streams.step import Step
+
+UNKNOWN_TASKS = 4
+"""How many map tasks to make if nobody can say how many cores there are (Spark Connect)."""
+
+
+@dataclass
+class ResolvedInput:
+    """One input: the columnar part, then steps that only Spark can do."""
+
+    input: Input
+    frames: list[SparkStep]
+    schema: pa.Schema
+    lines: list[str]
+    """What `explain` says of each step."""
+    expansion: Expansion | None = None
+
+
+@dataclass
+class ResolvedStage:
+    """A stage: where its rows come from, and how they get there."""
+
+    spec: StageSpec
+    inputs: list[ResolvedInput]
+    engine: Engine[Any]
+    rows_of: Callable[[Planned], Any]
+    output: pa.Schema
+    """The columns that its operator emits."""
+    combined: bool
+
+    @property
+    def columnar(self) -> bool:
+        """Whether rows stay columnar all the way."""
+        return isinstance(self.engine, DirectEngine)
+
+    def text(self, number: int) -> str:
+        """The stage in words."""
+        lines = [line for resolved in self.inputs for line in resolved.lines]
+        way = "rows stay columnar" if self.columnar else "rows take Spark's row path"
+        combined = ", combined in the map tasks" if self.combined else ""
+        key = ", ".join(self.spec.key)
+        lines.append(f"stage {number}: {self.spec.operator!r} by {key}; {way}{combined}")
+        return "\n".join(lines)
+
+
+@dataclass
+class Resolved:
+    """A whole stream."""
+
+    stages: list[ResolvedStage]
+    tasks: int
+
+    def text(self) -> str:
+        """The stream in words."""
+        return "\n".join(stage.text(number) for number, stage in enumerate(self.stages))
+
+
+def resolved(written: Written) -> Resolved:
+    """Check a stream against the columns of its sources."""
+    tasks = parallelism(written.spark)
+    stages: list[ResolvedStage] = []
+    for spec in chain(written.spec):
+        before = stages[-1].output if stages else None
+        stages.append(_stage(written.spark, spec, before, tasks))
+    return Resolved(stages, tasks)
+
+
+def parallelism(spark: SparkSession) -> int:
+    """How many tasks can run at a time."""
+    return UNKNOWN_TASKS if is_connect(spark) else max(1, spark.sparkContext.defaultParallelism)
+
+
+def _stage(spark: SparkSession, spec: StageSpec, before: pa.Schema | None, tasks: int) -> ResolvedStage:
+    inputs = [_input(spark, stream, before, tasks) for stream in spec.inputs]
+    if spec.times is not None:
+        _set_sides(spec, spec.times, inputs)
+    one = inputs[0]
+    on_frames = any(i.frames or i.expansion or isinstance(i.input.source, SparkReader) for i in inputs)
+    check_key(one.schema, spec.key)
+    operator = spec.operator
+    build = operator.build_side()
+    if build is not None:
+        operator = operator.with_build_columns(SparkEngine(spark=spark).columns(build, operator.build_keys(spec.key)))
+    bound = operator.bind(KeySpec(spec.key, tuple(one.schema.field(n).type for n in spec.key)), one.schema)
+    if not on_frames:
+        engine = DirectEngine(spark, tasks)
+        combined = engine.prepared(bound) is not bound
+        return ResolvedStage(spec, inputs, engine, lambda planned: planned, bound.output, combined)
+
+    def rows_of(planned: Planned) -> DataFrame:
+        rows = frame_of(spark, planned, tasks)
+        for step in one.frames:
+            rows = step(rows)
+        return rows
+
+    return ResolvedStage(spec, inputs, SparkEngine(spark=spark), rows_of, bound.output, combined=False)
+
+
+def _set_sides(spec: StageSpec, times: tuple[str, str], inputs: list[ResolvedInput]) -> None:
+    """Make the two inputs of a join one stream."""
+    for resolved_input in inputs:
+        if resolved_input.frames or resolved_input.expansion or isinstance(resolved_input.input.source, SparkReader):
+            raise ConfigError(
+                "a join of two direct streams needs columnar steps on both sides, and here: "
+                + "; ".join(resolved_input.lines)
+                + ". Write the transformed rows to a folder first, or join with hg.two_streams and foreachBatch"
+            )
+    sides = (inputs[0].schema, inputs[1].schema)
+    for side, resolved_input in enumerate(inputs):
+        step = SideStep(side, spec.key, times, sides)
+        given = resolved_input.input
+        resolved_input.input = Input(given.source, (*given.steps, step))
+        resolved_input.schema = step.schema
+
+
+def _input(spark: SparkSession, stream: Stream, before: pa.Schema | None, tasks: int) -> ResolvedInput:
+    """Bind the steps of an input in order; from the first that is not columnar on, Spark does them."""
+    if isinstance(stream.source, Source):
+        source: Source = stream.source
+    else:
+        assert before is not None
+        source = StageOutput(before)
+    found = ResolvedInput(Input(source), [], source.schema(), [f"source: {source!r}"])
+    for position, step in enumerate(stream.steps):
+        if found.expansion is not None:
+            raise ConfigError(f"{stream.steps[position - 1]!r} must be the last step before key_by")
+        if isinstance(step, Expand):
+            found.expansion = Expansion(step=checked_step(step.function), gate=step.gate)
+            found.lines.append(f"  {step!r}: by Spark, behind a gate")
+            found.schema = _expanded(spark, found, tasks)
+        elif isinstance(step, SparkOnly):
+            _on_spark(spark, found, checked_step(step.function) or step.function, repr(step), "a DataFrame function", tasks)
+        else:
+            _bind(spark, found, step, tasks)
+    return found
+
+
+def _bind(spark: SparkSession, found: ResolvedInput, step: Step, tasks: int) -> None:
+    if isinstance(step, (Where, Select)):
+        step = step.within(ansi=_conf(spark, "spark.sql.ansi.enabled") != "false", zone=_conf(spark, "spark.sql.session.timeZone"))
+    try:
+        bound = step.bind(found.schema)
+    except NotColumnar as why:
+        assert isinstance(step, (Where, Select))
+        _on_spark(spark, found, _native(step), repr(step), str(why), tasks)
+        return
+    if found.frames or isinstance(found.input.source, SparkReader):
+        native = _native(step) if isinstance(step, (Where, Select)) else mapped(bound, found.schema)
+        _on_spark(spark, found, native, repr(step), "an earlier step is Spark's", tasks)
+        return
+    found.input = Input(found.input.source, (*found.input.steps, bound))
+    found.schema = bound.schema
+    found.lines.append(f"  {step!r}: columnar")
+
+
+def _native(step: Where | Select) -> SparkStep:
+    if isinstance(step, Where):
+        return lambda df: df.where(step.text)
+    return lambda df: df.selectExpr(*step.texts)
+
+
+def _on_spark(
+    spark: SparkSession, found: ResolvedInput, function: SparkStep, name: str, why: str, tasks: int
+) -> None:
+    found.frames.append(function)
+    found.lines.append(f"  {name}: by Spark, on rows ({why})")
+    found.schema = columns_of(_nothing(spark, found, tasks))
+
+
+def _nothing(spark: SparkSession, found: ResolvedInput, tasks: int) -> DataFrame:
+    rows = frame_of(spark, Planned(found.input.schema, (found.input,)), tasks)
+    for step in found.frames:
+        try:
+            rows = step(rows)
+            _ = rows.schema
+        except ConfigError:
+            raise
+        except Exception as error:
+            first = str(error).strip().splitlines()[0]
+            raise ConfigError(f"{found.lines[-1].strip()}: Spark refuses it: {first}") from error
+    return rows
+
+
+def _expanded(spark: SparkSession, found: ResolvedInput, tasks: int) -> pa.Schema:
+    assert found.expansion is not None and found.expansion.step is not None
+    return columns_of(found.expansion.step(_nothing(spark, found, tasks)))
+
+
+def _conf(spark: SparkSession, name: str) -> str:
+    return str(spark.conf.get(name, ""))

@@ -1,0 +1,172 @@
+"""The loop of a direct stream, one batch at a time: plan ranges, process them, remember the offsets.
+
+The offsets are committed in the manifest of the first stage, with its state, routing and output, so
+nothing has to be paired. A batch that was not committed is planned anew.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic
+
+from headgate.errors import CheckpointMismatch, HeadgateError, SourceFailed
+from headgate.sources.source import Demand, Ranges, Source
+from headgate.stage.engine import Rows
+from headgate.stage.stage import KeyedStage
+from headgate.storage.manifest import Manifest
+from headgate.streams.batch_size import BatchSize
+from headgate.streams.planned import Input, Planned
+
+ORIGIN = "direct:stream"
+"""Where the batches of a direct stream come from, as its manifests say."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What one batch did."""
+
+    batch: int
+    rows: int
+    """Rows that reached the first stage."""
+    planning_ms: float
+    batch_ms: float
+    """Time for all of it, with planning, the commit and publishing."""
+    more: bool
+    """Whether the sources had more rows than the batch took."""
+
+
+class Drive(Generic[Rows]):
+    """Drives stages, of which the first takes the rows of the inputs. It has no clock: `now` is given."""
+
+    def __init__(
+        self,
+        stages: Sequence[KeyedStage[Rows]],
+        inputs: Sequence[Input],
+        rows_of: Callable[[Planned], Rows],
+        *,
+        size: BatchSize,
+        tasks: int,
+        now: Callable[[], float],
+    ) -> None:
+        """`rows_of` makes rows for the engine from planned ranges. `now` gives seconds for measuring."""
+        self.stages, self._rows_of, self._tasks, self._now = list(stages), rows_of, tasks, now
+        # A source may be the input twice; each has records of its own.
+        self.inputs = [Input(copy.copy(one_input.source), one_input.steps) for one_input in inputs]
+        self.size = size
+        self.offsets: list[Any] = [None] * len(self.inputs)
+        self.batch = 0
+        """The number of the next batch."""
+
+    @property
+    def first(self) -> KeyedStage[Rows]:
+        """The stage that takes the sources' rows."""
+        return self.stages[0]
+
+    def open(self) -> None:
+        """Check everything that can be checked before a row is read, and take over the checkpoint."""
+        nothing = self._rows_of(Planned.of(self.inputs, [[] for _ in self.inputs]))
+        last = self.first.resume(nothing, ORIGIN)
+        self._continue(last)
+        for number, one_input in enumerate(self.inputs):
+            store = self.first.store.child(f"source-{number}")
+            _guarded(one_input.source, "opened", lambda s=one_input.source, at=store: s.open(at))
+
+    def _continue(self, last: Manifest | None) -> None:
+        if last is None:
+            return
+        self.batch = last.delivery.number + 1
+        recorded = last.delivery.offsets or []
+        where = self.first.store.path()
+        if len(recorded) != len(self.inputs):
+            raise CheckpointMismatch(
+                f"{where} has the offsets of {len(recorded)} sources, and this query has {len(self.inputs)}: a query keeps its "
+                "sources; start another one with a checkpoint of its own"
+            )
+        for number, (one_input, entry) in enumerate(zip(self.inputs, recorded, strict=True)):
+            identity = one_input.source.identity()
+            for name in sorted(identity.keys() | entry["source"].keys()):
+                was, now = entry["source"].get(name), identity.get(name)
+                if was != now:
+                    raise CheckpointMismatch(
+                        f"source {number} of {where} had {name}={was!r} and now has {name}={now!r}: its offsets would mean other "
+                        "rows. Restore the source, or start another query with a checkpoint of its own"
+                    )
+            self.offsets[number] = entry["offset"]
+
+    def step(self, at: float) -> Progress | None:
+        """One batch of the rows that the sources have now, or, if they have none, what is due without
+        rows. None if there was nothing to do. `at` is the time in seconds since 1970.
+        """
+        started = self._now()
+        plans = self._plan(at)
+        planned = self._now()
+        if not any(plan.ranges for plan in plans):
+            self._advance(plans)
+            return self._settle(started)
+        rows = Planned.of(self.inputs, [plan.ranges for plan in plans])
+        number, offsets = self.batch, self._recorded(plans)
+        self.first.process(self._rows_of(rows), number, ORIGIN, offsets)
+        self.batch += 1
+        self._advance(plans)
+        more = any(plan.more for plan in plans)
+        return self._progress(number, started, planned, more, planned_rows=rows.rows)
+
+    def _plan(self, at: float) -> list[Ranges]:
+        share = max(1, self.size.rows // len(self.inputs))
+        demand = Demand(rows=share, tasks=self._tasks, now=at)
+        return [
+            _guarded(one_input.source, "planned", lambda s=one_input.source, o=offset: s.plan(o, demand))
+            for one_input, offset in zip(self.inputs, self.offsets, strict=True)
+        ]
+
+    def _recorded(self, plans: Sequence[Ranges]) -> list[dict[str, Any]]:
+        return [
+            {"source": one_input.source.identity(), "offset": plan.offset}
+            for one_input, plan in zip(self.inputs, plans, strict=True)
+        ]
+
+    def _advance(self, plans: Sequence[Ranges]) -> None:
+        self.offsets = [plan.offset for plan in plans]
+
+    def _settle(self, started: float) -> Progress | None:
+        """A batch without rows, if rows wait or work is due."""
+        unsettled = [stage for stage in self.stages if _unsettled(stage)]
+        for stage in unsettled:
+            stage.drain()
+        return self._progress(self.batch - 1, started, started, False) if unsettled else None
+
+    def _progress(
+        self, number: int, started: float, planned: float, more: bool, planned_rows: int = 0
+    ) -> Progress:
+        opened = self.first.opened
+        rows = 0
+        if planned_rows and opened is not None and opened.checkpoint.last is not None:
+            rows = opened.checkpoint.last.delivery.rows
+        took = self._now() - started
+        self.size = self.size.after(max(rows, planned_rows), took)
+        return Progress(number, rows, 1e3 * (planned - started), 1e3 * took, more)
+
+    def finish(self) -> None:
+        """Declare the input complete: close and emit everything that is open, stage by stage."""
+        for stage in self.stages:
+            stage.finish()
+
+
+def _unsettled(stage: KeyedStage[Any]) -> bool:
+    last = stage.opened.checkpoint.last if stage.opened is not None else None
+    return last is not None and any(last.unsettled())
+
+
+def _guarded(source: Source, doing: str, call: Callable[[], Any]) -> Any:
+    """What a source's method returns; an error of its own is raised as `SourceFailed`."""
+    try:
+        return call()
+    except HeadgateError:
+        raise
+    except Exception as error:
+        raise SourceFailed(
+            f"{source!r} could not be {doing}: {type(error).__name__}: {error}. Nothing was committed: repair the source and "
+            "start the query again"
+        ) from error

@@ -1,0 +1,167 @@
+"""The map side of a direct batch: reads ranges, applies steps, judges, combines, routes and packs.
+
+Whatever a row becomes depends on the row, its range and the table alone, so a task that runs again
+sends the same blobs.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from headgate.errors import HeadgateError, SourceFailed
+from headgate.operators.arrival import Arrival
+from headgate.operators.base import BoundOperator
+from headgate.operators.combine import Combined
+from headgate.operators.event_time import Clock
+from headgate.routing.column_hash import hash_columns, key_hashes, normalised
+from headgate.routing.table import Table
+from headgate.stage.parcel import Parcel
+from headgate.stage.routed_rows import HASH, routed_schema
+from headgate.state.conform import conform
+from headgate.state.kernels import sort_by_bin
+from headgate.state.payload import Payload
+from headgate.streams.planned import Input, InputRange
+
+_HEADER = struct.Struct("<qq")
+"""The number of the range and the length of the JSON that follows."""
+
+
+@dataclass(frozen=True)
+class MapTask:
+    """What every map task of a batch does. It is pickled and sent to the tasks."""
+
+    inputs: tuple[Input, ...]
+    columns: pa.Schema
+    """The columns after the steps, as far as the operator knows them."""
+    operator: BoundOperator
+    table: Table
+    clock: Clock
+
+    def run(self, ranges: Iterable[tuple[int, InputRange]]) -> Iterator[tuple[int, bytes]]:
+        """The blobs of some ranges, each with its channel."""
+        for number, part in ranges:
+            try:
+                yield from self._blobs(number, self._read(part))
+            except HeadgateError as error:  # sent as data, so that the driver raises the same error
+                yield 0, packed(number, {"error": type(error).__name__, "message": str(error)}, [])
+
+    def _read(self, part: InputRange) -> pa.RecordBatch:
+        """The rows of a range after all steps, with the columns that are routed."""
+        chosen, schema = self.inputs[part.input], self._routed
+        source = chosen.source.schema()
+        try:
+            batches = list(chosen.source.read(part.what))
+        except HeadgateError:
+            raise
+        except Exception as error:
+            raise SourceFailed(
+                f"{chosen.source!r} could not read {part.what!r}: {type(error).__name__}: {error}. Nothing of the batch was "
+                "committed: repair the source and start the query again"
+            ) from error
+        rows = pa.Table.from_batches(batches) if batches else source.empty_table()
+        for step in chosen.steps:
+            rows = step.apply(rows)
+        names = [name for name in schema.names if name != HASH]
+        missing = [name for name in names if name not in rows.column_names]
+        if missing:
+            raise SourceFailed(
+                f"{chosen.source!r} gave rows without the column {missing[0]!r}, which its schema has; it must yield "
+                f"{', '.join(source.names)}"
+            )
+        arrays = [_single(rows.column(name)) for name in names]
+        fields = [schema.field(name) for name in names]
+        return conform(pa.RecordBatch.from_arrays(arrays, names), pa.schema(fields))
+
+    @property
+    def _routed(self) -> pa.Schema:
+        original = self.operator.original if isinstance(self.operator, Combined) else self.operator
+        return routed_schema(original, self.columns, in_order=True)
+
+    def _blobs(self, number: int, rows: pa.RecordBatch) -> Iterator[tuple[int, bytes]]:
+        came, operator, table = rows.num_rows, self.operator, self.table
+        original = operator.original if isinstance(operator, Combined) else operator
+        for at, (name, kind) in enumerate(zip(operator.key.names, operator.key.types, strict=True)):
+            if pa.types.is_floating(kind):
+                rows = rows.set_column(at, name, normalised(rows.column(at)))
+        hashes = key_hashes(rows, operator.key)
+        if HASH in self._routed.names:
+            rows = rows.append_column(HASH, pa.array(hashes))
+        arrival = Arrival(original, self.clock)
+        if original.event_time is not None:
+            rows = arrival.admit(rows)
+            if rows.num_rows != came:  # late rows are gone
+                hashes = key_hashes(rows, operator.key)
+        spread = _spread(rows, number) if table.splits else None
+        if isinstance(operator, Combined):
+            rows, hashes = operator.partial(rows, hashes)
+            spread = None if spread is None else np.full(len(hashes), number, np.int64)
+        header: dict[str, Any] | None = {"came": came, "seen": arrival.seen()}
+        aside = [batch for batch in arrival.aside if batch.num_rows]
+        channels = table.channel_of_hash(hashes, spread)
+        if table.channels > 1:
+            order, starts = sort_by_bin(channels, table.channels)
+            rows = rows.take(pa.array(order))
+        else:
+            starts = np.array([0, rows.num_rows])
+        for channel in np.flatnonzero(np.diff(starts)).tolist():
+            mine = rows.slice(starts[channel], starts[channel + 1] - starts[channel])
+            yield channel, packed(number, header or {"came": 0}, [mine, *aside])
+            header, aside = None, []
+        if header is not None:  # no row is left, but the driver must know what came
+            yield 0, packed(number, header, [rows.slice(0, 0), *aside])
+
+
+def _spread(rows: pa.RecordBatch, number: int) -> NDArray[np.int64]:
+    """A hash of each whole row, which picks the piece of a split key."""
+    plain = [
+        column
+        for column, field in zip(rows.columns, rows.schema, strict=True)
+        if not isinstance(field.type, Payload) and not pa.types.is_null(field.type)
+    ]
+    return hash_columns(plain) if plain else np.full(rows.num_rows, number, np.int64)
+
+
+def _single(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+# -- blobs
+
+
+def packed(number: int, header: dict[str, Any], batches: Sequence[pa.RecordBatch]) -> bytes:
+    """A blob: the number of its range, a header, and batches in Arrow's stream format."""
+    sink = pa.BufferOutputStream()
+    text = json.dumps({**header, "batches": len(batches)}).encode()
+    sink.write(_HEADER.pack(number, len(text)))
+    sink.write(text)
+    for batch in batches:
+        with pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def unpacked(blobs: Iterable[bytes]) -> Iterator[Parcel]:
+    """The parcels of a channel in the order of the source, however the blobs arrived. An error that a
+    map task sent is raised here.
+    """
+    from headgate import errors
+
+    for blob in sorted(blobs, key=lambda blob: _HEADER.unpack_from(blob)[0]):
+        _, length = _HEADER.unpack_from(blob)
+        header = json.loads(bytes(blob[_HEADER.size : _HEADER.size + length]))
+        if "error" in header:
+            raise getattr(errors, header["error"])(header["message"])
+        source = pa.BufferReader(pa.py_buffer(blob))
+        source.seek(_HEADER.size + length)
+        batches = [next(iter([*pa.ipc.open_stream(source)])) for _ in range(header["batches"])]
+        aside = pa.concat_batches(batches[1:]) if len(batches) > 1 else None
+        seen = header.get("seen") or {"spans": {}, "aside": {}}
+        yield Parcel(batches[0], header["came"], seen, aside)

@@ -1,0 +1,94 @@
+"""The rows of a batch before anyone has read them: ranges of sources, and the steps that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from headgate.sources.source import Range, Source
+from headgate.streams.step import BoundStep
+
+
+@dataclass(frozen=True)
+class Input:
+    """A source, and the steps that its rows pass before they are routed."""
+
+    source: Source
+    steps: tuple[BoundStep, ...] = ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns after the last step."""
+        return self.steps[-1].schema if self.steps else self.source.schema()
+
+    def only(self, columns: frozenset[str]) -> Input:
+        """The same input, reading no more than these columns (as they are after the last step) need."""
+        needed: frozenset[str] | None = columns
+        for step in reversed(self.steps):
+            needed = None if needed is None else step.needed(needed)
+        if needed is None:
+            return self
+        names = [name for name in self.source.schema().names if name in needed]
+        return replace(self, source=self.source.only(names)) if names else self
+
+
+@dataclass(frozen=True)
+class InputRange:
+    """A range of one of the inputs."""
+
+    input: int
+    what: Any
+    rows: int
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The rows of a batch, not read yet: ranges of the inputs in the order of the source."""
+
+    schema: pa.Schema
+    inputs: tuple[Input, ...] = ()
+    ranges: tuple[InputRange, ...] = ()
+
+    @classmethod
+    def of(cls, inputs: Sequence[Input], ranges: Sequence[Sequence[Range]]) -> Planned:
+        """One batch: the ranges of each input."""
+        parts = tuple(
+            InputRange(number, part.what, part.rows) for number, mine in enumerate(ranges) for part in mine
+        )
+        return cls(inputs[0].schema, tuple(inputs), parts)
+
+    @property
+    def rows(self) -> int:
+        """About how many rows the sources give."""
+        return sum(part.rows for part in self.ranges)
+
+    def only(self, columns: frozenset[str]) -> Planned:
+        """The same rows, without columns that nobody needs."""
+        return replace(self, inputs=tuple(one_input.only(columns) for one_input in self.inputs))
+
+
+ROWS_PER_TASK = 20_000
+"""A task with fewer rows costs more than it saves."""
+
+
+def split_tasks(ranges: Sequence[InputRange], tasks: int) -> list[list[tuple[int, InputRange]]]:
+    """The ranges of each map task, with their numbers: at most `tasks` runs of neighbours with about
+    equally many rows. A range without a known size counts as one that is worth a task.
+
+    >>> parts = [InputRange(0, n, 40_000) for n in range(4)]
+    >>> [[number for number, _ in task] for task in split_tasks(parts, 2)]
+    [[0, 1], [2, 3]]
+    """
+    sizes = [part.rows or ROWS_PER_TASK for part in ranges]
+    total = sum(sizes)
+    wanted = max(1, min(tasks, len(ranges), -(-total // ROWS_PER_TASK)))
+    out: list[list[tuple[int, InputRange]]] = [[] for _ in range(wanted)]
+    before = 0
+    for number, (part, size) in enumerate(zip(ranges, sizes, strict=True)):
+        middle = before + size / 2
+        out[min(wanted - 1, int(middle * wanted / total))].append((number, part))
+        before += size
+    return [task for task in out if task]
