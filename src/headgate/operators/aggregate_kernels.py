@@ -75,9 +75,8 @@ def sum_i128(slots, order, data, valid, low, high, n):
         a = np.uint64(low[s])
         b = a + np.uint64(data[2 * r])
         old = high[s]
-        add = data[2 * r + 1] + (1 if b < a else 0)
-        new = old + add
-        if ((old ^ new) & (add ^ new)) < 0:
+        new = old + data[2 * r + 1] + (1 if b < a else 0)
+        if ((old ^ new) & (data[2 * r + 1] ^ new)) < 0:
             return 1
         low[s] = np.int64(b)
         high[s] = new
@@ -96,9 +95,8 @@ def merge_i128(slots, order, low_in, high_in, n_in, low, high, n):
         a = np.uint64(low[s])
         b = a + np.uint64(low_in[r])
         old = high[s]
-        add = high_in[r] + (1 if b < a else 0)
-        new = old + add
-        if ((old ^ new) & (add ^ new)) < 0:
+        new = old + high_in[r] + (1 if b < a else 0)
+        if ((old ^ new) & (high_in[r] ^ new)) < 0:
             return 1
         low[s] = np.int64(b)
         high[s] = new

@@ -15,7 +15,6 @@ from headgate.sources.cutting import batches, cut
 from headgate.sources.file_log import FileLog
 from headgate.sources.formats import Format, Learned, Piece
 from headgate.sources.listing import listing_of
-from headgate.sources.place import Entry
 from headgate.sources.source import Demand, Range, Ranges, Source
 from headgate.storage.store import Store
 
@@ -65,6 +64,7 @@ class Files(Source):
             raise ConfigError(f"Files(ignore={ignore!r}): give a list of paths, [{ignore!r}]")
         self._listing = listing_of(os.fspath(path), pattern, recursive)
         self._place = self._listing.place
+        self._url = f"{self._place.url}/{self._listing.single or self._listing.glob}".rstrip("/")
         self._schema = None if schema is None else schema.remove_metadata()
         self._columns: tuple[str, ...] | None = None
         self._name = format
@@ -78,8 +78,15 @@ class Files(Source):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_listing": None, "_log": None, "_learned": Learned()}
 
+    def __copy__(self) -> Files:
+        """The same files for another query, which has a log of its own."""
+        other = Files.__new__(Files)
+        other.__dict__.update({**self.__dict__, "_log": None, "_learned": Learned()})
+        other._listing = copy.deepcopy(self._listing)
+        return other
+
     def __repr__(self) -> str:
-        return f"Files({self._place.url!r}, format={self._name!r})"
+        return f"Files({self._url!r})"
 
     def _check(self, name: str) -> Format:
         """The format of a name, with a schema and options that it can have."""
@@ -117,16 +124,12 @@ class Files(Source):
         """The columns of the first file."""
         from headgate.sources.parquet_format import ParquetFormat
 
-        logged = self._log[0] if self._log else None
-        first = logged or next(iter(self._found(set(), 0.0)), None)
-        if first is None:
+        found = [entry for entry in self._listing.new((), 0.0) if entry.path not in self._ignore]
+        self._listing.forget()  # the time above is none
+        if not found:
             raise ConfigError(f"{self!r} has no file yet to take the columns from: give schema=...")
-        self._check(self._name or formats.format_of(first.path))
-        return ParquetFormat().schema(self._place, first)
-
-    def _found(self, known: set[str], now: float) -> list[Entry]:
-        found = self._listing.new(known, now)
-        return [entry for entry in found if entry.path not in self._ignore]
+        self._check(self._name or formats.format_of(found[0].path))
+        return ParquetFormat().schema(self._place, found[0])
 
     def schema(self) -> pa.Schema:
         """The declared columns, or those of the first file."""
@@ -142,16 +145,16 @@ class Files(Source):
     def identity(self) -> dict[str, Any]:
         """The path and all declared columns."""
         self.schema()
-        path = self._place.url + f"/{self._listing.single or self._listing.pattern}"
         columns = [[field.name, str(field.type)] for field in self._schema or ()]
-        return {"source": "files", "path": path, "columns": columns}
+        return {"source": "files", "path": self._url, "columns": columns}
 
     def only(self, columns: Sequence[str]) -> Files:
         """The same files with fewer columns; at least one is read, so that rows can be counted."""
         names = self.schema().names
         if unknown := [name for name in columns if name not in names]:
             raise MissingColumn(f"{self!r} has no column {unknown[0]}; it has {', '.join(names)}")
-        fewer = copy.copy(self)
+        fewer = object.__new__(type(self))  # a copy would lose the log, as a pickle does
+        fewer.__dict__.update(self.__dict__)
         fewer._columns = tuple(name for name in names if name in set(columns)) or tuple(names[:1])
         return fewer
 
@@ -170,13 +173,11 @@ class Files(Source):
             )
         wave = _Wave(demand)
         self._take(log, start, wave)
-        if not wave.full:
+        if not wave.full or not self._left(log, (wave.after or start)[0]):
             self._look(log, demand.now)
             self._take(log, wave.after or start, wave)
         if wave.after is None:
             return Ranges((), offset)
-        if not self._left(log, wave.after[0]):
-            self._look(log, demand.now)
         ranges = [Range((wave.name, pieces), rows) for pieces, rows in cut(wave.taken, demand.tasks)]
         after = {"file": wave.after[0], "at": wave.after[1]}
         return Ranges(tuple(ranges), after, more=self._left(log, wave.after[0]))
@@ -185,6 +186,8 @@ class Files(Source):
         """Append new files to the log."""
         found = self._listing.new(log.known, now)
         try:
+            if found and self._name is None:
+                self._format(formats.format_of(log.paths[0] if log else found[0].path))
             log.append(found)
         except BaseException:
             self._listing.forget()

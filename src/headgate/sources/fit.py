@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -18,9 +19,9 @@ import pyarrow as pa
 from headgate.errors import SourceFailed
 from headgate.sources.place import WAY_OUT, Place
 from headgate.state.conform import conform_table
-from headgate.state.payload import plain_type
+from headgate.state.payload import plain, plain_type
 
-_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
+_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 """Decimal digits that hold every integer of so many bits."""
 _MANTISSA = {16: 11, 32: 24, 64: 53}
 """The bits of an integer that a float of so many bits holds exactly."""
@@ -38,13 +39,13 @@ def fit(table: pa.Table, schema: pa.Schema, place: Place, path: str) -> pa.Table
         if field.name not in have:
             columns.append(_missing(field, table.num_rows, where))
             continue
-        column = table.column(field.name)
-        plain = plain_of(column.type)
-        if not widens(plain, plain_type(field.type)):
+        column = plain(table.column(field.name))
+        simple = plain_of(column.type)
+        if not widens(simple, field.type):
             raise _misfit(where, field, column.type)
         try:
-            if plain != column.type:
-                column = column.cast(plain)
+            if simple != column.type:
+                column = column.cast(simple)
             only = pa.schema([field])
             columns.append(conform_table(pa.table({field.name: column}), only).column(0))
         except pa.ArrowException as error:
@@ -113,18 +114,20 @@ def widens(have: pa.DataType, want: pa.DataType) -> bool:
     >>> widens(pa.int32(), pa.float64()), widens(pa.int64(), pa.float64()), widens(pa.timestamp("ns"), pa.timestamp("us"))
     (True, False, True)
     """
-    t = pa.types
     want = plain_type(want)
-    if have == want or t.is_null(have):
+    if have == want or pa.types.is_null(have):
         return True
+    return bool(_nested(have, want) if pa.types.is_nested(have) else _scalar(have, want))
+
+
+def _scalar(have: pa.DataType, want: pa.DataType) -> Any:
+    t = pa.types
     if t.is_signed_integer(have):
-        if t.is_signed_integer(want):
-            return bool(want.bit_width >= have.bit_width)
         if t.is_floating(want):
-            return bool(_MANTISSA[want.bit_width] >= have.bit_width)
-        return t.is_decimal(want) and want.precision - want.scale >= _DIGITS[have.bit_width] - (
-            have.bit_width == 64
-        )
+            return _MANTISSA[want.bit_width] >= have.bit_width
+        if t.is_decimal(want):
+            return want.precision - want.scale >= _DIGITS[have.bit_width]
+        return t.is_signed_integer(want) and want.bit_width >= have.bit_width
     if t.is_floating(have):
         return t.is_floating(want) and want.bit_width >= have.bit_width
     if t.is_decimal(have):
@@ -132,19 +135,18 @@ def widens(have: pa.DataType, want: pa.DataType) -> bool:
         return t.is_decimal(want) and want.scale >= have.scale and want.precision - want.scale >= whole
     if t.is_timestamp(have):
         return t.is_timestamp(want) and (have.tz is None) == (want.tz is None)
-    if t.is_duration(have):
-        return t.is_duration(want)
-    if t.is_time(have):
-        return t.is_time(want)
+    return (t.is_duration(have) and t.is_duration(want)) or (t.is_time(have) and t.is_time(want))
+
+
+def _nested(have: pa.DataType, want: pa.DataType) -> Any:
+    t = pa.types
     if t.is_list(have):
         return t.is_list(want) and widens(have.value_type, want.value_type)
     if t.is_map(have):
-        pairs = t.is_map(want) and widens(have.key_type, want.key_type)
-        return pairs and widens(have.item_type, want.item_type)
-    if t.is_struct(have):
-        same = t.is_struct(want) and [f.name for f in have] == [f.name for f in want]
-        return same and all(widens(a.type, b.type) for a, b in zip(have, want, strict=True))
-    return False
+        keys = t.is_map(want) and widens(have.key_type, want.key_type)
+        return keys and widens(have.item_type, want.item_type)
+    same = t.is_struct(have) and t.is_struct(want) and [f.name for f in have] == [f.name for f in want]
+    return same and all(widens(a.type, b.type) for a, b in zip(have, want, strict=True))
 
 
 def nulls(kind: pa.DataType, rows: int) -> pa.Array:

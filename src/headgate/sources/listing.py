@@ -59,6 +59,8 @@ class Listing:
     recursive: bool = True
     single: str = ""
     """The name of the only file, if there can be only one."""
+    glob: str = ""
+    """The part of the user's path that is a glob."""
     _seen: dict[str, _Seen] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -158,7 +160,7 @@ class Listing:
 def listing_of(url: str, pattern: str, recursive: bool) -> Listing:
     """What a user means by a path: a folder, one file, or a glob."""
     magic = _MAGIC.search(url)
-    if magic is None:
+    if magic is None or Place(url).exists():
         place = Place(url)
         if not place.root or not place.fs.isfile(place.root):
             return Listing(place, pattern, recursive)
@@ -168,4 +170,4 @@ def listing_of(url: str, pattern: str, recursive: bool) -> Listing:
         raise ConfigError(f"{url} is a glob, so pattern={pattern!r} has no place: write one or the other")
     head, _, tail = url[: magic.start()].rpartition("/")
     glob = tail + url[magic.start() :]
-    return Listing(Place(head or ("/" if url.startswith("/") else ".")), glob, recursive="/" in glob)
+    return Listing(Place(head or ("/" if url.startswith("/") else ".")), glob, "/" in glob, glob=glob)

@@ -29,14 +29,14 @@ class ParquetFormat(Format):
         footer = self._footer(place, entry)
         groups = footer.num_row_groups
         learned.add(footer.num_rows, entry.size)
-        if groups <= 1 or (at == 0 and entry.size < SMALL_GROUPS * groups and footer.num_rows <= rows):
-            yield Piece(*entry, at, -1), footer.num_rows
-            return
-        if at >= groups:
+        if 0 < at >= groups:
             raise SourceFailed(
                 f"{place.path(entry.path)} has {groups} row groups, and the offset is at {at}: the checkpoint belongs to "
                 f"another file. Restore the checkpoint, or the file. {WAY_OUT}"
             )
+        if groups <= 1 or (at == 0 and entry.size < SMALL_GROUPS * groups and footer.num_rows <= rows):
+            yield Piece(*entry, at, -1), footer.num_rows
+            return
         for group in range(at, groups):
             end = group + 1 if group + 1 < groups else -1
             yield Piece(*entry, group, end), footer.row_group(group).num_rows

@@ -57,6 +57,10 @@ class Place:
         """The full path of a file, which is named relative to the folder."""
         return f"{self.root.rstrip('/')}/{name}" if name else self.root
 
+    def exists(self) -> bool:
+        """Whether there is such a folder, or a file."""
+        return bool(self.fs.exists(self.root))
+
     def stat(self, name: str) -> Entry:
         """A file as it is now; raise FileNotFoundError if it does not exist."""
         if self.local:
@@ -80,7 +84,8 @@ class Place:
             raise SourceFailed(
                 f"{path} has vanished since it was found, and its rows were not read yet. Put the file back. {WAY_OUT}"
             ) from error
-        if now.size != logged.size or now.mtime != logged.mtime:
+        unit = 1 if self.local else 1_000_000_000  # a listing may show fractions of seconds, and a look at the file none
+        if now.size != logged.size or now.mtime // unit != logged.mtime // unit:
             raise SourceFailed(
                 f"{path} was changed since it was found: {_words(logged)} then, {_words(now)} now. A file must appear "
                 f"whole, by a rename, and never change. Put the old file back, and new rows in a file of another name. {WAY_OUT}"
@@ -113,7 +118,7 @@ def modified(info: dict[str, Any]) -> int:
         zoned = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
         since = zoned - datetime(1970, 1, 1, tzinfo=UTC)
         return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1_000
-    return int(value * 1e9) if isinstance(value, int | float) else 0
+    return round(value * 1e6) * 1_000 if isinstance(value, int | float) else 0
 
 
 def _words(entry: Entry) -> str:

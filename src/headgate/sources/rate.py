@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ class Rate(Source):
             return Ranges((), offset)
         parts = max(1, min(demand.tasks, (end - given) // _LEAST))
         edges = [given + (end - given) * part // parts for part in range(parts + 1)]
-        ranges = [Range([start, a, b], b - a) for a, b in zip(edges, edges[1:], strict=False)]
+        ranges = [Range([start, a, b], b - a) for a, b in pairwise(edges)]
         return Ranges(tuple(ranges), {"start": start, "rows": end}, more=end < due)
 
     def read(self, what: Any) -> Iterator[pa.RecordBatch]:

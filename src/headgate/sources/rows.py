@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -91,10 +92,7 @@ class Rows(Source):
         taken = pa.concat_tables(tables)
         parts = max(1, min(demand.tasks, (end - given) // _LEAST))
         edges = [given + (end - given) * part // parts for part in range(parts + 1)]
-        ranges = [
-            Range(_packed(taken.slice(a - before, b - a)), b - a)
-            for a, b in zip(edges, edges[1:], strict=False)
-        ]
+        ranges = [Range(_packed(taken.slice(a - before, b - a)), b - a) for a, b in pairwise(edges)]
         return Ranges(tuple(ranges), end, more=end < total)
 
     def read(self, what: Any) -> Iterator[pa.RecordBatch]:

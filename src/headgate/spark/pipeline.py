@@ -41,6 +41,7 @@ class Pipeline(Stages):
             raise ConfigError(f"two stages share the checkpoint {twice[0]}; give each a folder of its own")
         stages[-1].sink.check()
         self.stages = stages
+        self._first = stages[0]
         for stage, following in pairwise(stages):
             _connect(stage, following)
 
@@ -49,7 +50,7 @@ class Pipeline(Stages):
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         """Process one micro-batch."""
-        self.stages[0](df, batch_id)
+        self._first(df, batch_id)
 
 
 def _connect(stage: Stage, following: Stage) -> None:

@@ -12,14 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic
 
-from headgate.control.explain import explained
 from headgate.control.guard import Guard
-from headgate.control.journal import decode
 from headgate.control.loop import Decision, Loop
 from headgate.control.modes import Mode
 from headgate.control.policy import Policy
 from headgate.control.report import BatchReport
-from headgate.errors import BatchOrder, CheckpointError, CheckpointMismatch, ConfigError, Superseded
+from headgate.errors import BatchOrder, CheckpointError, CheckpointMismatch, Superseded
 from headgate.flow.gate import AUTO_SIZED
 from headgate.operators.arrival import aside_schema
 from headgate.operators.base import Operator
@@ -27,9 +25,9 @@ from headgate.operators.event_time import Clock
 from headgate.policies import get as get_policy
 from headgate.stage import build_side, sinks
 from headgate.stage.batch import Batch, publish
+from headgate.stage.controls import StageControls
 from headgate.stage.engine import Engine, Rows
 from headgate.stage.flow_control import FlowControl
-from headgate.stage.journal import Journal
 from headgate.stage.opened import Opened, restored_loop
 from headgate.stage.settings import (
     Expansion,
@@ -40,10 +38,9 @@ from headgate.stage.settings import (
     checked_operator,
     whole_number,
 )
-from headgate.stage.status import Status
 from headgate.state.compaction import bins_to_snapshot
 from headgate.state.keys import KeySpec
-from headgate.storage.checkpoint import Checkpoint, check_order, check_origin, journal_lines, last_manifest
+from headgate.storage.checkpoint import Checkpoint, check_order, check_origin, last_manifest
 from headgate.storage.manifest import Delivery, Manifest, staging_folder
 from headgate.storage.parquet_folder import Owner
 from headgate.storage.state_index import StateIndex
@@ -57,7 +54,7 @@ def compaction(batch: int, state: StateIndex) -> tuple[list[int], int]:
     return bins_to_snapshot(batch, state.bases, state.sizes, state.credit, limit=2 * state.earned)
 
 
-class KeyedStage(Generic[Rows]):
+class KeyedStage(StageControls, Generic[Rows]):
     """A stateful operator whose keys are placed by policy, on any engine."""
 
     def __init__(
@@ -302,7 +299,9 @@ class KeyedStage(Generic[Rows]):
         self.bins = int(checkpoint.identity["bins"])
         loop = restored_loop(self, checkpoint.last, self._asked)
         described = self.engine.describe(rows)
-        self.opened = Opened(operator, routed, bound.inputs, columns, described, output, aside, checkpoint, loop)
+        self.opened = Opened(
+            operator, routed, bound.inputs, columns, described, output, aside, checkpoint, loop
+        )
         self.on_step("open")
         return self.opened
 
@@ -342,58 +341,6 @@ class KeyedStage(Generic[Rows]):
                 raise opened.checkpoint.log.superseded() from error
             raise
 
-    # -- while it runs
-
-    def committed(self, report: BatchReport, decision: Decision, clock: Clock) -> None:
-        """Remember, after a commit, what `status` and `explain` show."""
-        self._last, self._clock = (report, decision), clock
-
-    @property
-    def policy(self) -> Policy:
-        """The policy in force. A name or a policy may be assigned; it decides from the next batch on."""
-        return self._policy
-
-    @policy.setter
-    def policy(self, policy: str | Policy) -> None:
-        self._next_policy = self._policy = get_policy(policy)
-
-    def takes(self, seconds: float) -> int | None:
-        """How many source rows pass the gate in this time, as measured; None while too little is known.
-
-        Use it as the limit in the source's own setting (for example Kafka's
-        `maxOffsetsPerTrigger`), which Spark reads when a query starts.
-        """
-        speed = self._waves.rows_per_second if self._waves is not None else None
-        return None if speed is None else max(1, int(speed * seconds))
-
-    def rescale(self, channels: int) -> None:
-        """Change the number of channels online, at the end of the next batch that finishes."""
-        self.check_channels(channels)
-        if self.opened is not None:
-            self.opened.loop.request_channels(channels)
-        else:
-            self._asked = channels
-
-    def check_channels(self, channels: int) -> None:
-        """Refuse a number of channels that cannot be."""
-        if not isinstance(channels, int) or isinstance(channels, bool) or not 1 <= channels <= self.bins:
-            raise ConfigError(f"{channels!r} channels for {self.bins} bins: ask for 1 to {self.bins}")
-
-    def grant(self, amount: str | int, channel: int | None = None) -> None:
-        """Give one channel, or each, more memory for state ("256MB"). A restart forgets it."""
-        self.flow_control.change(amount, self.channels_of(channel), sign=1)
-
-    def reclaim(self, amount: str | int, channel: int | None = None) -> None:
-        """Take memory back from the next batch on; bins that no longer fit go to disk."""
-        self.flow_control.change(amount, self.channels_of(channel), sign=-1)
-
-    def channels_of(self, channel: int | None) -> list[int]:
-        """One channel, or all of them."""
-        count = self.opened.loop.table.channels if self.opened else self.channels
-        if channel is not None and not 0 <= channel < count:
-            raise ConfigError(f"there is no channel {channel}: they are 0 to {count - 1}")
-        return list(range(count)) if channel is None else [channel]
-
     def refresh(self, rows: Rows, mode: str = "replace") -> None:
         """Change the build side of a join from the next batch on; the rows are durable when this returns.
 
@@ -403,18 +350,3 @@ class KeyedStage(Generic[Rows]):
         last = last_manifest(self.store)
         taken = 0 if last is None or last.refreshed is None else last.refreshed
         build_side.save(self.engine, self.store, self.operator, rows, mode, self.key, taken)
-
-    def explain(self) -> str:
-        """Why the last plan was made, or refused."""
-        return "no batch has been processed yet" if self._last is None else explained(*self._last)
-
-    def status(self) -> Status:
-        """Channels, loads and the last decision, as a value that prints well and renders in a notebook."""
-        table = self.opened.loop.table if self.opened else None
-        report, decision = self._last or (None, None)
-        control = (self.policy.name, self.mode.value)
-        return Status(repr(self.operator), self.key, *control, table, report, decision, self._clock)
-
-    def journal(self) -> Journal:
-        """The reports and decisions so far, oldest first: a list that prints as a table."""
-        return Journal(decode(line) for line in journal_lines(self.store))

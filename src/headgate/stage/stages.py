@@ -96,4 +96,3 @@ class Stages:
         if not isinstance(number, int) or not 0 <= number < len(self.stages):
             raise ConfigError(f"there is no stage {number!r}: they are 0 to {len(self.stages) - 1}")
         return [self.stages[number]]
-

@@ -56,4 +56,4 @@ class BatchSize:
             wanted = (target - fixed) / slope
         else:  # nothing to fit: in proportion to the last one
             wanted = last * target / took if took > 0 else float(self.most)
-        return int(round(min(max(wanted, LEAST, last / STEP), STEP * max(last, LEAST), self.most)))
+        return round(min(max(wanted, LEAST, last / STEP), STEP * max(last, LEAST), self.most))

@@ -9,7 +9,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from headgate.errors import CheckpointMismatch, HeadgateError, SourceFailed
 from headgate.sources.source import Demand, Ranges, Source
@@ -19,6 +20,7 @@ from headgate.storage.manifest import Manifest
 from headgate.streams.batch_size import BatchSize
 from headgate.streams.planned import Input, Planned
 
+T = TypeVar("T")
 ORIGIN = "direct:stream"
 """Where the batches of a direct stream come from, as its manifests say."""
 
@@ -71,7 +73,7 @@ class Drive(Generic[Rows]):
         self._continue(last)
         for number, one_input in enumerate(self.inputs):
             store = self.first.store.child(f"source-{number}")
-            _guarded(one_input.source, "opened", lambda s=one_input.source, at=store: s.open(at))
+            _guarded(one_input.source, "opened", partial(one_input.source.open, store))
 
     def _continue(self, last: Manifest | None) -> None:
         if last is None:
@@ -117,7 +119,7 @@ class Drive(Generic[Rows]):
         share = max(1, self.size.rows // len(self.inputs))
         demand = Demand(rows=share, tasks=self._tasks, now=at)
         return [
-            _guarded(one_input.source, "planned", lambda s=one_input.source, o=offset: s.plan(o, demand))
+            _guarded(one_input.source, "planned", partial(one_input.source.plan, offset, demand))
             for one_input, offset in zip(self.inputs, self.offsets, strict=True)
         ]
 
@@ -159,7 +161,7 @@ def _unsettled(stage: KeyedStage[Any]) -> bool:
     return last is not None and any(last.unsettled())
 
 
-def _guarded(source: Source, doing: str, call: Callable[[], Any]) -> Any:
+def _guarded(source: Source, doing: str, call: Callable[[], T]) -> T:
     """What a source's method returns; an error of its own is raised as `SourceFailed`."""
     try:
         return call()

@@ -17,14 +17,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headgate.errors import HeadgateError, SourceFailed
-from headgate.operators.arrival import Arrival
+from headgate.operators.arrival import Arrival, arrived_schema
 from headgate.operators.base import BoundOperator
 from headgate.operators.combine import Combined
 from headgate.operators.event_time import Clock
 from headgate.routing.column_hash import hash_columns, key_hashes, normalised
 from headgate.routing.table import Table
 from headgate.stage.parcel import Parcel
-from headgate.stage.routed_rows import HASH, routed_schema
+from headgate.stage.routed_rows import HASH, routed_schema, ships_hash
 from headgate.state.conform import conform
 from headgate.state.kernels import sort_by_bin
 from headgate.state.payload import Payload
@@ -32,6 +32,23 @@ from headgate.streams.planned import Input, InputRange
 
 _HEADER = struct.Struct("<qq")
 """The number of the range and the length of the JSON that follows."""
+
+
+def original_of(operator: BoundOperator) -> BoundOperator:
+    """The operator that reads the rows themselves."""
+    return operator.original if isinstance(operator, Combined) else operator
+
+
+def read_schema(operator: BoundOperator, columns: pa.Schema) -> pa.Schema:
+    """The columns that a map task must have of each row."""
+    return routed_schema(original_of(operator), columns, hashed=False, in_order=True)
+
+
+def sent_schema(operator: BoundOperator, columns: pa.Schema) -> pa.Schema:
+    """The columns that a channel receives, given those of the stream."""
+    read = read_schema(operator, columns)
+    sent = operator.partial_schema(read) if isinstance(operator, Combined) else read
+    return sent.append(pa.field(HASH, pa.int64())) if ships_hash(operator.key) else sent
 
 
 @dataclass(frozen=True)
@@ -42,6 +59,8 @@ class MapTask:
     columns: pa.Schema
     """The columns after the steps, as far as the operator knows them."""
     operator: BoundOperator
+    sent: pa.Schema
+    """The columns that a channel receives, before it is said that they have arrived."""
     table: Table
     clock: Clock
 
@@ -55,7 +74,7 @@ class MapTask:
 
     def _read(self, part: InputRange) -> pa.RecordBatch:
         """The rows of a range after all steps, with the columns that are routed."""
-        chosen, schema = self.inputs[part.input], self._routed
+        chosen = self.inputs[part.input]
         source = chosen.source.schema()
         try:
             batches = list(chosen.source.read(part.what))
@@ -69,7 +88,8 @@ class MapTask:
         rows = pa.Table.from_batches(batches) if batches else source.empty_table()
         for step in chosen.steps:
             rows = step.apply(rows)
-        names = [name for name in schema.names if name != HASH]
+        schema = read_schema(self.operator, self.columns)
+        names = schema.names
         missing = [name for name in names if name not in rows.column_names]
         if missing:
             raise SourceFailed(
@@ -77,46 +97,38 @@ class MapTask:
                 f"{', '.join(source.names)}"
             )
         arrays = [_single(rows.column(name)) for name in names]
-        fields = [schema.field(name) for name in names]
-        return conform(pa.RecordBatch.from_arrays(arrays, names), pa.schema(fields))
-
-    @property
-    def _routed(self) -> pa.Schema:
-        original = self.operator.original if isinstance(self.operator, Combined) else self.operator
-        return routed_schema(original, self.columns, in_order=True)
+        return conform(pa.RecordBatch.from_arrays(arrays, names), schema)
 
     def _blobs(self, number: int, rows: pa.RecordBatch) -> Iterator[tuple[int, bytes]]:
         came, operator, table = rows.num_rows, self.operator, self.table
-        original = operator.original if isinstance(operator, Combined) else operator
         for at, (name, kind) in enumerate(zip(operator.key.names, operator.key.types, strict=True)):
             if pa.types.is_floating(kind):
                 rows = rows.set_column(at, name, normalised(rows.column(at)))
+        arrival = Arrival(original_of(operator), self.clock)
+        rows = arrival.admit(rows)
         hashes = key_hashes(rows, operator.key)
-        if HASH in self._routed.names:
-            rows = rows.append_column(HASH, pa.array(hashes))
-        arrival = Arrival(original, self.clock)
-        if original.event_time is not None:
-            rows = arrival.admit(rows)
-            if rows.num_rows != came:  # late rows are gone
-                hashes = key_hashes(rows, operator.key)
         spread = _spread(rows, number) if table.splits else None
         if isinstance(operator, Combined):
             rows, hashes = operator.partial(rows, hashes)
             spread = None if spread is None else np.full(len(hashes), number, np.int64)
-        header: dict[str, Any] | None = {"came": came, "seen": arrival.seen()}
-        aside = [batch for batch in arrival.aside if batch.num_rows]
         channels = table.channel_of_hash(hashes, spread)
+        sent = self._sent(rows, hashes)
+        order, starts = sort_by_bin(channels, table.channels)
         if table.channels > 1:
-            order, starts = sort_by_bin(channels, table.channels)
-            rows = rows.take(pa.array(order))
-        else:
-            starts = np.array([0, rows.num_rows])
-        for channel in np.flatnonzero(np.diff(starts)).tolist():
-            mine = rows.slice(starts[channel], starts[channel + 1] - starts[channel])
-            yield channel, packed(number, header or {"came": 0}, [mine, *aside])
-            header, aside = None, []
-        if header is not None:  # no row is left, but the driver must know what came
-            yield 0, packed(number, header, [rows.slice(0, 0), *aside])
+            sent = sent.take(pa.array(order))
+        header: dict[str, Any] = {"came": came, "seen": arrival.seen()}
+        aside = [batch for batch in arrival.aside if batch.num_rows]
+        chosen = np.flatnonzero(np.diff(starts)).tolist() or [0]  # the driver must know what came
+        for channel in chosen:
+            mine = sent.slice(starts[channel], starts[channel + 1] - starts[channel])
+            yield channel, packed(number, header, [mine, *aside])
+            header, aside = {"came": 0}, []
+
+    def _sent(self, rows: pa.RecordBatch, hashes: NDArray[np.int64]) -> pa.RecordBatch:
+        """The columns that a channel receives."""
+        schema = arrived_schema(self.operator, self.sent)
+        arrays = [pa.array(hashes) if name == HASH else rows.column(name) for name in schema.names]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _spread(rows: pa.RecordBatch, number: int) -> NDArray[np.int64]:
@@ -126,7 +138,11 @@ def _spread(rows: pa.RecordBatch, number: int) -> NDArray[np.int64]:
         for column, field in zip(rows.columns, rows.schema, strict=True)
         if not isinstance(field.type, Payload) and not pa.types.is_null(field.type)
     ]
-    return hash_columns(plain) if plain else np.full(rows.num_rows, number, np.int64)
+    return (
+        hash_columns(plain, [column.type for column in plain])
+        if plain
+        else np.full(rows.num_rows, number, np.int64)
+    )
 
 
 def _single(column: pa.ChunkedArray) -> pa.Array:

@@ -17,7 +17,9 @@ class SideStep(BoundStep):
     each side's other columns as `left_...` and `right_...`.
     """
 
-    def __init__(self, side: int, key: tuple[str, ...], times: tuple[str, str], sides: tuple[pa.Schema, pa.Schema]):
+    def __init__(
+        self, side: int, key: tuple[str, ...], times: tuple[str, str], sides: tuple[pa.Schema, pa.Schema]
+    ):
         self.side, self.key, self.time = side, key, times[side]
         for schema, time, name in zip(sides, times, NAMES, strict=True):
             missing = [n for n in (*key, time) if n not in schema.names]

@@ -15,7 +15,8 @@ from headgate.errors import ConfigError, MissingColumn
 from headgate.state.payload import check_carried
 from headgate.streams.sql_compute import Expr
 from headgate.streams.sql_dates import UNITS_US, UNIX, date_value, timestamp_micros
-from headgate.streams.sql_parse import Node, NotColumnar, place
+from headgate.streams.sql_parse import Node
+from headgate.streams.sql_tokens import NotColumnar, place
 from headgate.streams.sql_types import (
     BOOL,
     CASTS,
@@ -86,13 +87,19 @@ class Check:
             raise NotColumnar(f"`{name}` is computed by Spark only")
         if not found:
             listed = ", ".join(map(repr, self.schema.names))
+            dotted = ".".join(node.value)
+            quote = (
+                f" (a name with a dot is put into backquotes: `{dotted}`)"
+                if dotted in self.schema.names
+                else ""
+            )
             raise MissingColumn(
                 f"`{self.text}` names the column {name!r} ({place(self.text, node.at)}), which is not in the stream, "
-                f"which has {listed or 'none'}; name one of these"
+                f"which has {listed or 'none'}; name one of these{quote}"
             )
         if fields:
             raise NotColumnar(f"`{'.'.join(node.value)}` reads a field of a column, which is left to Spark")
-        return found[0]
+        return str(found[0])
 
     def _needs_ansi(self, what: str) -> None:
         if not self.ansi:

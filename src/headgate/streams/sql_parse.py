@@ -7,20 +7,12 @@ binds more tightly than IS, IN, LIKE and BETWEEN, and `||` has the rank of `+`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from headgate.errors import ConfigError
-
-
-class NotColumnar(Exception):
-    """An expression that is left to Spark, and why."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+from headgate.streams.sql_tokens import NotColumnar, Token, place, tokens_of, unreadable
 
 
 @dataclass(frozen=True)
@@ -41,16 +33,6 @@ class Item:
     name: str | None
 
 
-_TOKEN = re.compile(
-    r"""(?P<space>\s+|--[^\n]*|/\*(?!\+)(?:[^*]|\*(?!/))*\*/)
-      | (?P<string>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
-      | (?P<quoted>`(?:[^`]|``)*`)
-      | (?P<number>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?(?:BD|[LSYDF])?(?![A-Za-z0-9_]))
-      | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
-      | (?P<op><=>|<>|!=|<=|>=|==|\|\||->|=>|::|<<|>>|\|>|!<|!>|[-+*/%=<>!(),.\[\]&|^~:?])
-    """,
-    re.VERBOSE | re.DOTALL | re.IGNORECASE,
-)
 _BEYOND = {
     "::", "[", ".", "&", "|", "^", "~", "<<", ">>", "->", "=>", ":", "?", "!<", "!>", "|>", "COLLATE", "RLIKE",
     "REGEXP", "ILIKE", "OVER", "FILTER", "WITHIN", "AT", "INTERVAL", "EXISTS", "SELECT", "WITH", "IGNORE", "RESPECT",
@@ -84,53 +66,6 @@ _AGGREGATES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Token:
-    kind: str
-    text: str
-    at: int
-
-    @property
-    def upper(self) -> str:
-        return self.text.upper() if self.kind in ("word", "op") else ""
-
-
-def place(text: str, at: int) -> str:
-    """A position as people count it.
-
-    >>> place("a >", 2)
-    'line 1, column 3'
-    """
-    before = text[:at]
-    return f"line {before.count(chr(10)) + 1}, column {at - (before.rfind(chr(10)) + 1) + 1}"
-
-
-def _unreadable(text: str, at: int, why: str) -> NoReturn:
-    raise ConfigError(f"`{text}` cannot be read as Spark SQL: {why} ({place(text, at)}); correct the text")
-
-
-def _tokens(text: str) -> list[_Token]:
-    found, at, open_at = list[_Token](), 0, list[int]()
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            if text[at] in "'\"`":
-                _unreadable(text, at, f"the quote {text[at]} is not closed")
-            if text.startswith("/*+", at) or text[at].isalnum() or ord(text[at]) > 127 or text[at] in "_{}@$":
-                raise NotColumnar(f"`{text}` has signs at {place(text, at)} that are left to Spark")
-            _unreadable(text, at, f"{text[at]!r} is not expected")
-        if match.lastgroup != "space":
-            found.append(_Token(str(match.lastgroup), match[0], at))
-            if match[0] in ("(", ")"):
-                if match[0] == ")" and not open_at:
-                    _unreadable(text, at, "this parenthesis was not opened")
-                open_at = [*open_at, at] if match[0] == "(" else open_at[:-1]
-        at = match.end()
-    if open_at:
-        _unreadable(text, open_at[-1], "this parenthesis is not closed")
-    return found
-
-
 def parse_condition(text: str) -> Node:
     """One expression."""
     reader = _Reader(text)
@@ -146,7 +81,7 @@ def split_items(text: str) -> list[str]:
     ['*', 'round(a, 2) AS b']
     """
     try:
-        tokens = _tokens(text)
+        tokens = tokens_of(text)
     except NotColumnar:
         return [text]
     starts, depth = [0], 0
@@ -179,13 +114,13 @@ class _Reader:
     """Tokens of a text, and the rules of the grammar from the loosest to the tightest."""
 
     def __init__(self, text: str) -> None:
-        self.text, self._tokens, self._i = text, _tokens(text), 0
+        self.text, self._tokens, self._i = text, tokens_of(text), 0
         if not self._tokens:
             raise ConfigError("an expression is empty; write it in Spark SQL, such as 'amount > 0'")
 
     @property
-    def _now(self) -> _Token:
-        return self._tokens[self._i] if self._i < len(self._tokens) else _Token("end", "", len(self.text))
+    def _now(self) -> Token:
+        return self._tokens[self._i] if self._i < len(self._tokens) else Token("end", "", len(self.text))
 
     @property
     def here(self) -> int:
@@ -216,7 +151,7 @@ class _Reader:
     def _stop(self, why: str) -> NoReturn:
         if self.upper in _BEYOND:
             raise NotColumnar(f"`{self._now.text}` in `{self.text}` is computed by Spark only")
-        _unreadable(self.text, self.here, why)
+        unreadable(self.text, self.here, why)
 
     def name(self, what: str) -> str:
         token = self._now
@@ -398,10 +333,11 @@ class _Reader:
 
 
 _SAME = {"==": "=", "!=": "<>"}
-CALLS = frozenset("""
-    abs cast ceil ceiling char_length character_length coalesce concat contains date date_trunc day dayofmonth
-    dayofweek dayofyear endswith floor greatest hour if ifnull isnan isnotnull isnull least left len length ltrim minute
-    month nullif nvl quarter rtrim second sqrt startswith substr substring to_date trim unix_micros unix_millis
-    unix_seconds weekday year
-""".split())  # fmt: skip
+CALLS = frozenset([
+    "abs", "cast", "ceil", "ceiling", "char_length", "character_length", "coalesce", "concat", "contains",
+    "date", "date_trunc", "day", "dayofmonth", "dayofweek", "dayofyear", "endswith", "floor", "greatest",
+    "hour", "if", "ifnull", "isnan", "isnotnull", "isnull", "least", "left", "len", "length", "ltrim",
+    "minute", "month", "nullif", "nvl", "quarter", "rtrim", "second", "sqrt", "startswith", "substr",
+    "substring", "to_date", "trim", "unix_micros", "unix_millis", "unix_seconds", "weekday", "year",
+])  # fmt: skip
 """The functions that are computed here, under all of their names."""

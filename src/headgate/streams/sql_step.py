@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headgate.errors import ConfigError, StepFailed
-from headgate.state.payload import check_carried
 from headgate.streams.sql_check import Check
 from headgate.streams.sql_compute import Expr, evaluate
-from headgate.streams.sql_parse import NotColumnar, parse_condition, parse_item, split_items
+from headgate.streams.sql_parse import parse_condition, parse_item, split_items
+from headgate.streams.sql_tokens import NotColumnar
 from headgate.streams.sql_types import named
 from headgate.streams.step import BoundStep, Step
 
@@ -83,15 +83,13 @@ class Select(Step):
     def _outputs(self, text: str, schema: pa.Schema, aliases: frozenset[str]) -> list[_Output]:
         item = parse_item(text)
         if item.node is None:
-            for field in schema:
-                check_carried(field.type)
             return [
                 _Output(name, Expr("column", schema.field(name).type, value=name), "*")
                 for name in schema.names
             ]
         name = item.name
         if name is None:
-            if item.node.kind != "column" or len(item.node.value) > 1:
+            if item.node.kind != "column":
                 raise ConfigError(f"select: `{text}` has no name; add one, such as `{text} AS x`")
             name = item.node.value[0]
         expr = Check(schema, text, self.ansi, self.zone, aliases).expr(item.node)
@@ -127,7 +125,8 @@ class _BoundWhere(BoundStep):
 
     def apply(self, rows: pa.Table) -> pa.Table:
         mask = _values(self.condition, rows, self.text)
-        return rows.filter(mask)
+        kept = sum(chunk.true_count for chunk in mask.chunks)
+        return rows if kept == rows.num_rows else rows.filter(mask)
 
     def needed(self, columns: frozenset[str]) -> frozenset[str]:
         return _some(columns | self.condition.columns, self.schema)

@@ -16,7 +16,8 @@ import pyarrow as pa
 from headgate.state.payload import Payload
 from headgate.streams.sql_compute import Expr
 from headgate.streams.sql_dates import DAY_US, date_value, timestamp_micros
-from headgate.streams.sql_parse import Node, NotColumnar
+from headgate.streams.sql_parse import Node
+from headgate.streams.sql_tokens import NotColumnar
 
 t = pa.types
 BOOL, INT, LONG, DOUBLE, STRING = pa.bool_(), pa.int32(), pa.int64(), pa.float64(), pa.string()

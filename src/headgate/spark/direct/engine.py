@@ -13,19 +13,17 @@ from pyspark.sql import DataFrame, SparkSession
 from headgate.errors import MissingColumn, UnsupportedType
 from headgate.flow.gate import Gate
 from headgate.operators.base import BoundOperator
-from headgate.operators.combine import Combined
 from headgate.spark.clock import RealTime
 from headgate.spark.direct.job import DirectJob
 from headgate.spark.engine import SparkEngine
 from headgate.stage.answer import Answer
 from headgate.stage.engine import Watch, Waves
-from headgate.stage.routed_rows import HASH, routed_schema
 from headgate.stage.sinks import Output
 from headgate.stage.task import Task
 from headgate.state.lanes import PLAIN
 from headgate.state.payload import Payload
 from headgate.storage.store import Store
-from headgate.streams.map_task import MapTask
+from headgate.streams.map_task import MapTask, read_schema, sent_schema
 from headgate.streams.planned import Planned, split_tasks
 
 
@@ -73,19 +71,15 @@ class DirectEngine:
         """The columns that a channel's task receives."""
         if not isinstance(rows, Planned):
             return self._frames.routed(operator, columns, rows)
-        if isinstance(operator, Combined):
-            return operator.partial_schema(routed_schema(operator.original, columns, in_order=True))
-        return routed_schema(operator, columns, in_order=True)
+        return sent_schema(operator, columns)
 
     def run(self, rows: Planned | DataFrame, task: Task) -> list[Answer]:
         """One job: map tasks, then a task for each channel."""
         if not isinstance(rows, Planned):
             return self._frames.run(rows, task)
         operator = task.operator
-        original = operator.original if isinstance(operator, Combined) else operator
-        needed = routed_schema(original, rows.schema, in_order=True).names
-        pruned = rows.only(frozenset(needed) - {HASH})
-        map_task = MapTask(pruned.inputs, rows.schema, operator, task.table, task.clock)
+        pruned = rows.only(frozenset(read_schema(operator, rows.schema).names))
+        map_task = MapTask(pruned.inputs, rows.schema, operator, task.rows, task.table, task.clock)
         return self._job.run(map_task, split_tasks(rows.ranges, self._tasks), task, self.watch)
 
     def emitted(self, schema: pa.Schema) -> pa.Schema:

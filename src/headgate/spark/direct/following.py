@@ -48,7 +48,9 @@ class StageOutput(Source):
 class Following(Sink):
     """The sink of a stage that another one follows."""
 
-    def __init__(self, following: KeyedStage[Any], rows_of: Callable[[Planned], Any], schema: pa.Schema) -> None:
+    def __init__(
+        self, following: KeyedStage[Any], rows_of: Callable[[Planned], Any], schema: pa.Schema
+    ) -> None:
         self._following, self._rows_of, self._schema = following, rows_of, schema
         self.steps: tuple[BoundStep, ...] = ()
         self.origin: Callable[[], str] = lambda: ""

@@ -53,7 +53,7 @@ class DirectJob:
             blobs = numbers.mapPartitionsWithIndex(work.pairs, preservesPartitioning=True)
             routed = blobs.partitionBy(task.table.channels, _channel)
             answers = routed.mapPartitions(ChannelWork(task, watch).answers, preservesPartitioning=True)
-            return answers.collect()
+            return list(answers.collect())
         except HeadgateError:
             raise
         except Exception as error:

@@ -80,7 +80,9 @@ class Query(Stages):
     query, or on the one whose number is given as `stage`.
     """
 
-    def __init__(self, stages: list[LockedStage[Any]], drive: Drive[Any], trigger: Trigger, text: str) -> None:
+    def __init__(
+        self, stages: list[LockedStage[Any]], drive: Drive[Any], trigger: Trigger, text: str
+    ) -> None:
         self.stages, self._drive, self._trigger, self._text = stages, drive, trigger, text
         self._progress: deque[Progress] = deque(maxlen=REMEMBERED)
         self._stopping, self._ended = threading.Event(), threading.Event()
@@ -141,7 +143,9 @@ class Query(Stages):
                     return
             if trigger.seconds is not None:
                 now = time.monotonic()
-                due = max(due + trigger.seconds, now) if due + trigger.seconds < now else due + trigger.seconds
+                due = (
+                    max(due + trigger.seconds, now) if due + trigger.seconds < now else due + trigger.seconds
+                )
                 self._stopping.wait(due - now)
             elif progress is None:
                 self._stopping.wait(wait)
@@ -277,5 +281,3 @@ def _origin_of(stage: LockedStage[Any]) -> Callable[[], str]:
         return f"stage:{stage.opened.checkpoint.stage}"
 
     return origin
-
-

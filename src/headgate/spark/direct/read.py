@@ -31,7 +31,13 @@ class Reader:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
-    def files(self, path: str, schema: Any = None, format: str | None = None, **options: Any) -> Stream:
+    def files(
+        self,
+        path: str,
+        schema: Any = None,
+        format: str | None = None,  # noqa: A002
+        **options: Any,
+    ) -> Stream:
         """Files of a folder, each read once: Parquet, JSON lines or CSV (see `hg.sources.Files`).
 
         `schema` is Spark's "user long, amount double", a `StructType` or a `pyarrow.Schema`; Parquet
@@ -79,7 +85,10 @@ def read(spark: SparkSession) -> Reader:
     if not hasattr(spark, "createDataFrame") or isinstance(spark, type):
         raise ConfigError(f"hg.read({spark!r}) needs a SparkSession: hg.read(spark)")
     if is_connect(spark):
-        _tell("connect", "this session uses Spark Connect: direct streams run, with more overhead for each batch")
+        _tell(
+            "connect",
+            "this session uses Spark Connect: direct streams run, with more overhead for each batch",
+        )
     else:
         missing = [name for name, value in SETTINGS.items() if _setting(spark, name) != value]
         if missing:
@@ -93,7 +102,8 @@ def read(spark: SparkSession) -> Reader:
 
 
 def _setting(spark: SparkSession, name: str) -> str | None:
-    return spark.sparkContext.getConf().get(name)
+    value: str | None = spark.sparkContext.getConf().get(name)
+    return value
 
 
 def _tell(about: str, message: str) -> None:
@@ -110,7 +120,9 @@ def as_schema(spark: SparkSession, schema: Any) -> pa.Schema:
     if isinstance(schema, str):
         schema = _parsed(spark, schema)
     if not isinstance(schema, T.StructType):
-        raise ConfigError(f"schema={schema!r} is not a schema; write \"user long, amount double\", or give a StructType")
+        raise ConfigError(
+            f'schema={schema!r} is not a schema; write "user long, amount double", or give a StructType'
+        )
     declared = arrow_schema(schema, key=())
     if not declared.names:
         raise ConfigError("schema has no column")
@@ -122,4 +134,6 @@ def _parsed(spark: SparkSession, text: str) -> T.StructType:
         return spark.createDataFrame([], text).schema
     except Exception as error:
         first = str(error).strip().splitlines()[0]
-        raise ConfigError(f"schema={text!r} cannot be read: {first}; write \"user long, amount double\"") from error
+        raise ConfigError(
+            f'schema={text!r} cannot be read: {first}; write "user long, amount double"'
+        ) from error

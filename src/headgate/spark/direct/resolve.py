@@ -106,7 +106,9 @@ def _stage(spark: SparkSession, spec: StageSpec, before: pa.Schema | None, tasks
     operator = spec.operator
     build = operator.build_side()
     if build is not None:
-        operator = operator.with_build_columns(SparkEngine(spark=spark).columns(build, operator.build_keys(spec.key)))
+        operator = operator.with_build_columns(
+            SparkEngine(spark=spark).columns(build, operator.build_keys(spec.key))
+        )
     bound = operator.bind(KeySpec(spec.key, tuple(one.schema.field(n).type for n in spec.key)), one.schema)
     if not on_frames:
         engine = DirectEngine(spark, tasks)
@@ -125,7 +127,11 @@ def _stage(spark: SparkSession, spec: StageSpec, before: pa.Schema | None, tasks
 def _set_sides(spec: StageSpec, times: tuple[str, str], inputs: list[ResolvedInput]) -> None:
     """Make the two inputs of a join one stream."""
     for resolved_input in inputs:
-        if resolved_input.frames or resolved_input.expansion or isinstance(resolved_input.input.source, SparkReader):
+        if (
+            resolved_input.frames
+            or resolved_input.expansion
+            or isinstance(resolved_input.input.source, SparkReader)
+        ):
             raise ConfigError(
                 "a join of two direct streams needs columnar steps on both sides, and here: "
                 + "; ".join(resolved_input.lines)
@@ -155,15 +161,25 @@ def _input(spark: SparkSession, stream: Stream, before: pa.Schema | None, tasks:
             found.lines.append(f"  {step!r}: by Spark, behind a gate")
             found.schema = _expanded(spark, found, tasks)
         elif isinstance(step, SparkOnly):
-            _on_spark(spark, found, checked_step(step.function) or step.function, repr(step), "a DataFrame function", tasks)
+            _on_spark(
+                spark,
+                found,
+                checked_step(step.function) or step.function,
+                repr(step),
+                "a DataFrame function",
+                tasks,
+            )
         else:
             _bind(spark, found, step, tasks)
     return found
 
 
 def _bind(spark: SparkSession, found: ResolvedInput, step: Step, tasks: int) -> None:
-    if isinstance(step, (Where, Select)):
-        step = step.within(ansi=_conf(spark, "spark.sql.ansi.enabled") != "false", zone=_conf(spark, "spark.sql.session.timeZone"))
+    ansi, zone = _conf(spark, "spark.sql.ansi.enabled") != "false", _conf(spark, "spark.sql.session.timeZone")
+    if isinstance(step, Where):
+        step = Where(step.text, ansi=ansi, zone=zone)
+    elif isinstance(step, Select):
+        step = Select(*step.texts, ansi=ansi, zone=zone)
     try:
         bound = step.bind(found.schema)
     except NotColumnar as why:
@@ -182,7 +198,7 @@ def _bind(spark: SparkSession, found: ResolvedInput, step: Step, tasks: int) -> 
 def _native(step: Where | Select) -> SparkStep:
     if isinstance(step, Where):
         return lambda df: df.where(step.text)
-    return lambda df: df.selectExpr(*step.texts)
+    return lambda df: df.selectExpr(*step.items)
 
 
 def _on_spark(
@@ -208,9 +224,10 @@ def _nothing(spark: SparkSession, found: ResolvedInput, tasks: int) -> DataFrame
 
 
 def _expanded(spark: SparkSession, found: ResolvedInput, tasks: int) -> pa.Schema:
-    assert found.expansion is not None and found.expansion.step is not None
+    assert found.expansion is not None
+    assert found.expansion.step is not None
     return columns_of(found.expansion.step(_nothing(spark, found, tasks)))
 
 
 def _conf(spark: SparkSession, name: str) -> str:
-    return str(spark.conf.get(name, ""))
+    return str(spark.conf.get(name))

@@ -46,7 +46,9 @@ class SparkReader(Source):
     def plan(self, offset: Any, demand: Demand) -> Ranges:
         planned = self._plan(offset, demand)
         if not isinstance(planned, Ranges) or not all(isinstance(part, Range) for part in planned.ranges):
-            raise ConfigError(f"plan of {self!r} must return hg.sources.Ranges(ranges, offset), not {planned!r}")
+            raise ConfigError(
+                f"plan of {self!r} must return hg.sources.Ranges(ranges, offset), not {planned!r}"
+            )
         return planned
 
     def read(self, what: Any) -> Iterator[pa.RecordBatch]:

@@ -180,7 +180,9 @@ class Keyed:
             )
         times = (time, time) if isinstance(time, str) else tuple(time)
         if len(times) != 2:
-            raise ConfigError(f"time={time!r}: name one column, or one of the left and one of the right stream")
+            raise ConfigError(
+                f"time={time!r}: name one column, or one of the left and one of the right stream"
+            )
         if self.key != other.key:
             raise ConfigError(
                 f"the left stream has the key {', '.join(self.key)} and the right one {', '.join(other.key)}: rename the columns "
@@ -245,7 +247,7 @@ def _text(value: Any, where: str) -> str:
     if isinstance(value, str):
         return value
     raise ConfigError(
-        f"{where}({value!r}) takes SQL as text, such as \"amount > 0\"; for a Column use transform(lambda df: df.{where}(...))"
+        f'{where}({value!r}) takes SQL as text, such as "amount > 0"; for a Column use transform(lambda df: df.{where}(...))'
     )
 
 
