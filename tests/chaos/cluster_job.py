@@ -1,5 +1,5 @@
-"""The job of `test_cluster`: `python cluster_job.py MASTER FOLDER`. It kills executors and workers of its
-own, and checks the answer.
+"""The job of `test_cluster`: `python cluster_job.py MASTER WAY FOLDER`. It kills executors and workers of its
+own, and checks the answer. WAY is `stage` (called as `foreachBatch` would) or `direct` (a direct stream).
 """
 
 import os
@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -45,7 +46,7 @@ def places(stage: Any) -> dict[int, str]:
     return {c.channel: c.executor for c in stage.journal()[-1].report.channels}
 
 
-def main(master: str, folder: Path) -> None:
+def main(master: str, way: str, folder: Path) -> None:
     spark = (
         hg.configure(SparkSession.builder.master(master))
         .config("spark.ui.enabled", "false")
@@ -61,13 +62,18 @@ def main(master: str, folder: Path) -> None:
         time.sleep(0.2)
 
     sink = hg.sinks.Memory()
-    stage = hg.Stage(
-        key="k",
-        operator=hg.Aggregate(n=agg.count(), total=agg.sum("v")),
-        routing=hg.Routing(channels=CHANNELS, bins=32),
-        checkpoint=str(folder / "ckpt"),
-        sink=sink,
-    )
+    operator = hg.Aggregate(n=agg.count(), total=agg.sum("v"), last=agg.last("v"))
+    routing = hg.Routing(channels=CHANNELS, bins=32)
+    source = hg.sources.Rows(schema=pa.schema([("k", pa.int64()), ("v", pa.int64())]))
+    query: Any = None
+    if way == "direct":
+        rows = hg.read(spark).source(source).key_by("k", routing=routing)
+        query = rows.apply(operator).write(sink).start(str(folder / "ckpt"))
+        stage = query.stages[0]
+    else:
+        stage = hg.Stage(
+            key="k", operator=operator, routing=routing, checkpoint=str(folder / "ckpt"), sink=sink
+        )
     hg.testing.pace(stage, 800)
     expected: Counter[int] = Counter()
     totals: Counter[int] = Counter()
@@ -77,6 +83,10 @@ def main(master: str, folder: Path) -> None:
         expected.update(i * i % KEYS for i in ids)
         for i in ids:
             totals[i * i % KEYS] += i
+        if query is not None:
+            source.add(pa.table({"k": [i * i % KEYS for i in ids], "v": list(ids)}))
+            query.process_all_available()
+            return
         frame = spark.range(number * ROWS, (number + 1) * ROWS, 1, 2)
         stage(frame.select((F.col("id") * F.col("id") % KEYS).alias("k"), F.col("id").alias("v")), number)
 
@@ -133,8 +143,10 @@ def main(master: str, folder: Path) -> None:
     got = {k[0]: (r["n"], r["total"]) for k, r in sink.latest("k").items()}
     assert got == {k: (expected[k], totals[k]) for k in expected}
     print("exact answer", flush=True)
+    if query is not None:
+        query.stop()
     spark.stop()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

@@ -55,11 +55,12 @@ def master(java_home: str, tmp_path: Path) -> Iterator[str]:
 
 @pytest.mark.timeout(400)
 @pytest.mark.full
-def test_channels_stay_and_deaths_lose_nothing(master: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["stage", "direct"])
+def test_channels_stay_and_deaths_lose_nothing(master: str, tmp_path: Path, way: str) -> None:
     log = tmp_path / "job.log"
     with log.open("w") as file:
         job = subprocess.Popen(
-            [sys.executable, str(SCRIPT), master, str(tmp_path)],
+            [sys.executable, str(SCRIPT), master, way, str(tmp_path)],
             stdout=file,
             stderr=file,
             start_new_session=True,

@@ -29,6 +29,7 @@ STEPS = [
     "batch shown",
     "publish",
 ]
+WAYS = pytest.mark.parametrize("way", ["stage", "direct"])
 FEW = ["one file moved"]
 
 
@@ -57,15 +58,15 @@ def write_batches(folder: Path, count: int) -> list[tuple[Any, Any]]:
     return batches
 
 
-def kill_at(spark: Any, steps: list[str], folder: Path, *options: str) -> None:
+def kill_at(spark: Any, way: str, steps: list[str], folder: Path, *options: str) -> None:
     """Run and kill at each step, one batch later each time; then run to the end here, without the options."""
     script = Path(__file__).with_name("kill_points.py")
     for b, step in enumerate(steps):
         target = 0 if step == "open" else b
-        command = [sys.executable, str(script), str(folder), step, str(target)]
+        command = [sys.executable, str(script), way, str(folder), step, str(target)]
         code, said = run([*command, *options], folder / "log")
         assert code == -signal.SIGKILL, f"killed at {step!r}: {said[-3000:]}"
-    kill_points.main(spark, folder, "never", len(steps))
+    kill_points.main(spark, way, folder, "never", len(steps))
 
 
 def output_of(folder: Path, batch: int) -> list[dict[str, Any]]:
@@ -74,14 +75,17 @@ def output_of(folder: Path, batch: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.timeout(900)
+@WAYS
 @pytest.mark.parametrize(
     "steps",
     [FEW, pytest.param(STEPS, marks=pytest.mark.full)],
     ids=["some steps", "every step"],
 )
-def test_a_killed_driver_loses_and_repeats_nothing(spark: Any, tmp_path: Path, steps: list[str]) -> None:
+def test_a_killed_driver_loses_and_repeats_nothing(
+    spark: Any, tmp_path: Path, steps: list[str], way: str
+) -> None:
     batches = write_batches(tmp_path / "in", len(steps) + 1)
-    kill_at(spark, steps, tmp_path)
+    kill_at(spark, way, steps, tmp_path)
     n: Counter[int] = Counter()
     total: Counter[int] = Counter()
     last: dict[int, int] = {}
@@ -111,10 +115,11 @@ def test_a_killed_driver_loses_and_repeats_nothing(spark: Any, tmp_path: Path, s
 
 @pytest.mark.full
 @pytest.mark.timeout(900)
-def test_a_killed_driver_loses_no_row_that_waits(spark: Any, tmp_path: Path) -> None:
+@WAYS
+def test_a_killed_driver_loses_no_row_that_waits(spark: Any, tmp_path: Path, way: str) -> None:
     steps = ["compute", "decide", "commit", "retire", "publish"]
     batches = write_batches(tmp_path / "in", len(steps) + 1)
-    kill_at(spark, steps, tmp_path, "1000")
+    kill_at(spark, way, steps, tmp_path, "1000")
     newest: dict[int, dict[str, Any]] = {}
     for b in range(len(batches)):
         if (tmp_path / "out" / f"batch={b}").exists():

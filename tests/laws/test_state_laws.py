@@ -24,8 +24,9 @@ from headgate.state.section import encode, extract, join_extracts
 from headgate.state.table import BinTable
 from headgate.testing import builders
 from headgate.testing.arrow import VALUES, column, columns, printed
+from headgate.testing.direct import InProcessDirect
 from headgate.testing.engine import key_hashes
-from headgate.testing.trial import Trial
+from headgate.testing.trial import ENGINE, Trial
 
 FEW = settings(max_examples=settings.default.max_examples // 2)  # type: ignore[union-attr]  # each example is a run of many steps
 
@@ -209,6 +210,18 @@ class MovingBins(RuleBasedStateMachine):
 
 MovingBins.TestCase.settings = settings(FEW, stateful_step_count=12)
 test_moving_bins = MovingBins.TestCase
+
+
+class TestMovingBinsDirect(MovingBins.TestCase):  # type: ignore[misc]
+    """The same, with rows that come as blobs of map tasks."""
+
+    settings = settings(FEW, stateful_step_count=12)
+
+    def setUp(self) -> None:
+        self._before = ENGINE.set(InProcessDirect)
+
+    def tearDown(self) -> None:
+        ENGINE.reset(self._before)
 
 
 def one_bin(operator, key, *batches):

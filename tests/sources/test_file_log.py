@@ -64,9 +64,10 @@ def test_many_entries_are_several_segments(store, monkeypatch) -> None:
     assert FileLog(store).paths == [*"abcdefgh"]
 
 
-def test_a_damaged_segment_is_named(store) -> None:
+@pytest.mark.parametrize("data", [b'{"paths":', b"[]", b'{"paths":[],"sizes":[],"mtimes":[]}'])
+def test_a_damaged_segment_is_named(store, data) -> None:
     FileLog(store).append(entries("a"))
-    store.replace("000000000000.json", b'{"paths":')
+    store.replace("000000000000.json", data)
     with pytest.raises(CorruptState, match=r"000000000000\.json is not a segment .*restore it from a backup"):
         FileLog(store)
 
@@ -135,3 +136,66 @@ def test_entries_are_kept_as_plain_json(store) -> None:
         "sizes": [5],
         "mtimes": [1_700_000_000_123_456_789],
     }
+
+
+class Interrupted(Store):
+    """A store before each of whose operations another driver may do something."""
+
+    meanwhile: list = []  # noqa: RUF012
+
+    def _pause(self):
+        if self.meanwhile and (action := self.meanwhile.pop(0)) is not None:
+            action()
+
+    def create(self, name, data):
+        self._pause()
+        super().create(name, data)
+
+    def read(self, name, *span):
+        self._pause()
+        return super().read(name, *span)
+
+    def names(self, folder):
+        self._pause()
+        found = super().names(folder)
+        self._pause()
+        return found
+
+    def remove(self, *names):
+        for name in names:
+            self._pause()
+            super().remove(name)
+
+
+finds = st.lists(st.integers(0, 40), min_size=1, max_size=3)
+turns = st.lists(st.tuples(finds, st.lists(st.none() | finds, max_size=12)), max_size=12)
+
+
+@settings(max_examples=80, deadline=None)
+@given(turns)
+def test_drivers_that_interrupt_each_other_never_disagree(tmp_path_factory, turns) -> None:
+    """Whatever a second driver does between any two operations of the first, there is one order."""
+    was, file_log.MANY = file_log.MANY, 2
+    try:
+        url = str(tmp_path_factory.mktemp("log"))
+        store = Interrupted(url, durable=False)
+        first, second = FileLog(store), FileLog(Store(url, durable=False))
+
+        def found(names):
+            return None if names is None else lambda: second.append(entries(*(f"f{name}" for name in names)))
+
+        wanted = set()
+        for names, others in turns:
+            wanted |= {f"f{name}" for name in names}
+            store.meanwhile = [found(other) for other in others]
+            first.append(entries(*(f"f{name}" for name in names)))
+            store.meanwhile = []
+            short, long = sorted((first.paths, second.paths), key=len)
+            assert long[: len(short)] == short
+        last = FileLog(Store(url, durable=False)).paths
+        assert len(set(last)) == len(last)
+        assert wanted <= set(last)
+        for log in (first, second):
+            assert last[: len(log)] == log.paths
+    finally:
+        file_log.MANY = was

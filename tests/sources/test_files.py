@@ -1,5 +1,6 @@
 """Files: every row of every file once, in the order of the log, through any cuts, restarts and races."""
 
+import copy
 import os
 import tempfile
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from tests.sources.conftest import SCHEMA, Driver, Inbox, table
 
 from headgate.errors import ConfigError, MissingColumn
-from headgate.sources import Files, formats
+from headgate.sources import Files, files, formats
 from headgate.sources.file_log import FileLog
 from headgate.storage.store import Store
 
@@ -123,8 +124,10 @@ def test_a_file_a_glob_and_a_pattern(inbox, store) -> None:
     inbox.put("day=1/b.parquet", table(2, 1))
     inbox.put("notes.txt", b"text")
 
+    stores = map(store.child, "abcdefgh")
+
     def rows(source):
-        return sorted(Driver(lambda: source, store.child(str(id(source)))).drain()["n"].to_pylist())
+        return sorted(Driver(lambda: source, next(stores)).drain()["n"].to_pylist())
 
     assert rows(Files(f"{inbox.path}/b.parquet", SCHEMA)) == [1]
     assert rows(Files(f"{inbox.path}/*.parquet", SCHEMA)) == [0, 1]
@@ -173,7 +176,13 @@ def test_a_settled_folder_is_not_listed_again(inbox, store, monkeypatch) -> None
     driver = Driver(lambda: Files(inbox.path, SCHEMA), store)
     listed = []
     scandir = os.scandir
-    monkeypatch.setattr(os, "scandir", lambda path: ("/in" in path and listed.append(path)) or scandir(path))
+
+    def watched(path):
+        if "/in" in path:
+            listed.append(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", watched)
     driver.batch(now=100.0)
     assert len(listed) == 2
     driver.batch(now=101.0)  # too soon after the folder was first seen so: a file might have the same time
@@ -204,3 +213,34 @@ def test_only_keeps_the_log_of_an_open_source(inbox, store) -> None:
     driver = Driver(lambda: Files(inbox.path, SCHEMA), store)
     driver.source = driver.source.only(["n"])
     assert driver.batch().to_pydict() == {"n": [0, 1, 2, 3]}
+
+
+def test_a_copy_has_a_log_of_its_own(inbox, store) -> None:
+    inbox.put("a.parquet", table(0, 4))
+    driver = Driver(lambda: Files(inbox.path, SCHEMA), store.child("a"))
+    other = Driver(lambda: copy.copy(driver.source), store.child("b"))
+    assert driver.batch().equals(other.batch())
+    assert FileLog(store.child("a")).paths == FileLog(store.child("b")).paths
+
+
+@pytest.mark.parametrize("recursive", [True, False])
+def test_a_remote_folder_that_has_no_file_yet(store, recursive) -> None:
+    driver = Driver(lambda: Files("memory://nowhere/yet", SCHEMA, recursive=recursive), store)
+    assert driver.plan().ranges == ()
+    assert driver.plan().offset is None
+
+
+def test_a_batch_takes_so_many_files_at_most(inbox, store, monkeypatch) -> None:
+    monkeypatch.setattr(files, "MOST_FILES", 2)
+    for at in range(5):
+        inbox.put(f"{at}.parquet", table(at, 0), mtime=at)
+    driver = Driver(lambda: Files(inbox.path, SCHEMA), store)
+    planned = driver.plan()
+    assert (len(planned.ranges), planned.offset, planned.more) == (1, {"file": 2, "at": 0}, True)
+
+
+def test_links_to_folders_are_not_entered(inbox, store) -> None:
+    inbox.put("a.parquet", table(0, 1))
+    os.symlink(inbox.path, f"{inbox.path}/loop")
+    os.symlink(f"{inbox.path}/a.parquet", f"{inbox.path}/b.parquet")
+    assert Driver(lambda: Files(inbox.path, SCHEMA), store).drain()["n"].to_pylist() == [0, 0]

@@ -24,9 +24,11 @@ from headgate.operators.aggregate import AggregatingOperator, BoundAggregate
 from headgate.operators.arrival import CLOSED
 from headgate.operators.base import BoundOperator, Chunk
 from headgate.operators.combine_groups import grouped
+from headgate.state import kernels as k
+from headgate.state.keys import KeyColumn
 from headgate.state.lanes import NO_BYTES, NO_INTS, Lane, LaneColumn, from_lane, open_view, to_lane
 from headgate.state.layout import Kind, StateColumn, StateLayout, head
-from headgate.state.section import Column, Extract, extract
+from headgate.state.section import Column, Extract
 from headgate.state.table import BinTable
 
 Ints = NDArray[np.int64]
@@ -71,18 +73,18 @@ class CombinedAccumulators(Combined, AggregatingOperator):
         return pa.schema([*fields, *([sent.field(CLOSED)] if CLOSED in sent.names else [])])
 
     def partial(self, rows: pa.RecordBatch, hashes: Ints) -> tuple[pa.RecordBatch, Ints]:
-        keys = self.key.encode([rows.column(name) for name in self.key.names], hashes)
-        chunk, parts = Chunk(rows, keys, self.original.lanes(rows)), self._parts(rows)
-        group, first = grouped(keys, parts)
+        chunk = Chunk(rows, KeyColumn.fixed(NO_INTS, hashes=hashes), self.original.lanes(rows))
+        parts = self._parts(rows)
+        group, first = grouped(self.key, rows, hashes, parts)
         try:
             state = self._state(chunk, group, hashes[first])
         except ArithmeticOverflow:
-            group = first = np.arange(len(rows))
+            group = first = np.arange(len(hashes))
             state = self._state(chunk, group, hashes)
         found = pa.array(first)
         columns = [rows.column(name).take(found) for name in self.key.names]
         columns += [pa.array(parts[first])] if self.parted else []
-        columns += [_to_arrow(column, state.columns[column.name]) for column in self.columns]
+        columns += [_to_arrow(state, column, len(first)) for column in self.columns]
         columns += [rows.column(CLOSED).slice(0, len(first))] if CLOSED in rows.schema.names else []
         return pa.RecordBatch.from_arrays(columns, schema=self.partial_schema(rows.schema)), hashes[first]
 
@@ -90,16 +92,17 @@ class CombinedAccumulators(Combined, AggregatingOperator):
         """The part of each row, if partial rows have one."""
         return NO_INTS
 
-    def _state(self, chunk: Chunk, group: Ints, hashes: Ints) -> Extract:
-        """The state of each group; `hashes` has one hash for each."""
+    def _state(self, chunk: Chunk, group: Ints, hashes: Ints) -> BinTable:
+        """A table with the state of each group; `hashes` has one hash for each."""
         count = len(hashes)
         room = 16 * count if any(column.kind is Kind.BYTES for column in self.columns) else 0
         table = BinTable.create(StateLayout(True, self.columns), rows=count, heap=room)
         table.header[head.ROWS] = count  # the groups are known, so rows need not be probed
         table.arrays["hash"][:count] = hashes
+        order = np.arange(len(group))
         for part in self.parts:
-            part.update(table, group, np.arange(len(group)), chunk)
-        return extract(table, np.arange(count), whole=True)
+            part.update(table, group, order, chunk)
+        return table
 
     def lanes(self, rows: pa.RecordBatch) -> dict[str, LaneColumn]:
         return {}
@@ -122,10 +125,15 @@ class CombinedAggregate(CombinedAccumulators, BoundAggregate):
     """A running aggregate: one partial row for each key of a range."""
 
 
-def _to_arrow(column: StateColumn, values: Column) -> pa.Array:
-    """A column of state as Arrow."""
-    if isinstance(values, tuple):
-        return from_lane(LaneColumn(Lane.BYTES, values[1], NO_BYTES, values[0]), pa.binary())
+def _to_arrow(table: BinTable, column: StateColumn, rows: int) -> pa.Array:
+    """A column of the first rows of a table as Arrow."""
+    if column.kind is Kind.BYTES:
+        every = np.arange(rows)
+        offsets = k.gather_offsets(table.arrays[f"{column.name}.len"], every)
+        data = np.empty(int(offsets[-1]), np.uint8)
+        k.gather_bytes(table.heap, table.arrays[f"{column.name}.off"], every, offsets, data)
+        return from_lane(LaneColumn(Lane.BYTES, data, NO_BYTES, offsets), pa.binary())
+    values = table.arrays[column.name][:rows]
     return pa.array(values.view(np.int8) if column.kind is Kind.U8 else values)
 
 

@@ -30,9 +30,8 @@ class CombinedRows(Combined):
         return sent
 
     def partial(self, rows: pa.RecordBatch, hashes: Ints) -> tuple[pa.RecordBatch, Ints]:
-        keys = self.key.encode([rows.column(name) for name in self.key.names], hashes)
-        kept = self._kept(rows, *grouped(keys))
-        return (rows, hashes) if len(kept) == len(rows) else (rows.take(pa.array(kept)), hashes[kept])
+        kept = self._kept(rows, *grouped(self.key, rows, hashes))
+        return (rows, hashes) if len(kept) == len(hashes) else (rows.take(pa.array(kept)), hashes[kept])
 
     @abstractmethod
     def _kept(self, rows: pa.RecordBatch, group: Ints, first: Ints) -> Ints:

@@ -63,39 +63,46 @@ class FileLog:
                 continue
             try:
                 paths, sizes, mtimes = (json.loads(data)[part] for part in ("paths", "sizes", "mtimes"))
+                if not len(self) - start < len(paths) == len(sizes) == len(mtimes):
+                    raise ValueError("it lacks entries")
             except (ValueError, KeyError, TypeError) as error:
                 raise CorruptState(
                     f"{self.store.path(name)} is not a segment of a log of files; restore it from a backup"
                 ) from error
             skip = len(self) - start
-            self._extend(map(Entry, paths[skip:], sizes[skip:], mtimes[skip:]))
+            self._extend(paths[skip:], sizes[skip:], mtimes[skip:])
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Append files, unless another driver has done so; then its order holds."""
-        left = list(entries)
-        while left := [entry for entry in left if entry.path not in self.known]:
-            start = len(self)
-            part = left[:SEGMENT]
+        left = self._unknown(entries)
+        while left:
+            start, part = len(self), left[:SEGMENT]
             try:
                 self.store.create(_small(start), _encoded(part))
             except FileExistsError:
                 self.load()
+                left = self._unknown(left)
                 continue
             small, merged = self._segments()
             if any(first <= start < end for first, end in merged):
                 self.store.remove(_small(start))
                 self.load()
+                left = self._unknown(left)
                 continue
-            self._extend(part)
+            self._extend(*zip(*part, strict=True))
+            left = left[SEGMENT:]
             if len(small) >= MANY:
                 self._merge()
 
-    def _extend(self, entries: Iterable[Entry]) -> None:
-        for path, size, mtime in entries:
-            self.paths.append(path)
-            self._sizes.append(size)
-            self._mtimes.append(mtime)
-            self.known.add(path)
+    def _unknown(self, entries: Iterable[Entry]) -> list[Entry]:
+        return list({entry.path: entry for entry in entries if entry.path not in self.known}.values())
+
+    def _extend(self, paths: Iterable[str], sizes: Iterable[int], mtimes: Iterable[int]) -> None:
+        known = len(self)
+        self.paths.extend(paths)
+        self._sizes.extend(sizes)
+        self._mtimes.extend(mtimes)
+        self.known.update(self.paths[known:])
 
     def _segments(self) -> tuple[list[int], list[tuple[int, int]]]:
         """Where the small segments start, and from where to where the merged ones go."""

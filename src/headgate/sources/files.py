@@ -78,7 +78,7 @@ class Files(Source):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_listing": None, "_log": None, "_learned": Learned()}
 
-    def __copy__(self) -> Files:
+    def fresh(self) -> Files:
         """The same files for another query, which has a log of its own."""
         other = Files.__new__(Files)
         other.__dict__.update({**self.__dict__, "_log": None, "_learned": Learned()})

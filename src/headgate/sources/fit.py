@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from headgate.errors import SourceFailed
 from headgate.sources.place import WAY_OUT, Place
-from headgate.state.conform import conform_table
 from headgate.state.payload import plain, plain_type
 
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
@@ -30,6 +29,10 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 def fit(table: pa.Table, schema: pa.Schema, place: Place, path: str) -> pa.Table:
     """The rows of the file at `path` in exactly the declared columns."""
+    from headgate.state.conform import (
+        conform_table,
+    )  # it loads compiled code, which a driver that plans does not need
+
     where, have, folders = place.path(path), set(table.column_names), _folders(path)
     columns = []
     for field in schema:

@@ -15,7 +15,7 @@ from headgate.sources.place import Entry, Place
 from headgate.sources.text import as_times, blocks, is_packed, sample
 from headgate.state.payload import plain_type
 
-LEAST, MOST = 64 << 10, 16 << 20
+LEAST, MOST = 64 << 10, 4 << 20
 """The bytes of a piece."""
 _BOM = b"\xef\xbb\xbf"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -69,7 +69,7 @@ def _value(value: Any, kind: pa.DataType, name: str) -> Any:
     try:
         if isinstance(value, str) and not t.is_nested(kind) and not t.is_boolean(kind):
             return _scalar(value, kind)
-    except (ValueError, InvalidOperation, pa.ArrowException):
+    except (ValueError, ArithmeticError, pa.ArrowException):
         pass
     raise ValueError(f"has {_shown(value)} in column {name}, which is {kind}")
 

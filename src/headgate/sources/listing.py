@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from fsspec.utils import glob_translate
 
-from headgate.errors import ConfigError
+from headgate.errors import ConfigError, SourceFailed
 from headgate.sources.place import Entry, Place, modified
 
 SETTLED = 2.0
@@ -69,11 +69,15 @@ class Listing:
         self._by_path = "/" in self.pattern
 
     def check(self) -> None:
-        """Refuse a folder that does not exist."""
+        """Refuse a folder that does not exist. An object store has no folders, only files below a name, so there a
+        folder may come into being with its first file.
+        """
         where = self.place.path(self.single)
         try:
             found = self.place.fs.info(where)
         except FileNotFoundError as error:
+            if not self.place.local:
+                return
             raise ConfigError(
                 f"{where} does not exist: name a folder, a file or a glob, or create the folder"
             ) from error
@@ -82,10 +86,16 @@ class Listing:
 
     def new(self, known: Container[str], now: float) -> list[Entry]:
         """The files that are not known yet, ordered by time of modification and then by path."""
-        if self.single:
-            found = self._one(known)
-        else:
-            found = self._local("", known, now) if self.place.local else self._remote(known)
+        try:
+            if self.single:
+                found = list(self._one(known))
+            else:
+                found = list(self._local("", known, now) if self.place.local else self._remote(known))
+        except OSError as error:
+            self.forget()
+            raise SourceFailed(
+                f"listing {self.place.url} failed: {error}; fix the cause and start again"
+            ) from error
         return sorted(found, key=lambda entry: (entry.mtime, entry.path))
 
     def forget(self) -> None:
@@ -106,7 +116,7 @@ class Listing:
         if self.recursive:
             found = fs.find(root, detail=True).values()
         else:
-            found = fs.ls(root, detail=True)
+            found = fs.ls(root, detail=True) if fs.exists(root) else []
         for info in found:
             path = info["name"].removeprefix(root).lstrip("/")
             folder, _, name = path.rpartition("/")
@@ -125,9 +135,7 @@ class Listing:
         except FileNotFoundError:
             if folder:
                 return  # it was removed since its parent was listed
-            raise ConfigError(
-                f"{path} does not exist any more: create it again, or stop the stream"
-            ) from None
+            raise
         seen = self._seen.get(folder)
         if seen is not None and seen.mtime == mtime and seen.whole and 0 <= now - seen.listed < AGAIN:
             folders = seen.folders

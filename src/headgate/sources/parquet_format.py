@@ -12,8 +12,8 @@ from headgate.sources.fit import declared, fit
 from headgate.sources.formats import Format, Learned, Piece
 from headgate.sources.place import WAY_OUT, Entry, Place
 
-SMALL_GROUPS = 64 << 10
-"""A file whose row groups have fewer bytes each is not cut if all of its rows are asked for."""
+FEW = 10_000
+"""A file of so few rows is not cut if all of them are asked for."""
 
 
 class ParquetFormat(Format):
@@ -34,7 +34,7 @@ class ParquetFormat(Format):
                 f"{place.path(entry.path)} has {groups} row groups, and the offset is at {at}: the checkpoint belongs to "
                 f"another file. Restore the checkpoint, or the file. {WAY_OUT}"
             )
-        if groups <= 1 or (at == 0 and entry.size < SMALL_GROUPS * groups and footer.num_rows <= rows):
+        if groups <= 1 or (at == 0 and footer.num_rows <= min(rows, FEW)):
             yield Piece(*entry, at, -1), footer.num_rows
             return
         for group in range(at, groups):

@@ -84,7 +84,11 @@ class Place:
             raise SourceFailed(
                 f"{path} has vanished since it was found, and its rows were not read yet. Put the file back. {WAY_OUT}"
             ) from error
-        unit = 1 if self.local else 1_000_000_000  # a listing may show fractions of seconds, and a look at the file none
+        except OSError as error:
+            raise SourceFailed(f"looking at {path} failed: {error}; fix the cause and start again") from error
+        unit = (
+            1 if self.local else 1_000_000_000
+        )  # a listing may show fractions of seconds, and a look at the file none
         if now.size != logged.size or now.mtime // unit != logged.mtime // unit:
             raise SourceFailed(
                 f"{path} was changed since it was found: {_words(logged)} then, {_words(now)} now. A file must appear "

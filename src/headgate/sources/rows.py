@@ -13,7 +13,6 @@ import pyarrow as pa
 from headgate.errors import ConfigError, SourceFailed
 from headgate.sources.fit import plain_of, widens
 from headgate.sources.source import Demand, Range, Ranges, Source
-from headgate.state.conform import conform_table
 from headgate.state.payload import plain_type
 
 _LEAST = 10_000
@@ -151,6 +150,8 @@ def _from_python(items: Sequence[Any], schema: pa.Schema | None) -> pa.Table:
 
 
 def _conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    from headgate.state.conform import conform_table  # it loads compiled code
+
     if table.column_names != schema.names:
         raise ConfigError(
             f"Rows has the columns {', '.join(schema.names)}, not {', '.join(table.column_names)}"

@@ -82,6 +82,10 @@ class Source(ABC):
     def identity(self) -> dict[str, Any]:
         """What must stay the same when a query is restarted from its checkpoint: values that JSON can hold."""
 
+    def fresh(self) -> Source:
+        """The source for one query: itself, or a copy if it keeps things that belong to a single query."""
+        return self
+
     def open(self, store: Store) -> None:
         """Get ready to plan. It is called once on the driver, before the first plan. `store` is a
         folder in the query's checkpoint, in which the source may keep records of its own.

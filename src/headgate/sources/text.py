@@ -106,9 +106,10 @@ def to_times(text: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     datetime.datetime(2024, 1, 31, 0, 0, tzinfo=zoneinfo.ZoneInfo(key='UTC'))
     """
     text = pc.replace_substring_regex(pc.utf8_trim_whitespace(text), _NEEDLESS, r"\1")
+    micros = pa.timestamp("us", kind.tz) if kind.unit in ("s", "ms") else kind
     if kind.tz is None:
-        return text.cast(kind)
+        return text.cast(micros).cast(kind)
     day = pc.match_substring_regex(text, _DAY)
     text = pc.if_else(day, pc.binary_join_element_wise(text, "T00:00:00", ""), text)
     zoned = pc.match_substring_regex(text, _ZONE)
-    return pc.if_else(zoned, text, pc.binary_join_element_wise(text, "Z", "")).cast(kind)
+    return pc.if_else(zoned, text, pc.binary_join_element_wise(text, "Z", "")).cast(micros).cast(kind)

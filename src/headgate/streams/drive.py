@@ -6,7 +6,6 @@ nothing has to be paired. A batch that was not committed is planned anew.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -55,7 +54,7 @@ class Drive(Generic[Rows]):
         """`rows_of` makes rows for the engine from planned ranges. `now` gives seconds for measuring."""
         self.stages, self._rows_of, self._tasks, self._now = list(stages), rows_of, tasks, now
         # A source may be the input twice; each has records of its own.
-        self.inputs = [Input(copy.copy(one_input.source), one_input.steps) for one_input in inputs]
+        self.inputs = [Input(one_input.source.fresh(), one_input.steps) for one_input in inputs]
         self.size = size
         self.offsets: list[Any] = [None] * len(self.inputs)
         self.batch = 0

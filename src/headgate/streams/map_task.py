@@ -44,11 +44,14 @@ def read_schema(operator: BoundOperator, columns: pa.Schema) -> pa.Schema:
     return routed_schema(original_of(operator), columns, hashed=False, in_order=True)
 
 
-def sent_schema(operator: BoundOperator, columns: pa.Schema) -> pa.Schema:
-    """The columns that a channel receives, given those of the stream."""
+def sent_schema(operator: BoundOperator, columns: pa.Schema, *, hashed: bool | None = None) -> pa.Schema:
+    """The columns that a channel receives, given those of the stream. Rows come with their hash where a
+    channel cannot compute it again as cheaply, or if `hashed` says so.
+    """
     read = read_schema(operator, columns)
     sent = operator.partial_schema(read) if isinstance(operator, Combined) else read
-    return sent.append(pa.field(HASH, pa.int64())) if ships_hash(operator.key) else sent
+    wanted = ships_hash(operator.key) if hashed is None else hashed
+    return sent.append(pa.field(HASH, pa.int64())) if wanted else sent
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ class MapTask:
                 rows = rows.set_column(at, name, normalised(rows.column(at)))
         arrival = Arrival(original_of(operator), self.clock)
         rows = arrival.admit(rows)
-        hashes = key_hashes(rows, operator.key)
+        hashes = self.hashes(rows)
         spread = _spread(rows, number) if table.splits else None
         if isinstance(operator, Combined):
             rows, hashes = operator.partial(rows, hashes)
@@ -123,6 +126,10 @@ class MapTask:
             mine = sent.slice(starts[channel], starts[channel + 1] - starts[channel])
             yield channel, packed(number, header, [mine, *aside])
             header, aside = {"came": 0}, []
+
+    def hashes(self, rows: pa.RecordBatch) -> NDArray[np.int64]:
+        """The hash of each row's key."""
+        return key_hashes(rows, self.operator.key)
 
     def _sent(self, rows: pa.RecordBatch, hashes: NDArray[np.int64]) -> pa.RecordBatch:
         """The columns that a channel receives."""

@@ -247,6 +247,8 @@ class Check:
 
     def _case(self, node: Node) -> Expr:
         conditions = list(map(self._bool, node.args[:-1:2]))
+        if any(condition.op == "literal" and condition.value is None for condition in conditions):
+            raise NotColumnar("a condition that is only NULL is left to Spark")
         values = [self.expr(arg) for arg in (*node.args[1::2], node.args[-1])]
         values = self._common(values, "CASE or IF")
         pairs = [one for pair in zip(conditions, values[:-1], strict=True) for one in pair]
@@ -254,7 +256,7 @@ class Check:
 
     def _call(self, node: Node) -> Expr:
         name, n = _SAME.get(node.value, node.value), len(node.args)
-        least, most = _ARGUMENTS.get(name, (1, 1))
+        least, most = _ARGUMENTS.get(node.value) or _ARGUMENTS.get(name, (1, 1))
         if not least <= n <= most:
             raise NotColumnar(f"`{node.value}` with {n} arguments is left to Spark")
         if name in _CALLS:
@@ -373,5 +375,5 @@ _MANY = 1000
 _ARGUMENTS = {
     **dict.fromkeys(("coalesce", "concat"), (1, _MANY)), **dict.fromkeys(("greatest", "least"), (2, _MANY)),
     **dict.fromkeys(("nullif", "left", "date_trunc", "contains", "startswith", "endswith"), (2, 2)),
-    "if": (3, 3), "substring": (2, 3),
+    "nvl": (2, 2), "ifnull": (2, 2), "if": (3, 3), "substring": (2, 3),
 }  # fmt: skip

@@ -245,6 +245,18 @@ def _concat(expr: Expr, rows: pa.RecordBatch) -> Value:
     return pc.binary_join_element_wise(*(compute(arg, rows) for arg in expr.args), "")
 
 
+def _extreme(function: str) -> Callable[[Expr, pa.RecordBatch], Value]:
+    """The greatest or least argument that is not null; Arrow compares timestamps only as numbers."""
+
+    def call(expr: Expr, rows: pa.RecordBatch) -> Value:
+        values = [compute(arg, rows) for arg in expr.args]
+        if pa.types.is_timestamp(expr.type):
+            values = [value.cast(pa.int64()) for value in values]
+        return getattr(pc, function)(*values).cast(expr.type)
+
+    return call
+
+
 def _date_part(expr: Expr, rows: pa.RecordBatch) -> Value:
     value = _array(compute(expr.args[0], rows), len(rows))
     numbers = UNIX[expr.op](micros_of(value)) if expr.op in UNIX else PARTS[expr.op](value)
@@ -272,7 +284,7 @@ _OPERATIONS: dict[str, Callable[[Expr, pa.RecordBatch], Value]] = {
     "div": lambda expr, rows: pc.divide_checked(*_divided(expr, rows)), "%": _remainder,
     "neg": _plain("negate_checked"), "abs": _plain("abs_checked"), "sqrt": _plain("sqrt"),
     "floor": _whole, "ceil": _whole, "case": _case, "coalesce": _coalesce,
-    "greatest": _plain("max_element_wise"), "least": _plain("min_element_wise"),
+    "greatest": _extreme("max_element_wise"), "least": _extreme("min_element_wise"),
     "isnan": lambda expr, rows: pc.fill_null(pc.is_nan(compute(expr.args[0], rows)), False),
     "length": _plain("utf8_length"), "byte length": _plain("binary_length"), "concat": _concat, "substring": _substring,
     "trim": _plain("ascii_trim", characters=" "), "ltrim": _plain("ascii_ltrim", characters=" "),

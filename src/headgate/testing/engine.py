@@ -138,6 +138,23 @@ class InProcess:
 
     def run(self, rows: pa.Table, task: Task) -> list[Answer]:
         """Run the task on one channel after the other."""
+        parcels = self._parcels(rows, task)
+        self.answers = []
+        for channel in range(task.table.channels):
+            attempt = Attempt(
+                task,
+                channel,
+                str(next(self._attempts)),
+                self.cache(task, channel),
+                self.watch,
+                f"executor-{channel % self.executors}",
+            )
+            self.answers.append(Answer.from_json(attempt.work(iter(parcels[channel])).to_json()))
+        self._now += max(answer.busy_ms for answer in self.answers) / 1e3
+        return self.answers
+
+    def _parcels(self, rows: pa.Table, task: Task) -> list[list[Parcel]]:
+        """What each channel receives."""
         hashes = key_hashes(rows, task.operator.key, distinct=self.distinct)
         channels = task.table.channel_of_hash(hashes)
         for key_hash, pins in task.table.splits.items():
@@ -154,20 +171,8 @@ class InProcess:
             for field in task.rows
         ]
         sent = pa.RecordBatch.from_arrays(arrays, schema=task.rows)
-        self.answers = []
-        for channel in range(task.table.channels):
-            mine = sent.take(pa.array(np.flatnonzero(channels == channel)))
-            attempt = Attempt(
-                task,
-                channel,
-                str(next(self._attempts)),
-                self.cache(task, channel),
-                self.watch,
-                f"executor-{channel % self.executors}",
-            )
-            self.answers.append(Answer.from_json(attempt.work(map(Parcel.of, self._cut(mine))).to_json()))
-        self._now += max(answer.busy_ms for answer in self.answers) / 1e3
-        return self.answers
+        mine = (np.flatnonzero(channels == channel) for channel in range(task.table.channels))
+        return [[Parcel.of(part) for part in self._cut(sent.take(pa.array(chosen)))] for chosen in mine]
 
     def _cut(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         ends = [at for at in sorted(set(self.chunks)) if 0 < at < rows.num_rows]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +32,8 @@ from headgate.storage.manifest import Manifest
 from headgate.storage.state_index import StateIndex
 from headgate.testing.engine import InProcess
 
+ENGINE: ContextVar[type[InProcess]] = ContextVar("engine", default=InProcess)
+"""The engine of trials: that of a stage, or `InProcessDirect`, the one of direct streams."""
 Section = tuple[int, int, bytes]
 
 
@@ -51,7 +54,7 @@ class Trial:
     ) -> None:
         if isinstance(operator, BoundOperator):
             key, operator = operator.key.names, _Bound(operator)
-        self.engine = InProcess(distinct_hashes=distinct_hashes)
+        self.engine = ENGINE.get()(distinct_hashes=distinct_hashes)
         self._operator, self._key, self._options = operator, key, options
         self._checkpoint = f"{self.engine.folder}/checkpoint"
         self._snapshots: set[int] = set()

@@ -96,8 +96,8 @@ class Query(Stages):
         return f"Query({', '.join(map(repr, self.stages))}, {self.state})"
 
     @classmethod
-    def begin(cls, written: Written, checkpoint: str, trigger: Trigger, *, durable: bool) -> Query:
-        """Check everything that can be checked, take over the checkpoint, and start."""
+    def of(cls, written: Written, checkpoint: str, trigger: Trigger, *, durable: bool) -> Query:
+        """Check a stream, and make the query that will run it. Nothing is written yet."""
         plan = resolved(written)
         stages = _stages(plan, written.sink, checkpoint, durable=durable)
         first = plan.stages[0]
@@ -109,10 +109,13 @@ class Query(Stages):
             tasks=plan.tasks,
             now=time.perf_counter,
         )
-        query = cls(stages, drive, trigger, plan.text())
-        drive.open()
-        query._thread.start()
-        return query
+        return cls(stages, drive, trigger, plan.text())
+
+    def begin(self) -> Query:
+        """Check the query against its checkpoint, take that over, and start."""
+        self._drive.open()
+        self._thread.start()
+        return self
 
     # -- the loop
 
@@ -171,6 +174,11 @@ class Query(Stages):
     def progress(self) -> list[Progress]:
         """The last batches, oldest first."""
         return list(self._progress)
+
+    @property
+    def next_batch(self) -> int:
+        """The number of the batch that runs, or will run next."""
+        return self._drive.batch
 
     def await_end(self, timeout: float | None = None) -> bool:
         """Wait until the query has ended, or for `timeout` seconds; say whether it has. If it failed, its

@@ -234,7 +234,7 @@ class Written:
         from headgate.spark.direct.query import Query, Trigger
 
         trigger = Trigger.of(available_now, every, max_rows, latency)
-        return Query.begin(self, checkpoint, trigger, durable=durable)
+        return Query.of(self, checkpoint, trigger, durable=durable).begin()
 
     def explain(self) -> str:
         """What would run: the sources, which steps are columnar, keys and operators."""
