@@ -264,13 +264,31 @@ def test_what_spark_does_not_compute_does_not_fail(text):
     assert selected(f"{text} AS x", rows=rows).num_rows == 4
 
 
+def test_an_expression_of_any_size_is_computed_or_left_to_spark():
+    assert kept(" OR ".join(f"`a.b` = {k}" for k in range(60))) == [1, 2, 3, 4]
+    assert kept("NOT " * 60 + "flag") == [1, 4]
+    deep = "`a.b`"
+    for _ in range(40):
+        deep = f"nullif({deep}, 7)"
+    sizes = (
+        "(" * 2000 + "flag" + ")" * 2000,
+        " AND ".join(["flag"] * 5000),
+        "NOT " * 5000 + "flag",
+        f"{deep} > 1",
+        "- " * 3000 + "i > 1",
+    )
+    for text in sizes:
+        with pytest.raises(NotColumnar):
+            Where(text).bind(ROWS.schema)
+
+
 def test_only_needed_columns_are_asked_for_and_computed():
     where = Where("amount > 0 AND length(user) > 0").bind(ROWS.schema)
-    assert where.needed(frozenset({"i"})) == {"amount", "user", "i"}
+    assert where.needed(frozenset({"i"})) == frozenset({"amount", "user", "i"})
     select = Select("USER", "amount * i AS x", "1 AS one").bind(ROWS.schema)
-    assert select.needed(frozenset({"x"})) == {"amount", "i"}
-    assert select.needed(frozenset({"USER", "one"})) == {"user"}
-    assert select.needed(frozenset({"one"})) == {"user"}  # any column counts the rows
+    assert select.needed(frozenset({"x"})) == frozenset({"amount", "i"})
+    assert select.needed(frozenset({"USER", "one"})) == frozenset({"user"})
+    assert select.needed(frozenset({"one"})) == frozenset({"user"})  # any column counts the rows
     pruned = select.apply(ROWS.select(["user"]))
     assert pruned.schema.names == ["USER", "one"]
     assert pruned["one"].to_pylist() == [1] * 4

@@ -17,6 +17,8 @@ from headgate.state.kernels import sort_by_bin
 from headgate.state.lanes import NO_INTS, to_lane
 
 Ints = NDArray[np.int64]
+MOST = 0.8
+"""The share of rows from which on a top-k list takes them all."""
 
 
 class CombinedRows(Combined):
@@ -49,9 +51,15 @@ class CombinedDedup(CombinedRows, BoundDedup):
 
 
 class CombinedTopK(CombinedRows, BoundTopK):
-    """A top-k list: a row that is not in the list of its own range is in no list."""
+    """A top-k list: a row that is not in the list of its own range is in no list.
+
+    If nearly all rows are in such a list, the others are sent too: that is cheaper than finding them.
+    """
 
     def _kept(self, rows: pa.RecordBatch, group: Ints, first: Ints) -> Ints:
+        listed = np.minimum(np.bincount(group, minlength=1), self.config.k).sum()
+        if listed > MOST * len(group):
+            return np.arange(len(group))
         order, starts = sort_by_bin(group, len(first))
         values, none = in_order(to_lane(rows.column(self.config.by))), np.zeros(len(first) + 1, np.int64)
         kept, _ = largest(self.config.k, order, starts, values, NO_INTS, none, NO_INTS)

@@ -108,6 +108,10 @@ class Files(Source):
             )
         return formats.load(name, self._options)
 
+    def check(self) -> None:
+        """Refuse a folder that does not exist."""
+        self._listing.check()
+
     def open(self, store: Store) -> None:
         """Read the log of files. The schema, if it comes from the first file, is kept with the log."""
         self._listing.check()

@@ -86,6 +86,10 @@ class Source(ABC):
         """The source for one query: itself, or a copy if it keeps things that belong to a single query."""
         return self
 
+    def check(self) -> None:
+        """Raise an error if the source cannot be read at all. It is called before anything is written."""
+        return None
+
     def open(self, store: Store) -> None:
         """Get ready to plan. It is called once on the driver, before the first plan. `store` is a
         folder in the query's checkpoint, in which the source may keep records of its own.

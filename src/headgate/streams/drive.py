@@ -67,6 +67,8 @@ class Drive(Generic[Rows]):
 
     def open(self) -> None:
         """Check everything that can be checked before a row is read, and take over the checkpoint."""
+        for one_input in self.inputs:
+            _guarded(one_input.source, "checked", one_input.source.check)
         nothing = self._rows_of(Planned.of(self.inputs, [[] for _ in self.inputs]))
         last = self.first.resume(nothing, ORIGIN)
         self._continue(last)

@@ -15,7 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.streams.sql_dates import PARTS, UNIX, days_of, micros_of, truncated
+from headgate.streams.sql_tokens import NotColumnar
 
+LARGEST, DEEPEST = 2000, 100
+"""How many parts an expression can have, and how many one in another: it is computed by recursion."""
 Value = Any
 """A `pa.Array` with one value for each row, or a `pa.Scalar` that stands for all rows."""
 
@@ -30,9 +33,15 @@ class Expr:
     value: Any = None
     fails: bool = False
     can_fail: bool = field(init=False)
+    size: int = field(init=False)
+    depth: int = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "can_fail", self.fails or any(arg.can_fail for arg in self.args))
+        object.__setattr__(self, "size", 1 + sum(arg.size for arg in self.args))
+        object.__setattr__(self, "depth", 1 + max((arg.depth for arg in self.args), default=0))
+        if self.size > LARGEST or self.depth > DEEPEST:
+            raise NotColumnar("the expression has too many parts, and is left to Spark")
 
     @property
     def columns(self) -> frozenset[str]:

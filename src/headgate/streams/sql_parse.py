@@ -33,6 +33,8 @@ class Item:
     name: str | None
 
 
+DEEPEST, LONGEST = 30, 90
+"""How many parentheses stand in one another, and how many operators of a rank in a row."""
 _BEYOND = {
     "::", "[", ".", "&", "|", "^", "~", "<<", ">>", "->", "=>", ":", "?", "!<", "!>", "|>", "COLLATE", "RLIKE",
     "REGEXP", "ILIKE", "OVER", "FILTER", "WITHIN", "AT", "INTERVAL", "EXISTS", "SELECT", "WITH", "IGNORE", "RESPECT",
@@ -114,7 +116,7 @@ class _Reader:
     """Tokens of a text, and the rules of the grammar from the loosest to the tightest."""
 
     def __init__(self, text: str) -> None:
-        self.text, self._tokens, self._i = text, tokens_of(text), 0
+        self.text, self._tokens, self._i, self._depth = text, tokens_of(text), 0, 0
         if not self._tokens:
             raise ConfigError("an expression is empty; write it in Spark SQL, such as 'amount > 0'")
 
@@ -164,25 +166,34 @@ class _Reader:
         return token.text
 
     def condition(self) -> Node:
-        return self._chain(self._all, ("OR",))
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise NotColumnar("the expression has too many parts in one another, and is left to Spark")
+        node = self._chain(self._all, ("OR",))
+        self._depth -= 1
+        return node
 
     def _all(self) -> Node:
         return self._chain(self._negated, ("AND",))
 
     def _chain(self, inner: Callable[[], Node], words: tuple[str, ...]) -> Node:
-        node = inner()
+        node, links = inner(), 0
         while True:
             at = self.here
             word = self.accept(*words)
             if not word:
                 return node
             node = Node(_SAME.get(word, word.lower()), at, None, (node, inner()))
+            links += 1
+            if links > LONGEST:
+                raise NotColumnar(f"more than {LONGEST} times {word} in a row is left to Spark")
 
     def _negated(self) -> Node:
-        at = self.here
-        if self.accept("NOT", "!"):
-            return Node("not", at, None, (self._negated(),))
-        return self._predicate(self._compared())
+        signs = self._signs("NOT", "!")
+        node = self._predicate(self._compared())
+        for at, _ in reversed(signs):
+            node = Node("not", at, None, (node,))
+        return node
 
     def _predicate(self, node: Node) -> Node:
         at = self.here
@@ -218,14 +229,25 @@ class _Reader:
     def _product(self) -> Node:
         return self._chain(self._signed, ("*", "/", "%", "DIV"))
 
+    def _signs(self, *words: str) -> list[tuple[int, str]]:
+        """Signs before an expression."""
+        found, at = list[tuple[int, str]](), self.here
+        while word := self.accept(*words):
+            found.append((at, word))
+            at = self.here
+        if len(found) > LONGEST:
+            raise NotColumnar(f"more than {LONGEST} times {found[-1][1]} in a row is left to Spark")
+        return found
+
     def _signed(self) -> Node:
-        at = self.here
-        sign = self.accept("-", "+")
-        if sign == "-" and self.kind == "number":
-            return self._number(sign)
-        if sign:
-            return Node("neg" if sign == "-" else "plus", at, None, (self._signed(),))
-        return self._primary()
+        signs = self._signs("-", "+")
+        if signs and signs[-1][1] == "-" and self.kind == "number":
+            node = self._number(signs.pop()[1])
+        else:
+            node = self._primary()
+        for at, sign in reversed(signs):
+            node = Node("neg" if sign == "-" else "plus", at, None, (node,))
+        return node
 
     def _number(self, sign: str = "") -> Node:
         token, self._i = self._now, self._i + 1
