@@ -41,6 +41,7 @@ EXTRAS = {
     "pyspark": "spark",
     "py4j": "spark",
     "pandas": "spark",
+    "grpc": "connect",
     "duckdb": "service",
     "fastapi": "service",
     "httpx": "service",

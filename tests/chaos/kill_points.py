@@ -77,9 +77,7 @@ def main(
         query.stages[0].on_step = committing
         query.begin().await_end()
         return
-    stage = hg.Stage(
-        key="k", operator=operator, checkpoint=str(folder / "ckpt"), sink=sink, **settings
-    )
+    stage = hg.Stage(key="k", operator=operator, checkpoint=str(folder / "ckpt"), sink=sink, **settings)
     stage.on_step = reached
 
     def process(df: DataFrame, batch_id: int) -> None:

@@ -84,7 +84,6 @@ class Pair:
     def __init__(self, operator, *, distinct=2**62, bins=3) -> None:
         self.operator, self.combined, self.distinct = operator, operator.combined(), distinct
         self.plain, self.partial = Channel(operator, bins), Channel(self.combined, bins)
-        self.sent = 0
 
     def hashes(self, rows):
         return key_hashes(rows, self.operator.key) % self.distinct
@@ -97,7 +96,6 @@ class Pair:
             assert made.schema == self.combined.partial_schema(rows.schema)
             assert hashes.tolist() == self.hashes(made).tolist()
             pieces.append((made, hashes))
-        self.sent = sum(len(h) for _, h in pieces)
         return (
             self.plain.batch([(rows, self.hashes(rows)) for rows in ranges], watermark),
             self.partial.batch(joined(pieces, chunks), watermark),

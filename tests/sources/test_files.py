@@ -1,6 +1,5 @@
 """Files: every row of every file once, in the order of the log, through any cuts, restarts and races."""
 
-import copy
 import os
 import tempfile
 
@@ -116,6 +115,10 @@ def test_the_schema_of_the_first_file_is_kept(inbox, store) -> None:
     inbox.put("b.parquet", pa.table({"other": [1]}))
     driver.restart()
     assert driver.source.schema().names == ["n", "t"]
+    asked_before = Files(inbox.path)
+    assert asked_before.schema().names == ["other"]
+    asked_before.open(store)
+    assert asked_before.schema().names == ["n", "t"]
 
 
 def test_a_file_a_glob_and_a_pattern(inbox, store) -> None:
@@ -215,12 +218,20 @@ def test_only_keeps_the_log_of_an_open_source(inbox, store) -> None:
     assert driver.batch().to_pydict() == {"n": [0, 1, 2, 3]}
 
 
-def test_a_copy_has_a_log_of_its_own(inbox, store) -> None:
+@pytest.mark.parametrize("another", [Files.fresh, lambda source: source.only(["n"])])
+def test_another_query_has_a_log_of_its_own(inbox, store, another) -> None:
+    """Even if the first one has seen the folder settle, and lists it no more."""
     inbox.put("a.parquet", table(0, 4))
     driver = Driver(lambda: Files(inbox.path, SCHEMA), store.child("a"))
-    other = Driver(lambda: copy.copy(driver.source), store.child("b"))
-    assert driver.batch().equals(other.batch())
-    assert FileLog(store.child("a")).paths == FileLog(store.child("b")).paths
+    first = driver.batch(now=100.0)
+    for now in (103.0, 104.0):
+        driver.batch(now=now)
+    other = Driver(lambda: another(driver.source), store.child("b"))
+    assert other.batch(now=105.0)["n"].equals(first["n"])
+    assert FileLog(store.child("a")).paths == FileLog(store.child("b")).paths == ["a.parquet"]
+    inbox.put("b.parquet", table(4, 1))
+    os.utime(inbox.path, ns=(1, 1))
+    assert other.batch(now=106.0)["n"].to_pylist() == driver.batch(now=106.0)["n"].to_pylist() == [4]
 
 
 @pytest.mark.parametrize("recursive", [True, False])

@@ -121,7 +121,9 @@ def test_order_within_a_key_is_the_order_of_the_source(spark: SparkSession, file
     assert {k[0]: (r["first"], r["last"]) for k, r in sink.latest("user").items()} == wanted
 
 
-def test_windows_dedup_top_and_history_equal_the_stage(spark: SparkSession, files: Path, tmp_path: Path) -> None:
+def test_windows_dedup_top_and_history_equal_the_stage(
+    spark: SparkSession, files: Path, tmp_path: Path
+) -> None:
     """The same operators behind `foreachBatch` on the same batches give the same rows."""
     operators = {
         "tumbling": hg.Windows(hg.tumbling("10 minutes"), on="at", delay="1 minute", n=agg.count(), s=agg.sum("amount")),
@@ -134,8 +136,10 @@ def test_windows_dedup_top_and_history_equal_the_stage(spark: SparkSession, file
     for name, operator in operators.items():
         direct, staged = hg.sinks.Memory(), hg.sinks.Memory()
         rows = hg.read(spark).files(str(files), schema=SCHEMA).key_by("user", routing=STATIC)
-        query = rows.apply(operator).write(direct).start(
-            str(tmp_path / name), available_now=True, max_rows=1000, durable=False
+        query = (
+            rows.apply(operator)
+            .write(direct)
+            .start(str(tmp_path / name), available_now=True, max_rows=1000, durable=False)
         )
         query.await_end()
         query.finish()
@@ -166,7 +170,9 @@ def test_a_kernel_and_two_keys_make_a_pipeline(spark: SparkSession, files: Path,
     table = pq.read_table(files)
     seen: dict[int, int] = {}
     wanted: dict[int, list[int]] = {}
-    for user, amount in zip(table.column("user").to_pylist(), table.column("amount").to_pylist(), strict=True):
+    for user, amount in zip(
+        table.column("user").to_pylist(), table.column("amount").to_pylist(), strict=True
+    ):
         seen[user] = seen.get(user, 0) + 1
         if seen[user] > 1:
             wanted.setdefault(int(amount) % 7, []).append(seen[user])
@@ -177,13 +183,23 @@ def test_a_kernel_and_two_keys_make_a_pipeline(spark: SparkSession, files: Path,
 def test_two_streams_join_without_two_streams(spark: SparkSession, tmp_path: Path, run: Any) -> None:
     at = [np.datetime64("2026-01-01T00:00:00", "us") + np.timedelta64(i, "s") for i in range(200)]
     times = pa.array(np.array(at), pa.timestamp("us", "UTC"))
-    put(tmp_path / "l", 0, pa.table({"k": pa.array([i % 7 for i in range(200)]), "at": times, "x": pa.array(range(200))}))
-    put(tmp_path / "r", 0, pa.table({"k": pa.array([i % 11 for i in range(200)]), "at": times, "y": pa.array(range(200))}))
+    put(
+        tmp_path / "l",
+        0,
+        pa.table({"k": pa.array([i % 7 for i in range(200)]), "at": times, "x": pa.array(range(200))}),
+    )
+    put(
+        tmp_path / "r",
+        0,
+        pa.table({"k": pa.array([i % 11 for i in range(200)]), "at": times, "y": pa.array(range(200))}),
+    )
     left = hg.read(spark).files(str(tmp_path / "l"), schema="k long, at timestamp, x long")
     right = hg.read(spark).files(str(tmp_path / "r"), schema="k long, at timestamp, y long")
     sink = hg.sinks.Memory()
-    joined = left.where("x % 2 = 0").key_by("k").join(
-        right.key_by("k"), time="at", before="5 s", after="5 s", delay="1 minute"
+    joined = (
+        left.where("x % 2 = 0")
+        .key_by("k")
+        .join(right.key_by("k"), time="at", before="5 s", after="5 s", delay="1 minute")
     )
     run(joined, sink).finish()
     ls = spark.read.parquet(str(tmp_path / "l")).where("x % 2 = 0").alias("l")
@@ -221,15 +237,34 @@ def test_late_rows_go_aside(spark: SparkSession, tmp_path: Path) -> None:
     assert sink.table().num_rows == 1
 
 
+def test_steps_after_the_last_operator(spark: SparkSession, files: Path, run: Any) -> None:
+    sink = hg.sinks.Memory()
+    counted = hg.read(spark).files(str(files), schema=SCHEMA).key_by("user").aggregate(n=agg.count())
+    run(counted.where("n > 50").select("user", "n * 2 AS twice"), sink, max_rows=10_000)
+    rows = spark.read.parquet(str(files)).groupBy("user").count().where("count > 50")
+    assert sink.table().column_names == ["user", "twice"]
+    assert sorted((r["user"], r["twice"]) for r in sink.table().to_pylist()) == native(
+        rows.selectExpr("user", "count * 2")
+    )
+    with pytest.raises(ConfigError, match="only columnar steps"):
+        run(counted.transform(lambda df: df.limit(1)))
+    with pytest.raises(ConfigError, match="needs a key"):
+        hg.read(spark).files(str(files), schema=SCHEMA).write(sink)
+
+
 # -- the row path
 
 
 def test_what_only_spark_can_do_takes_the_row_path(spark: SparkSession, files: Path, run: Any) -> None:
     sink = hg.sinks.Memory()
-    stream = hg.read(spark).files(str(files), schema=SCHEMA).transform(
-        lambda df: df.withColumn("bucket", F.abs(F.hash("user")) % 3)
+    stream = (
+        hg.read(spark)
+        .files(str(files), schema=SCHEMA)
+        .transform(lambda df: df.withColumn("bucket", F.abs(F.hash("user")) % 3))
     )
-    query = run(stream.where("amount > 0").key_by("bucket").aggregate(n=agg.count(), s=agg.sum("amount")), sink)
+    query = run(
+        stream.where("amount > 0").key_by("bucket").aggregate(n=agg.count(), s=agg.sum("amount")), sink
+    )
     assert "row path" in query.explain()
     rows = spark.read.parquet(str(files)).withColumn("bucket", F.abs(F.hash("user")) % 3).where("amount > 0")
     wanted = native(rows.groupBy("bucket").agg(F.count("*"), F.sum("amount")))
@@ -238,7 +273,9 @@ def test_what_only_spark_can_do_takes_the_row_path(spark: SparkSession, files: P
 
 def test_an_expression_that_is_not_proven_goes_to_spark(spark: SparkSession, files: Path, run: Any) -> None:
     sink = hg.sinks.Memory()
-    stream = hg.read(spark).files(str(files), schema=SCHEMA).select("user", "sha2(cast(user AS string), 256) AS h")
+    stream = (
+        hg.read(spark).files(str(files), schema=SCHEMA).select("user", "sha2(cast(user AS string), 256) AS h")
+    )
     query = run(stream.key_by("h").aggregate(n=agg.count()), sink)
     assert "by Spark" in query.explain()
     rows = spark.read.parquet(str(files)).selectExpr("sha2(cast(user AS string), 256) AS h")
@@ -247,9 +284,13 @@ def test_an_expression_that_is_not_proven_goes_to_spark(spark: SparkSession, fil
 
 def test_an_expansion_behind_a_gate(spark: SparkSession, files: Path, run: Any) -> None:
     sink = hg.sinks.Memory()
-    stream = hg.read(spark).files(str(files), schema=SCHEMA).expand(
-        lambda df: df.select("user", F.explode(F.sequence(F.lit(1), F.lit(5))).alias("i")),
-        gate=hg.Gate(in_flight=2, batch=400),
+    stream = (
+        hg.read(spark)
+        .files(str(files), schema=SCHEMA)
+        .expand(
+            lambda df: df.select("user", F.explode(F.sequence(F.lit(1), F.lit(5))).alias("i")),
+            gate=hg.Gate(in_flight=2, batch=400),
+        )
     )
     run(stream.key_by("user").aggregate(n=agg.count(), s=agg.sum("i")), sink, max_rows=1000)
     wanted = native(spark.read.parquet(str(files)).groupBy("user").agg(F.count("*") * 5, F.count("*") * 15))
@@ -289,8 +330,13 @@ def test_a_restart_goes_on_where_it_was(spark: SparkSession, files: Path, tmp_pa
 
 
 def test_moves_pins_and_a_rescale_while_it_runs(spark: SparkSession, tmp_path: Path) -> None:
-    source, sink = hg.sources.Rows(schema=pa.schema([("k", pa.int64()), ("v", pa.int64())])), hg.sinks.Memory()
-    routing = hg.Routing(policy="rebuild", channels=3, bins=16, guard=hg.policies.Guard(min_gain=0, cool_down_batches=0))
+    source, sink = (
+        hg.sources.Rows(schema=pa.schema([("k", pa.int64()), ("v", pa.int64())])),
+        hg.sinks.Memory(),
+    )
+    routing = hg.Routing(
+        policy="rebuild", channels=3, bins=16, guard=hg.policies.Guard(min_gain=0, cool_down_batches=0)
+    )
     operator = hg.Aggregate(n=agg.count(), last=agg.last("v"))  # not combined: skew shows
     results = hg.read(spark).source(source).key_by("k", routing=routing).apply(operator)
     draw, total, last = np.random.default_rng(3), {}, {}
@@ -313,8 +359,11 @@ def test_moves_pins_and_a_rescale_while_it_runs(spark: SparkSession, tmp_path: P
 def test_a_stopped_query_has_finished_its_batch(spark: SparkSession, tmp_path: Path) -> None:
     sink = hg.sinks.Memory()
     stream = hg.read(spark).rate(rows_per_second=2000).select("value % 5 AS k", "value")
-    query = stream.key_by("k").aggregate(n=agg.count(), top=agg.max("value")).write(sink).start(
-        str(tmp_path / "ckpt"), every="100 ms", durable=False
+    query = (
+        stream.key_by("k")
+        .aggregate(n=agg.count(), top=agg.max("value"))
+        .write(sink)
+        .start(str(tmp_path / "ckpt"), every="100 ms", durable=False)
     )
     while not query.progress:
         time.sleep(0.05)
@@ -332,8 +381,11 @@ def test_an_interrupt_stops_the_query_in_order(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = hg.read(spark).rate(rows_per_second=100).select("value % 5 AS k")
-    query = stream.key_by("k").aggregate(n=agg.count()).write(hg.sinks.Memory()).start(
-        str(tmp_path / "ckpt"), durable=False
+    query = (
+        stream.key_by("k")
+        .aggregate(n=agg.count())
+        .write(hg.sinks.Memory())
+        .start(str(tmp_path / "ckpt"), durable=False)
     )
 
     def interrupted(*_: Any) -> bool:
@@ -381,7 +433,9 @@ def test_everything_that_can_be_known_is_checked_before_the_first_batch(
     assert not (tmp_path / "ckpt" / "log").exists(), "nothing was written"
 
 
-def test_a_checkpoint_of_another_query_is_refused(spark: SparkSession, files: Path, tmp_path: Path, run: Any) -> None:
+def test_a_checkpoint_of_another_query_is_refused(
+    spark: SparkSession, files: Path, tmp_path: Path, run: Any
+) -> None:
     stream = hg.read(spark).files(str(files), schema=SCHEMA)
     run(stream.key_by("user").aggregate(n=agg.count()), hg.sinks.Memory())
     with pytest.raises(CheckpointMismatch):
@@ -391,7 +445,10 @@ def test_a_checkpoint_of_another_query_is_refused(spark: SparkSession, files: Pa
     with pytest.raises(CheckpointMismatch, match="other"):
         run(other.key_by("user").aggregate(n=agg.count()))
     stage = hg.Stage(
-        key="user", operator=hg.Aggregate(n=agg.count()), checkpoint=str(tmp_path / "stage"), sink=hg.sinks.Memory()
+        key="user",
+        operator=hg.Aggregate(n=agg.count()),
+        checkpoint=str(tmp_path / "stage"),
+        sink=hg.sinks.Memory(),
     )
     stage(spark.read.schema(SCHEMA).parquet(str(files)), 0)
     with pytest.raises(CheckpointMismatch, match="direct"):
@@ -401,14 +458,18 @@ def test_a_checkpoint_of_another_query_is_refused(spark: SparkSession, files: Pa
 # -- errors while it runs, and the way on
 
 
-def failing(spark: SparkSession, files: Path, run: Any, sink: Any, stream: Any, kind: Any, match: str) -> None:
+def failing(
+    spark: SparkSession, files: Path, run: Any, sink: Any, stream: Any, kind: Any, match: str
+) -> None:
     """The query fails by name; nothing of its batch is there."""
     with pytest.raises(kind, match=match) as caught:
         run(stream.key_by("user").aggregate(n=agg.count()), sink)
     assert "Py4J" not in str(caught.value)
 
 
-def test_bad_files_are_named_and_the_query_goes_on(spark: SparkSession, files: Path, tmp_path: Path, run: Any) -> None:
+def test_bad_files_are_named_and_the_query_goes_on(
+    spark: SparkSession, files: Path, tmp_path: Path, run: Any
+) -> None:
     sink = hg.sinks.Memory()
 
     def stream(**options: Any) -> Any:
@@ -500,7 +561,9 @@ def test_steps_that_fail_or_return_other_columns(spark: SparkSession, tmp_path: 
     assert len(sink.latest("user")) == 3
 
 
-def test_a_failed_sink_publishes_the_batch_after_a_restart(spark: SparkSession, tmp_path: Path, run: Any) -> None:
+def test_a_failed_sink_publishes_the_batch_after_a_restart(
+    spark: SparkSession, tmp_path: Path, run: Any
+) -> None:
     seen: list[tuple[int, int]] = []
     broken = threading.Event()
     broken.set()
@@ -523,7 +586,12 @@ def test_an_empty_folder_and_many_tiny_files(spark: SparkSession, tmp_path: Path
     folder = tmp_path / "in"
     folder.mkdir()
     sink = hg.sinks.Memory()
-    results = hg.read(spark).files(str(folder), schema="user long", format="json").key_by("user").aggregate(n=agg.count())
+    results = (
+        hg.read(spark)
+        .files(str(folder), schema="user long", format="json")
+        .key_by("user")
+        .aggregate(n=agg.count())
+    )
     query = run(results, sink)
     assert query.progress == []
     for number in range(500):

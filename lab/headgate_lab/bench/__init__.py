@@ -5,6 +5,7 @@ them: `benchmarks/README.md`.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from headgate.cli.console import Tick, unknown
@@ -27,6 +28,7 @@ BENCHES = {
     "service": "standing queries: registration, a batch for everyone, memory, traffic; one Spark query each, the engine without sharing",
     "faucet": "a step that explodes behind a gate and without: time, memory, stragglers; cliques beside a Spark SQL self-join",
     "operators": "windows, dedup, lists of the largest and a join of two streams against native Spark's own",
+    "direct": "direct streams beside foreachBatch and native Spark over the same files: aggregates, kernels, operators, Nexmark, state",
     "nexmark": "queries of the Nexmark suite, each against native Spark's own; every answer compared",
     "placement": "placing queries on servers: online rules, churn, offline algorithms, growth of the cost; no Spark",
     "control": "static, Flux's load policy, LQR, MPC and an oracle under four loads on 3 to 128 modelled channels; no Spark",
@@ -34,6 +36,7 @@ BENCHES = {
 }
 
 WITHOUT_SPARK = frozenset({"placement", "control", "partitioning"})
+WITH_PARTS = frozenset({"direct"})
 
 
 def names() -> tuple[str, ...]:
@@ -51,16 +54,23 @@ def listing() -> Grid:
     return grid
 
 
-def run(name: str, *, quick: bool = False, repeat: int = 1, progress: Tick | None = None) -> Report:
+def run(
+    name: str, *, quick: bool = False, repeat: int = 1, progress: Tick | None = None, only: Sequence[str] = ()
+) -> Report:
     """Run a benchmark. `quick` takes small sizes, to see that it works; `repeat` rounds alternate
-    the order of the systems.
+    the order of the systems; `only` names the parts to run, of a bench that has parts.
     """
     if name not in names():
         raise unknown("bench", name, names())
     if repeat < 1:
         raise ConfigError(f"repeat={repeat}: at least one round")
+    if only and name not in WITH_PARTS:
+        raise ConfigError(f"bench {name} has no parts to choose from: leave out --only")
     if name not in WITHOUT_SPARK:
         check_installed()
     module: Any = importlib.import_module(f"headgate_lab.bench.{name}")
-    report: Report = module.run(quick=quick, repeat=repeat, progress=progress or (lambda what, part: None))
+    parts = {"only": only} if only else {}
+    report: Report = module.run(
+        quick=quick, repeat=repeat, progress=progress or (lambda what, part: None), **parts
+    )
     return report

@@ -71,6 +71,7 @@ def bench(
     name: Annotated[str | None, typer.Argument(help="Which bench; by default, list them.")] = None,
     quick: Quick = False,
     repeat: Annotated[int, typer.Option(help="Rounds; the order of the systems alternates.")] = 1,
+    only: Annotated[str, typer.Option(help="Parts to run, with commas, of a bench that has parts.")] = "",
     out: Annotated[Path | None, typer.Option(help="Folder for the picture, if the bench draws one.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -82,7 +83,8 @@ def bench(
         output.result(benches.listing(), {"benches": list(benches.names())})
         return
     with output.progress(f"bench {name}") as tick:
-        report = benches.run(name, quick=quick, repeat=repeat, progress=tick)
+        parts = [part.strip() for part in only.split(",") if part.strip()]
+        report = benches.run(name, quick=quick, repeat=repeat, progress=tick, only=parts)
     if out is not None:
         report.save_picture(out)
     output.result(report.as_table(), report.as_json())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -66,6 +67,7 @@ class Files(Source):
         self._place = self._listing.place
         self._url = f"{self._place.url}/{self._listing.single or self._listing.glob}".rstrip("/")
         self._schema = None if schema is None else schema.remove_metadata()
+        self._told = schema is not None
         self._columns: tuple[str, ...] | None = None
         self._name = format
         self._options = dict(options or {})
@@ -114,13 +116,16 @@ class Files(Source):
 
     def open(self, store: Store) -> None:
         """Read the log of files. The schema, if it comes from the first file, is kept with the log."""
+        # What was listed for another log is not known to this one.
+        self._listing = replace(self._listing, _seen={})
         self._listing.check()
         self._log = FileLog(store)
-        if self._schema is None:
+        if not self._told:
             try:
                 data = store.read(_SCHEMA)
             except FileNotFoundError:
-                store.write_once(_SCHEMA, self._inferred().serialize().to_pybytes())
+                inferred = self._schema or self._inferred()
+                store.write_once(_SCHEMA, inferred.serialize().to_pybytes())
                 data = store.read(_SCHEMA)
             self._schema = pa.ipc.read_schema(pa.BufferReader(data))
 

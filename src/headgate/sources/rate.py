@@ -37,6 +37,10 @@ class Rate(Source):
         self.rows_per_second = rows_per_second
         self._start: int | None = None
 
+    def fresh(self) -> Rate:
+        """The same rate with a start of its own."""
+        return Rate(self.rows_per_second)
+
     def schema(self) -> pa.Schema:
         """`timestamp` and `value`."""
         return _SCHEMA

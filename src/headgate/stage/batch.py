@@ -179,6 +179,7 @@ class Batch(Generic[Rows]):
             backlog_store=stage.store.child("backlog"),
             output_store=stage.staged_output,
             output_schema=self.opened.output,
+            shaping=stage.shaping,
             aside_store=stage.staged_aside,
             aside_schema=self.opened.aside,
             **of_this_run,
@@ -220,6 +221,8 @@ class Batch(Generic[Rows]):
     def _split_output(self) -> Iterator[Written]:
         """One more output file, for the split keys."""
         merged = split_keys.merged_output(self.answers, self.operator)
+        if merged is not None and self.stage.shaping is not None:
+            merged = next(iter(self.stage.shaping.apply([merged])), None)
         if merged is not None:
             run = self.checkpoint.run
             name = f"{staging_folder(self.number, run)}/part-{self.number:012d}-split-{run}.parquet"

@@ -38,6 +38,7 @@ from headgate.stage.settings import (
     checked_operator,
     whole_number,
 )
+from headgate.stage.shaping import Shaping
 from headgate.state.compaction import bins_to_snapshot
 from headgate.state.keys import KeySpec
 from headgate.storage.checkpoint import Checkpoint, check_order, check_origin, last_manifest
@@ -72,6 +73,7 @@ class KeyedStage(StageControls, Generic[Rows]):
         first_batch: int | None = None,
         continues: str | None = None,
         durable: bool = True,
+        shaping: Shaping | None = None,
     ) -> None:
         self.engine, self.key, self.operator = engine, checked_key(key), checked_operator(operator)
         self.routing = Routing() if routing is None else Routing.of(routing)
@@ -82,7 +84,7 @@ class KeyedStage(StageControls, Generic[Rows]):
         expansion = checked(expansion, Expansion, "expansion")
         if first_batch is not None:
             whole_number(first_batch, "first_batch", least=0)
-        self._first, self._continues = first_batch, continues
+        self._first, self._continues, self.shaping = first_batch, continues, shaping
         self.store = Store(checkpoint, durable=durable)
         self.sink = sinks.as_sink(sink) if sink is not None else sinks.Nowhere()
         self.staged_output = self.sink.staging(self.store)
@@ -274,7 +276,7 @@ class KeyedStage(StageControls, Generic[Rows]):
         self._policy = self._policy.fitted(operator.resources, whole=operator.whole)
         self._next_policy = None
         routed = self.engine.routed(operator, columns, rows)
-        output = self.engine.emitted(operator.output)
+        output = self.engine.emitted(operator.output if self.shaping is None else self.shaping.schema)
         aside = self.engine.emitted(aside_schema(bound, columns))
         self.sink.check_columns(output)
         if self.aside is not None:

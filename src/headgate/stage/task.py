@@ -31,6 +31,7 @@ from headgate.stage.engine import Watch
 from headgate.stage.flow_control import Flow
 from headgate.stage.parcel import Parcel
 from headgate.stage.routed_rows import ORDER, hashes_of
+from headgate.stage.shaping import Shaping
 from headgate.state.conform import conform
 from headgate.state.section import extract
 from headgate.state.table import BinTable
@@ -76,6 +77,7 @@ class Task:
     backlog_store: Store
     output_store: Store
     output_schema: pa.Schema
+    shaping: Shaping | None
     aside_store: Store | None
     aside_schema: pa.Schema
 
@@ -255,7 +257,8 @@ class Attempt:
             name = f"{self.name}.hgs"
             size = state_file.write(task.state_store, name, layout, sections)
         waiting = backlog_file.write(task.backlog_store, f"{self.name}.hgb", left) if left else []
-        output, aside = self._put(task.output_store, run.output, task.output_schema), None
+        emitted = run.output if task.shaping is None else task.shaping.apply(run.output)
+        output, aside = self._put(task.output_store, emitted, task.output_schema), None
         if task.aside_store is not None:
             aside = self._put(task.aside_store, arrival.aside + run.aside, task.aside_schema)
         changed = {section.bin for section in sections}
@@ -268,7 +271,7 @@ class Attempt:
             executor=self.executor,
             came=self.came,
             rows=self.rows,
-            out_rows=sum(rows.num_rows for rows in run.output),
+            out_rows=sum(rows.num_rows for rows in emitted),
             busy_ms=1e3 * self._busy(),
             idle_ms=1e3 * self.idle,
             read_ms=1e3 * self.reading,

@@ -110,10 +110,12 @@ class MapTask:
         arrival = Arrival(original_of(operator), self.clock)
         rows = arrival.admit(rows)
         hashes = self.hashes(rows)
-        spread = _spread(rows, number) if table.splits else None
+        spread = None
         if isinstance(operator, Combined):
             rows, hashes = operator.partial(rows, hashes)
-            spread = None if spread is None else np.full(len(hashes), number, np.int64)
+            spread = np.full(len(hashes), number, np.int64)
+        elif table.splits:
+            spread = _spread(rows, number)
         channels = table.channel_of_hash(hashes, spread)
         sent = self._sent(rows, hashes)
         order, starts = sort_by_bin(channels, table.channels)

@@ -6,7 +6,8 @@ import datetime as dt
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,11 +27,9 @@ LOOK_S, CLOSE_LOOK_S = 0.5, 0.005
 
 def measure(spark: SparkSession, task: Task, say: Say) -> list[float]:
     """Times in ms: of each batch, or of all from now to the first commit."""
-    if task.adds:
-        for file in sorted(Path(task.adds).glob("*.parquet")):
-            file.rename(Path(task.source) / f"more-{file.name}")
     if task.system == "direct":
-        times = _direct(spark, task, say)
+        with _added(task):
+            times = _direct(spark, task, say)
     elif task.system == "native" and task.operator in REFUSED:
         _refused(spark, task)
         return []
@@ -40,6 +39,19 @@ def measure(spark: SparkSession, task: Task, say: Say) -> list[float]:
     if len(times) < wanted:
         raise HeadgateError(f"{task.name}: {wanted} batches were to run, and {len(times)} did")
     return times[:wanted]
+
+
+@contextmanager
+def _added(task: Task) -> Iterator[None]:
+    """The files that a task adds are in its source while it runs."""
+    added = {
+        file: Path(task.source) / f"more-{file.name}" for file in Path(task.adds or "-").glob("*.parquet")
+    }
+    for file, place in added.items():
+        file.rename(place)
+    yield
+    for file, place in added.items():
+        place.rename(file)
 
 
 def _direct(spark: SparkSession, task: Task, say: Say) -> list[float]:
@@ -60,8 +72,10 @@ def _direct(spark: SparkSession, task: Task, say: Say) -> list[float]:
         if task.first:
             time.sleep(CLOSE_LOOK_S)
     odd = [p for p in seen.values() if p.rows != task.rows]
-    if odd and task.operator not in QUERIES and not task.adds:
-        raise HeadgateError(f"{task.name}: batches of {task.rows} rows were to run, and one had {odd[0].rows}")
+    if odd and task.operator not in QUERIES:
+        raise HeadgateError(
+            f"{task.name}: batches of {task.rows} rows were to run, and one had {odd[0].rows}"
+        )
     return [seen[number].batch_ms for number in sorted(seen)]
 
 

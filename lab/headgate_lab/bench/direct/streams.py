@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headgate.spark.direct.query import Query
-    from headgate.spark.direct.stream import Keyed, Results, Stream
+    from headgate.spark.direct.stream import Keyed, Stream
 
 WINDOW_S = 10
 
@@ -117,7 +117,7 @@ def _with_window(rows: pa.Table) -> pa.Table:
     return rows.append_column("window_start", starts.cast(pa.timestamp("us", tz="UTC")))
 
 
-def _q3(streams: Streams) -> Results:
+def _q3(streams: Streams) -> Stream:
     states = ", ".join(f"'{state}'" for state in LOCAL)
     local = streams["person"].where(f"state IN ({states})")
     persons = local.select("id AS seller", "name", "city", "state", "time")
@@ -126,7 +126,7 @@ def _q3(streams: Streams) -> Results:
     return _by(persons, "seller").join(sold.key_by("seller"), time="time", **bound)
 
 
-def _q4(streams: Streams) -> Results:
+def _q4(streams: Streams) -> Stream:
     opened = streams["auction"].select("id AS auction", "category", "time", "expires")
     bids = streams["bid"].select("auction", "price", "time")
     bound = {"after": f"{LONGEST_US} us", "delay": DELAY}
@@ -135,12 +135,12 @@ def _q4(streams: Streams) -> Results:
     return _by(best, "category").aggregate(mean=agg.mean("price"))
 
 
-def _q7(streams: Streams) -> Results:
+def _q7(streams: Streams) -> Stream:
     bids = streams["bid"].select("auction", "bidder", "price", "time").map_batches(_with_window)
     return _by(bids, "window_start").apply(ours.highest)
 
 
-def _q8(streams: Streams) -> Results:
+def _q8(streams: Streams) -> Stream:
     key = ("id", "window_start")
     persons = streams["person"].select("id", "name", "time").map_batches(_with_window)
     sellers = streams["auction"].select("seller AS id", "time").map_batches(_with_window)
@@ -148,10 +148,10 @@ def _q8(streams: Streams) -> Results:
     return _by(persons, *key).join(sellers.key_by(*key), "semi", time="time", **bound)
 
 
-def _of_bids(query: str) -> Callable[[Streams], Results]:
+def _of_bids(query: str) -> Callable[[Streams], Stream]:
     """The steps of a query that begins with bids as they are."""
 
-    def results(streams: Streams) -> Results:
+    def results(streams: Streams) -> Stream:
         rows: Stream = streams["bid"]
         for step in ours.STEPS[query]:
             key = (step.key,) if isinstance(step.key, str) else step.key
@@ -161,7 +161,7 @@ def _of_bids(query: str) -> Callable[[Streams], Results]:
     return results
 
 
-NEXMARK: dict[str, Callable[[Streams], Results]] = {
+NEXMARK: dict[str, Callable[[Streams], Stream]] = {
     "q3": _q3,
     "q4": _q4,
     "q5": _of_bids("q5"),

@@ -139,14 +139,23 @@ def works(part: str, sizes: Sizes) -> list[Work]:
     """The works of a part that are measured batch by batch; `first` and `state` are different."""
     s = sizes
     base = Work(
-        "aggregate", "running aggregate", "aggregate", s.rows, s.batches, s.steady, faster=5.0, stores=s.stores
+        "aggregate",
+        "running aggregate",
+        "aggregate",
+        s.rows,
+        s.batches,
+        s.steady,
+        faster=5.0,
+        stores=s.stores,
     )
     match part:
         case "aggregate":
             return [base]
         case "strings":
             return [
-                replace(base, name="strings", title="running aggregate, string keys", strings=True, faster=4.0)
+                replace(
+                    base, name="strings", title="running aggregate, string keys", strings=True, faster=4.0
+                )
             ]
         case "small":
             title = f"running aggregate, {s.small_rows:,}-row batches"

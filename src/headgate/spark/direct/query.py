@@ -272,6 +272,7 @@ def _stages(plan: Resolved, sink: Sink, checkpoint: str, *, durable: bool) -> li
             sink=following or sink,
             expansion=spec.inputs[0].expansion,
             durable=durable,
+            shaping=None if following else plan.shaping,
             **spec.spec.settings,
         )
         if following is not None:

@@ -20,6 +20,7 @@ from headgate.spark.gates.expansion_step import checked_step
 from headgate.spark.session import is_connect
 from headgate.stage.engine import Engine
 from headgate.stage.settings import Expansion
+from headgate.stage.shaping import Shaping
 from headgate.state.keys import KeySpec
 from headgate.streams.planned import Input, Planned
 from headgate.streams.side import SideStep
@@ -75,20 +76,34 @@ class Resolved:
 
     stages: list[ResolvedStage]
     tasks: int
+    shaping: Shaping | None = None
+    """The steps after the last operator."""
+    last_lines: tuple[str, ...] = ()
 
     def text(self) -> str:
         """The stream in words."""
-        return "\n".join(stage.text(number) for number, stage in enumerate(self.stages))
+        lines = [stage.text(number) for number, stage in enumerate(self.stages)]
+        return "\n".join([*lines, *self.last_lines])
 
 
 def resolved(written: Written) -> Resolved:
     """Check a stream against the columns of its sources."""
     tasks = parallelism(written.spark)
     stages: list[ResolvedStage] = []
-    for spec in chain(written.spec):
+    for spec in chain(written.stream):
         before = stages[-1].output if stages else None
         stages.append(_stage(written.spark, spec, before, tasks))
-    return Resolved(stages, tasks)
+    if not written.stream.steps:
+        return Resolved(stages, tasks)
+    last = _input(written.spark, written.stream, stages[-1].output, tasks)
+    if last.frames or last.expansion:
+        raise ConfigError(
+            "after the last operator only columnar steps can follow, and here: "
+            + "; ".join(line.strip() for line in last.lines[1:])
+            + ". Write to a function (DataFrame, batch_id), and do it there"
+        )
+    steps = tuple(step.apply for step in last.input.steps)
+    return Resolved(stages, tasks, Shaping(steps, last.schema), tuple(last.lines[1:]))
 
 
 def parallelism(spark: SparkSession) -> int:

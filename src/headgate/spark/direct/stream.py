@@ -68,7 +68,9 @@ class StageSpec:
 
 @dataclass(frozen=True)
 class Stream:
-    """Rows before a key. Every method returns another stream; `start`, at the end, runs it."""
+    """Rows of a source, or of an operator, after some steps. Every method returns another value and
+    changes nothing; `start`, at the end, runs it.
+    """
 
     spark: SparkSession
     source: Source | StageSpec
@@ -133,6 +135,16 @@ class Stream:
         key = checked_key(column_names(listed, "key"))
         return Keyed(self, key, {"routing": routing, "limits": limits, "aside": aside})
 
+    def write(self, sink: sinks.Sink | Callable[[DataFrame, int], None]) -> Written:
+        """Choose where the output of the last operator goes: `hg.sinks.Parquet(path)`, another sink, or a
+        function (DataFrame, batch_id). Columnar steps may stand between the two.
+        """
+        if not isinstance(self.source, StageSpec):
+            raise ConfigError(
+                "a direct stream needs a key and an operator before write(...): .key_by('user').aggregate(n=agg.count())"
+            )
+        return Written(self.spark, self, sinks.as_sink(sink))
+
 
 @dataclass(frozen=True)
 class Keyed:
@@ -142,32 +154,32 @@ class Keyed:
     key: tuple[str, ...]
     settings: dict[str, Any]
 
-    def apply(self, operator: Operator) -> Results:
+    def apply(self, operator: Operator) -> Stream:
         """Any operator: a kernel (`@hg.kernel`), `hg.Vectorised(...)`, or one of `hg`."""
         spec = StageSpec((self.stream,), self.key, checked_operator(operator), self.settings)
-        return Results(self.stream.spark, spec)
+        return Stream(self.stream.spark, spec)
 
-    def aggregate(self, *unnamed: Agg, **aggregates: Agg) -> Results:
+    def aggregate(self, *unnamed: Agg, **aggregates: Agg) -> Stream:
         """Running aggregates; each batch emits the keys that it touched: see `hg.Aggregate`."""
         return self.apply(Aggregate(*unnamed, **aggregates))
 
-    def windows(self, window: Any, **settings: Any) -> Results:
+    def windows(self, window: Any, **settings: Any) -> Stream:
         """Aggregates by windows of event time: see `hg.Windows`."""
         return self.apply(Windows(window, **settings))
 
-    def dedup(self, **settings: Any) -> Results:
+    def dedup(self, **settings: Any) -> Stream:
         """The first row of each key: see `hg.Dedup`."""
         return self.apply(Dedup(**settings))
 
-    def top(self, k: int, **settings: Any) -> Results:
+    def top(self, k: int, **settings: Any) -> Stream:
         """The k best rows of each key: see `hg.TopK`."""
         return self.apply(TopK(k, **settings))
 
-    def history(self, k: int, stat: Any, **settings: Any) -> Results:
+    def history(self, k: int, stat: Any, **settings: Any) -> Stream:
         """Statistics over the last k rows of each key: see `hg.HistoryWindow`."""
         return self.apply(HistoryWindow(k, stat, **settings))
 
-    def join(self, other: Keyed | DataFrame, how: Any = "inner", **settings: Any) -> Results:
+    def join(self, other: Keyed | DataFrame, how: Any = "inner", **settings: Any) -> Stream:
         """Join with another keyed stream within bounds of time (`time="at"` or a pair, then as in
         `hg.Join`), or with a table, a DataFrame (as in `hg.HashJoin`).
         """
@@ -192,17 +204,7 @@ class Keyed:
             raise ConfigError("routing, limits and aside belong to the left stream's key_by")
         inputs = (self.stream, other.stream)
         spec = StageSpec(inputs, self.key, Join(how, **settings), self.settings, times)
-        return Results(self.stream.spark, spec)
-
-
-@dataclass(frozen=True)
-class Results(Stream):
-    """What an operator emits. Write it, or go on with a second key."""
-
-    def write(self, sink: sinks.Sink | Callable[[DataFrame, int], None]) -> Written:
-        """Choose where the output goes: `hg.sinks.Parquet(path)`, another sink, or a function (DataFrame, batch_id)."""
-        assert isinstance(self.source, StageSpec)
-        return Written(self.spark, self.source, sinks.as_sink(sink))
+        return Stream(self.stream.spark, spec)
 
 
 @dataclass(frozen=True)
@@ -210,7 +212,8 @@ class Written:
     """A direct stream that is complete. `start` runs it."""
 
     spark: SparkSession
-    spec: StageSpec
+    stream: Stream
+    """The last operator, and the steps after it."""
     sink: sinks.Sink
 
     def start(
@@ -251,9 +254,10 @@ def _text(value: Any, where: str) -> str:
     )
 
 
-def chain(spec: StageSpec) -> list[StageSpec]:
+def chain(stream: Stream) -> list[StageSpec]:
     """The stages of a stream, first to last."""
-    stages = [spec]
+    assert isinstance(stream.source, StageSpec)
+    stages = [stream.source]
     while isinstance(stages[0].inputs[0].source, StageSpec):
         stages.insert(0, stages[0].inputs[0].source)
     for stage in stages:
@@ -264,4 +268,4 @@ def chain(spec: StageSpec) -> list[StageSpec]:
     return stages
 
 
-__all__ = ["Expand", "Keyed", "Results", "SparkOnly", "StageSpec", "Stream", "Written", "chain"]
+__all__ = ["Expand", "Keyed", "SparkOnly", "StageSpec", "Stream", "Written", "chain"]

@@ -1,0 +1,207 @@
+"""From a part of the bench to its tasks, and from the times of these to what is reported."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headgate.cli.console import Tick
+from headgate_lab.bench import data
+from headgate_lab.bench.direct import answers
+from headgate_lab.bench.direct.task import Task, run_tasks
+from headgate_lab.bench.direct.works import DIRECT, STAGE, Sizes, Work, native_way, works
+from headgate_lab.bench.nexmark import events
+from headgate_lab.bench.nexmark.queries import REFUSED
+from headgate_lab.bench.rounds import Times, folder_of
+
+SYSTEMS = {DIRECT: "direct", STAGE: "headgate"}
+COMPARED = "on native's files"
+
+
+@dataclass
+class Plan:
+    """The tasks of a part, by process, and how many of the last batches of each count."""
+
+    part: str
+    works: list[Work] = field(default_factory=list)
+    groups: list[list[Task]] = field(default_factory=list)
+    steady: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Same:
+    """Answers compared with native's: how many there are, and how many differ for each of our ways."""
+
+    rows: int
+    differing: dict[str, int]
+
+
+def prepare(part: str, sizes: Sizes, work: Path) -> Plan:
+    """Write the input of a part, and say what is to run."""
+    if part == "first":
+        return _first(sizes, work)
+    if part == "state":
+        return _state(sizes, work)
+    plan = Plan(part, works(part, sizes))
+    tasks: list[Task] = []
+    folder, closing = work / part, 0
+    if part == "nexmark":
+        events.write(folder, events=sizes.events, batches=sizes.event_batches)
+        closing = events.CLOSING
+    else:
+        data.write(_input(part, plan.works[0], sizes), folder)
+    for one in plan.works:
+        if one.twin is not None:
+            drawn = data.zipf(one.twin.rows, one.twin.batches, sizes.keys)
+            data.write(_whole(drawn), work / f"{part}-native")
+        for task, steady in _tasks(one, folder, work / f"{part}-native", closing):
+            tasks.append(task)
+            plan.steady[task.name] = steady
+    plan.groups = [tasks]
+    return plan
+
+
+def _input(part: str, one: Work, sizes: Sizes) -> Iterator[pa.Table]:
+    if part == "small":  # every file is a batch, and the writer makes two files of what it gets
+        return data.zipf(2 * one.rows, one.batches // 2, sizes.keys, seed=4)
+    rows = data.zipf(one.rows, one.batches, sizes.keys)
+    if part == "operators":
+        return data.timed(rows)
+    return _named(rows) if one.strings else rows
+
+
+def _named(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same with strings as keys."""
+    for rows in batches:
+        names = pc.binary_join_element_wise("user", rows["user"].cast(pa.string()), "-")
+        yield rows.set_column(0, "user", names)
+
+
+def _whole(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same with whole numbers, whose sums are exact in any order."""
+    for rows in batches:
+        yield rows.set_column(1, "amount", pa.array(np.rint(rows["amount"].to_numpy())))
+
+
+def task_name(work: str, way: str) -> str:
+    """What the task of a way is called."""
+    return f"{work}, {way}"
+
+
+def _tasks(one: Work, source: Path, native: Path, closing: int) -> Iterator[tuple[Task, int]]:
+    batches = one.batches + closing
+
+    def task(way: str, system: str, **more: object) -> Task:
+        name = task_name(one.name, way)
+        made = Task(name, system, one.operator, str(source), batches, name, closing=closing, rows=one.rows)
+        made = replace(made, files=one.files, strings=one.strings)
+        return replace(made, **more)  # type: ignore[arg-type]
+
+    for way, system in SYSTEMS.items():
+        yield task(way, system), one.steady
+    for store in one.stores:
+        if one.twin is None:
+            yield task(native_way(store), "native", store=store), one.steady
+        else:
+            twin = {"source": str(native), "batches": one.twin.batches, "rows": one.twin.rows}
+            yield task(native_way(store), "native", store=store, **twin), one.twin.steady
+            for way, system in SYSTEMS.items():
+                yield task(f"{way} {COMPARED}", system, **twin), one.twin.steady
+
+
+FIRST = {"aggregate": "running aggregate", "zscore": "z-score kernel, not compiled yet"}
+
+
+def _first(sizes: Sizes, work: Path) -> Plan:
+    """A process for each way; the kernel has an empty cache, and no native twin, which takes minutes."""
+    plan, source = Plan("first"), work / "first"
+    data.write(data.zipf(sizes.first_rows, 1, sizes.keys), source)
+    for operator in FIRST:
+        ways = SYSTEMS if operator == "zscore" else SYSTEMS | {native_way("hdfs"): "native"}
+        for way, system in ways.items():
+            name = task_name(f"first {operator}", way)
+            task = Task(name, system, operator, str(source), 1, name, rows=sizes.first_rows, first=True)
+            cache = str(work / f"cache {way}") if operator == "zscore" else ""
+            plan.groups.append([replace(task, store="hdfs", cache=cache)])
+            plan.steady[name] = 1
+    return plan
+
+
+def state_name(keys: int) -> str:
+    """What the task beside so many untouched keys is called."""
+    return f"direct, {keys:,} untouched keys"
+
+
+def _state(sizes: Sizes, work: Path) -> Plan:
+    plan = Plan("state")
+    for keys in (sizes.few_keys, sizes.many_keys):
+        source, more, rows = work / f"state-{keys}", work / f"more-{keys}", min(keys, sizes.preload_rows)
+        batches = data.write(data.untouched(keys, rows), source)
+        data.write(data.uniform(sizes.state_rows, sizes.state_batches, sizes.state_rows), more)
+        name = state_name(keys)
+        load = Task(f"{name}: loading", "direct", "aggregate", str(source), batches, name, rows=rows)
+        then = replace(load, name=name, batches=sizes.state_batches, rows=sizes.state_rows, adds=str(more))
+        plan.groups.append([load, then])
+        plan.steady |= {load.name: 1, name: sizes.state_steady}
+    return plan
+
+
+def run_plans(
+    plans: list[Plan], *, repeat: int, together: bool, work: Path, progress: Tick
+) -> tuple[Times, dict[str, Same]]:
+    """The steady times of all tasks over all rounds, and the answers of the first round compared.
+
+    `together` puts all tasks that need no process of their own into one. In every second round the
+    ways run in the opposite order.
+    """
+    groups = [group for plan in plans for group in plan.groups]
+    if together:
+        alone = [group for group in groups if group[0].first]
+        groups = [[task for group in groups if group not in alone for task in group], *alone]
+    groups = [group for group in groups if group]
+    steady = {name: count for plan in plans for name, count in plan.steady.items()}
+    times: Times = {name: [] for name in steady}
+    same: dict[str, Same] = {}
+    total, done = repeat * sum(task.batches for group in groups for task in group), 0
+    for number in range(repeat):
+        for group in groups:
+            placed = [replace(task, work=str(folder_of(task.work, work, number))) for task in group]
+            ordered = placed if number % 2 == 0 or any(task.adds for task in group) else placed[::-1]
+            base = done
+            ahead = {task.name: sum(t.batches for t in ordered[:at]) for at, task in enumerate(ordered)}
+
+            def tick(task: Task, batch: int, *, base: int = base, ahead: dict[str, int] = ahead) -> None:
+                said = f"{task.name}: batch {batch} of {task.batches}" if batch else f"{task.name}: starting"
+                progress(said, (base + ahead[task.name] + batch) / total)
+
+            Path(ordered[0].work).parent.mkdir(parents=True, exist_ok=True)
+            for name, measured in run_tasks(ordered, tick).items():
+                times[name] += measured[-steady[name] :]
+            done += sum(task.batches for task in group)
+        if number == 0:
+            progress("comparing the answers", min(1.0, done / total))
+            same = {one.name: _compare(one, work) for plan in plans for one in plan.works}
+        shutil.rmtree(work / f"round-{number}", ignore_errors=True)
+    return times, same
+
+
+def _compare(one: Work, work: Path) -> Same:
+    rows, differing = 0, {}
+    native = folder_of(task_name(one.name, one.native[0]), work)
+    for way in SYSTEMS:
+        ran = way if one.twin is None else f"{way} {COMPARED}"
+        rows, differing[way] = answers.compared(
+            one.operator, folder_of(task_name(one.name, ran), work), native
+        )
+    return Same(rows, differing)
+
+
+def refused(one: Work) -> bool:
+    """Whether native Spark does not run it as a stream."""
+    return one.operator in REFUSED

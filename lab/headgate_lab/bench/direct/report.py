@@ -1,0 +1,154 @@
+"""What the bench of direct streams reports: results, goals, a table and a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+from rich.table import Table as Grid
+
+from headgate_lab.bench.direct.parts import FIRST, Plan, Same, state_name, task_name
+from headgate_lab.bench.direct.picture import picture
+from headgate_lab.bench.direct.works import DIRECT, STAGE, Sizes, Work, native_way
+from headgate_lab.bench.result import Goal, Report, Result
+from headgate_lab.bench.rounds import Times, median
+
+
+class DirectReport(Report):
+    """A report whose picture is `direct-speed`, as PNG and as SVG."""
+
+    def save_picture(self, folder: Path) -> None:
+        if self.picture is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            self.picture.savefig(folder / "direct-speed.png", dpi=110)
+            self.picture.savefig(folder / "direct-speed.svg")
+
+
+@dataclass(frozen=True)
+class Found:
+    """The results and goals of a part."""
+
+    results: tuple[Result, ...]
+    goals: tuple[Goal, ...]
+
+
+def found(plan: Plan, times: Times, same: Mapping[str, Same], sizes: Sizes) -> Found:
+    """Results and goals of a part from its steady times."""
+    if plan.part == "first":
+        return _first(times, sizes)
+    if plan.part == "state":
+        return _state(times, sizes)
+    results: list[Result] = []
+    goals: list[Goal] = []
+    for one in plan.works:
+        mine, beside = _results(one, times)
+        results += beside
+        goals += _goals(one, mine, beside, same[one.name])
+    return Found(tuple(results), tuple(goals))
+
+
+def _value(one: Work, way: str, times: Times) -> float:
+    """A way's figure in the unit of its work."""
+    took = median(times[task_name(one.name, way)])
+    rows = one.twin.rows if one.twin is not None and way in one.native else one.rows
+    return 1e3 * rows / took if one.unit == "rows/s" else took
+
+
+def _results(one: Work, times: Times) -> tuple[float, list[Result]]:
+    """The direct way's figure, and results beside native on its faster store and beside `foreachBatch`."""
+    mine = _value(one, DIRECT, times)
+    best = max if one.unit == "rows/s" else min
+    ran = [way for way in one.native if times[task_name(one.name, way)]]
+    rivals = [best(ran, key=lambda way: _value(one, way, times))] if ran else []
+    found = []
+    for rival in (*rivals, STAGE):
+        shown = (DIRECT, *(ran if rival in ran else [rival]))
+        samples = {task_name(one.name, way): times[task_name(one.name, way)] for way in shown}
+        found.append(Result(one.title, one.unit, mine, rival, _value(one, rival, times), samples))
+    return mine, found
+
+
+def _goals(one: Work, mine: float, beside: Sequence[Result], same: Same) -> list[Goal]:
+    goals = []
+    native = next((result.ratio for result in beside if result.rival != STAGE), None)
+    if one.faster is not None and native is not None:
+        goals.append(Goal(f"{one.title}: rows/s over native's", one.faster, native))
+    if one.time is not None and native is not None:
+        goals.append(Goal(f"{one.title}: median trigger over native's", one.time, native, at_most=True))
+    if one.rate is not None:
+        goals.append(Goal(f"{one.title}: rows/s", one.rate, mine, unit=""))
+    for way, rows in same.differing.items():
+        name = f"{one.title}: of {same.rows:,} answers, rows in which {way} and native differ"
+        goals.append(Goal(name, 0, rows, at_most=True, unit=""))
+    return goals
+
+
+def _first(times: Times, sizes: Sizes) -> Found:
+    results, goals = [], []
+    for operator, title in FIRST.items():
+        seconds = {
+            way: [1e-3 * ms for ms in times[name]]
+            for way in (DIRECT, native_way("hdfs"), STAGE)
+            if (name := task_name(f"first {operator}", way)) in times
+        }
+        name = f"first batch of {sizes.first_rows:,} rows, {title}"
+        mine = median(seconds[DIRECT])
+        for rival in list(seconds)[1:]:
+            samples = {f"first {operator}, {way} (s)": seconds[way] for way in (DIRECT, rival)}
+            results.append(Result(name, "s", mine, rival, median(seconds[rival]), samples))
+        goals.append(Goal(name, 5.0, mine, at_most=True, unit=" s"))
+    return Found(tuple(results), tuple(goals))
+
+
+def _state(times: Times, sizes: Sizes) -> Found:
+    few, many = state_name(sizes.few_keys), state_name(sizes.many_keys)
+    value, rival = median(times[many]), median(times[few])
+    title = f"batch of {sizes.state_rows:,} rows beside {sizes.many_keys:,} untouched keys"
+    samples = {many: times[many], few: times[few]}
+    goal = f"{title}: time over that beside {sizes.few_keys:,}"
+    return Found(
+        (Result(title, "ms", value, few, rival, samples),),
+        (Goal(goal, 1.2, value / rival, at_most=True),),
+    )
+
+
+def reported(founds: Sequence[Found], where: Mapping[str, Any], *, quick: bool) -> Report:
+    """One report of several parts."""
+    results = tuple(result for one in founds for result in one.results)
+    goals = tuple(goal for one in founds for goal in one.goals)
+    shown: Figure = picture(results)
+    table = grid(results, quick=quick)
+    return DirectReport("direct", results, goals, machine=where, quick=quick, shown=table, picture=shown)
+
+
+def grid(results: Sequence[Result], *, quick: bool = False) -> Grid:
+    """A line for each work, with all three ways."""
+    table = Grid(title=f"bench direct{' (quick)' if quick else ''}", title_justify="left")
+    table.add_column("work", overflow="fold")
+    for head in ("unit", "direct", STAGE, "native", "of foreachBatch", "of native"):
+        table.add_column(head, justify="right", overflow="fold")
+    table.add_column("rival", overflow="fold")
+    by_name: dict[str, list[Result]] = {}
+    for result in results:
+        by_name.setdefault(result.name, []).append(result)
+    for name, beside in by_name.items():
+        stage = next((one for one in beside if one.rival == STAGE), None)
+        other = next((one for one in beside if one.rival != STAGE), None)
+        table.add_row(
+            name,
+            beside[0].unit,
+            _number(beside[0].value),
+            *(_number(one.rival_value) if one is not None else "" for one in (stage, other)),
+            *(f"{one.ratio:.2f}x" if one is not None and one.ratio else "" for one in (stage, other)),
+            other.rival if other is not None else "",
+        )
+    return table
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
