@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -53,7 +54,7 @@ def main(
 
     operator = hg.Aggregate(n=agg.count(), total=agg.sum("v"), last=agg.last("v"))
     guard = Guard(min_gain=0, cool_down_batches=0)
-    settings = {
+    settings: dict[str, Any] = {
         "routing": hg.Routing(policy="flux-load", guard=guard, channels=3, bins=16),
         "limits": hg.Limits(memory=memory, turn_ms=0),
     }

@@ -212,7 +212,7 @@ MovingBins.TestCase.settings = settings(FEW, stateful_step_count=12)
 test_moving_bins = MovingBins.TestCase
 
 
-class TestMovingBinsDirect(MovingBins.TestCase):  # type: ignore[misc]
+class TestMovingBinsDirect(MovingBins.TestCase):  # type: ignore[misc, valid-type]
     """The same, with rows that come as blobs of map tasks."""
 
     settings = settings(FEW, stateful_step_count=12)

@@ -152,7 +152,9 @@ def test_types_are_sparks(text, value):
         "time > DATE '2024-1-1'", "time > TIMESTAMP '2024-01-01 00:00:00Z'", "list = list", "i IN (l, 1)", "user = 'a\\n'",
         'user = "a"', "user = 'a' 'b'", "day + 1 > day", "i::bigint > 1", "i & 1 = 1", "user IS TRUE", "current_date > day", "NULL",
         "exists(SELECT 1)", "substring(user, -1) = 'a'", "end > 1", "concat(user, i) = 'a'", "row_number() OVER (ORDER BY i) = 1",
-        "x'1F' = user", "(i, l) IN ((1, 2))", "NULL = NULL", "greatest(user, 'a') = 'a'", "INTERVAL '1' DAY > 1", "é = 1", "day = time",
+        "x'1F' = user", "(i, l) IN ((1, 2))", "NULL = NULL",
+        "if(flag, -0e0, 0e0) = 0", "CASE WHEN flag THEN amount + 0 / -2 END > 1", "greatest(user, 'a') = 'a'",
+        "INTERVAL '1' DAY > 1", "é = 1", "day = time",
         "i > 1e400", "cast(user AS INT) = 1", "ifnull(i) > 1", "trim(BOTH 'x' FROM user) = 'a'", "1.5F > 1", "user > day",
     ],
 )  # fmt: skip

@@ -28,8 +28,6 @@ _FORMATS = ("parquet", "json", "csv")
 class Files(Source):
     """The files of a folder, each read once. New files are found by listing the folder at each batch.
 
-        hg.sources.Files("in/clicks", schema, format="json")
-
     `path` is a folder, one file, or a glob, local or of any file system that fsspec knows. `pattern` is a glob that
     names must fit, and `recursive` says whether folders below are listed too. Names that begin with `_` or `.`, and
     names that end in `.tmp` or `._COPYING_`, are ignored. A file must appear whole, by a rename into the folder, and

@@ -8,6 +8,7 @@ from headgate import errors
 from headgate.errors import HeadgateError
 
 _RAISED = re.compile(r"^headgate\.errors\.(\w+): (.+)$", re.MULTILINE)
+_NO_HEADGATE = "ModuleNotFoundError: No module named 'headgate'"
 
 
 def gist(error: Exception) -> str:
@@ -15,7 +16,18 @@ def gist(error: Exception) -> str:
     traceback, otherwise the first line.
     """
     lines = [line for line in str(error).strip().splitlines() if line.strip()] or [repr(error)]
-    return f"{type(error).__name__}: {lines[-1 if 'Traceback' in str(error) else 0].strip()}"
+    line = lines[0]
+    if "Traceback" in str(error):
+        # Java's own lines, and Spark's SQLSTATE, follow the traceback.
+        raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt|Exit)\b", line)]
+        line = raised[-1] if raised else lines[-1]
+    said = f"{type(error).__name__}: {line.strip()}"
+    if _NO_HEADGATE in said:
+        said += (
+            " (the Python of Spark's workers is another one: set PYSPARK_PYTHON to this interpreter before the "
+            "session starts, as hg.configure does, or install headgate there)"
+        )
+    return said
 
 
 def raised_in_task(error: Exception) -> HeadgateError | None:

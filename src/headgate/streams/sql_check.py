@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from headgate.errors import ConfigError, MissingColumn
 from headgate.state.payload import check_carried
-from headgate.streams.sql_compute import Expr
+from headgate.streams.sql_compute import Expr, negative_zero
 from headgate.streams.sql_dates import UNITS_US, UNIX, date_value, timestamp_micros
 from headgate.streams.sql_parse import Node
 from headgate.streams.sql_tokens import NotColumnar, place
@@ -251,6 +251,8 @@ class Check:
             raise NotColumnar("a condition that is only NULL is left to Spark")
         values = [self.expr(arg) for arg in (*node.args[1::2], node.args[-1])]
         values = self._common(values, "CASE or IF")
+        if any(map(negative_zero, values)):
+            raise NotColumnar("CASE and IF with a constant -0.0 are left to Spark, which may make it a 0.0")
         pairs = [one for pair in zip(conditions, values[:-1], strict=True) for one in pair]
         return Expr("case", values[-1].type, (*pairs, values[-1]))
 

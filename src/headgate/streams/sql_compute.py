@@ -63,6 +63,19 @@ def evaluate(expr: Expr, rows: pa.Table) -> pa.ChunkedArray:
     return pa.chunked_array(parts, expr.type)
 
 
+def negative_zero(expr: Expr) -> bool:
+    """Whether a part of an expression is always -0.0; Spark takes branches that differ only in this as the same."""
+    if expr.columns:
+        return any(map(negative_zero, expr.args))
+    if not pa.types.is_floating(expr.type):
+        return False
+    try:
+        value = evaluate(expr, pa.table({"": pa.nulls(1)}))[0].as_py()
+    except (ArithmeticError, pa.ArrowInvalid):
+        return False
+    return value == 0 and bool(np.signbit(value))
+
+
 def compute(expr: Expr, rows: pa.RecordBatch) -> Value:
     """The values of an expression over at least one row."""
     return _OPERATIONS[expr.op](expr, rows)

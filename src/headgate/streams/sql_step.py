@@ -32,6 +32,9 @@ class Where(Step):
     def __init__(self, text: str, *, ansi: bool = True, zone: str = "UTC") -> None:
         self.text, self.ansi, self.zone = text, ansi, zone
 
+    def __repr__(self) -> str:
+        return f"where({self.text!r})"
+
     def bind(self, schema: pa.Schema) -> BoundStep:
         """Read the condition; `NotColumnar` if it is left to Spark."""
         node = parse_condition(self.text)
@@ -53,6 +56,9 @@ class Select(Step):
         if not texts:
             raise ConfigError("select() names no column; name at least one, or '*' for all")
         self.texts, self.ansi, self.zone = texts, ansi, zone
+
+    def __repr__(self) -> str:
+        return f"select({', '.join(map(repr, self.texts))})"
 
     @property
     def items(self) -> tuple[str, ...]:

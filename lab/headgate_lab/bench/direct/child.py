@@ -71,24 +71,23 @@ def _direct(spark: SparkSession, task: Task, say: Say) -> list[float]:
             say({"task": task.name, "batch": len(seen)})
         if task.first:
             time.sleep(CLOSE_LOOK_S)
-    odd = [p for p in seen.values() if p.rows != task.rows]
+    done = [seen[number] for number in sorted(seen)]
+    odd = [p.rows for p in done[: task.batches - task.closing] if p.rows != task.rows]
     if odd and task.operator not in QUERIES:
-        raise HeadgateError(
-            f"{task.name}: batches of {task.rows} rows were to run, and one had {odd[0].rows}"
-        )
-    return [seen[number].batch_ms for number in sorted(seen)]
+        message = f"{task.name}: batches of {task.rows} rows were to run, and one had {odd[0]}"
+        raise HeadgateError(message)
+    return [p.batch_ms for p in done]
 
 
 def _structured(spark: SparkSession, task: Task, say: Say) -> list[float]:
     """Trigger times, as Spark has them, of a native query or a stage in `foreachBatch`."""
     last, began = -1, dt.datetime.now(dt.UTC)
     query = _start(spark, task)
-    while query.isActive:
+    while not _ended(query):
         progress = query.lastProgress
         if progress is not None and progress["batchId"] > last:
             last = progress["batchId"]
             say({"task": task.name, "batch": last + 1})
-        time.sleep(CLOSE_LOOK_S if task.first else LOOK_S)
     error = failure_of(query, task.name)
     if error is not None:
         raise error
@@ -98,6 +97,16 @@ def _structured(spark: SparkSession, task: Task, say: Say) -> list[float]:
         ahead = dt.datetime.fromisoformat(done[0]["timestamp"]) - began
         return [times[0] + 1e3 * ahead.total_seconds()]
     return times
+
+
+def _ended(query: Any) -> bool:
+    """Wait a little, and say whether the query has ended; a failed one has."""
+    from pyspark.errors import StreamingQueryException
+
+    try:
+        return bool(query.awaitTermination(LOOK_S))
+    except StreamingQueryException:
+        return True
 
 
 def _start(spark: SparkSession, task: Task) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +18,12 @@ from headgate_lab.bench.direct import answers
 from headgate_lab.bench.direct.task import Task, run_tasks
 from headgate_lab.bench.direct.works import DIRECT, STAGE, Sizes, Work, native_way, works
 from headgate_lab.bench.nexmark import events
-from headgate_lab.bench.nexmark.queries import REFUSED
 from headgate_lab.bench.rounds import Times, folder_of
 
 SYSTEMS = {DIRECT: "direct", STAGE: "headgate"}
-COMPARED = "on native's files"
+COMPARED = "one file a batch"
+CLOSING = 3
+"""Batches of one row, a minute apart, after those with event time: they close what is open."""
 
 
 @dataclass
@@ -56,11 +58,13 @@ def prepare(part: str, sizes: Sizes, work: Path) -> Plan:
         closing = events.CLOSING
     else:
         data.write(_input(part, plan.works[0], sizes), folder)
+        closing = CLOSING if part == "operators" else 0
     for one in plan.works:
         if one.twin is not None:
-            drawn = data.zipf(one.twin.rows, one.twin.batches, sizes.keys)
-            data.write(_whole(drawn), work / f"{part}-native")
-        for task, steady in _tasks(one, folder, work / f"{part}-native", closing):
+            drawn = _single(one.twin.rows, one.twin.batches, sizes.keys)
+            drawn = _whole(drawn) if part == "history" else drawn
+            data.write(data.timed(drawn), work / f"{part}-twin")
+        for task, steady in _tasks(one, folder, work / f"{part}-twin", closing):
             tasks.append(task)
             plan.steady[task.name] = steady
     plan.groups = [tasks]
@@ -68,12 +72,18 @@ def prepare(part: str, sizes: Sizes, work: Path) -> Plan:
 
 
 def _input(part: str, one: Work, sizes: Sizes) -> Iterator[pa.Table]:
-    if part == "small":  # every file is a batch, and the writer makes two files of what it gets
-        return data.zipf(2 * one.rows, one.batches // 2, sizes.keys, seed=4)
+    if part == "small":
+        return _single(one.rows, one.batches, sizes.keys)
     rows = data.zipf(one.rows, one.batches, sizes.keys)
     if part == "operators":
-        return data.timed(rows)
+        last = pa.table({"user": [answers.CLOSING_USER], "amount": [0.0]})
+        return data.timed(chain(rows, [last] * CLOSING))
     return _named(rows) if one.strings else rows
+
+
+def _single(rows: int, batches: int, keys: int) -> Iterator[pa.Table]:
+    """Batches of one file each: the writer makes two files of what it gets."""
+    return data.zipf(2 * rows, batches // 2, keys, seed=4)
 
 
 def _named(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -94,7 +104,7 @@ def task_name(work: str, way: str) -> str:
     return f"{work}, {way}"
 
 
-def _tasks(one: Work, source: Path, native: Path, closing: int) -> Iterator[tuple[Task, int]]:
+def _tasks(one: Work, source: Path, twin: Path, closing: int) -> Iterator[tuple[Task, int]]:
     batches = one.batches + closing
 
     def task(way: str, system: str, **more: object) -> Task:
@@ -105,14 +115,22 @@ def _tasks(one: Work, source: Path, native: Path, closing: int) -> Iterator[tupl
 
     for way, system in SYSTEMS.items():
         yield task(way, system), one.steady
-    for store in one.stores:
-        if one.twin is None:
+    if not one.slow:
+        for store in one.stores:
             yield task(native_way(store), "native", store=store), one.steady
-        else:
-            twin = {"source": str(native), "batches": one.twin.batches, "rows": one.twin.rows}
-            yield task(native_way(store), "native", store=store, **twin), one.twin.steady
-            for way, system in SYSTEMS.items():
-                yield task(f"{way} {COMPARED}", system, **twin), one.twin.steady
+    if one.twin is not None:
+        own = {
+            "source": str(twin),
+            "batches": one.twin.batches,
+            "rows": one.twin.rows,
+            "files": 1,
+            "closing": 0,
+        }
+        for way, system in SYSTEMS.items():
+            yield task(f"{way}, {COMPARED}", system, **own), one.twin.steady
+        store = one.stores[0]
+        way = native_way(store) if one.slow else f"{native_way(store)}, {COMPARED}"
+        yield task(way, "native", store=store, **own), one.twin.steady
 
 
 FIRST = {"aggregate": "running aggregate", "zscore": "z-score kernel, not compiled yet"}
@@ -192,16 +210,11 @@ def run_plans(
 
 
 def _compare(one: Work, work: Path) -> Same:
+    def folder(way: str) -> Path:
+        apart = one.twin is not None and not (one.slow and way in one.native)
+        return folder_of(task_name(one.name, f"{way}, {COMPARED}" if apart else way), work)
+
     rows, differing = 0, {}
-    native = folder_of(task_name(one.name, one.native[0]), work)
     for way in SYSTEMS:
-        ran = way if one.twin is None else f"{way} {COMPARED}"
-        rows, differing[way] = answers.compared(
-            one.operator, folder_of(task_name(one.name, ran), work), native
-        )
+        rows, differing[way] = answers.compared(one.operator, folder(way), folder(one.native[0]))
     return Same(rows, differing)
-
-
-def refused(one: Work) -> bool:
-    """Whether native Spark does not run it as a stream."""
-    return one.operator in REFUSED

@@ -53,7 +53,7 @@ def found(plan: Plan, times: Times, same: Mapping[str, Same], sizes: Sizes) -> F
 def _value(one: Work, way: str, times: Times) -> float:
     """A way's figure in the unit of its work."""
     took = median(times[task_name(one.name, way)])
-    rows = one.twin.rows if one.twin is not None and way in one.native else one.rows
+    rows = one.twin.rows if one.twin is not None and one.slow and way in one.native else one.rows
     return 1e3 * rows / took if one.unit == "rows/s" else took
 
 

@@ -196,6 +196,8 @@ def _bind(spark: SparkSession, found: ResolvedInput, step: Step, tasks: int) -> 
     elif isinstance(step, Select):
         step = Select(*step.texts, ansi=ansi, zone=zone)
     try:
+        if isinstance(step, (Where, Select)) and _conf(spark, "spark.sql.caseSensitive") == "true":
+            raise NotColumnar("names are case-sensitive in this session")
         bound = step.bind(found.schema)
     except NotColumnar as why:
         assert isinstance(step, (Where, Select))

@@ -1,7 +1,8 @@
-"""A direct stream through Spark Connect: `python connect_job.py FOLDER`. A process of its own, because a
-process that has a classic session cannot have a Connect session too.
+"""Direct streams in other sessions: `python session_job.py SESSION FOLDER`. SESSION is `connect` (Spark Connect) or
+`plain` (a classic session without `hg.configure`). Each needs a process of its own.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -14,9 +15,12 @@ import headgate as hg
 from headgate import agg
 
 
-def main(folder: Path) -> None:
-    spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-    assert "connect" in type(spark).__module__
+def main(session: str, folder: Path) -> None:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.config("spark.ui.enabled", "false")
+    builder = builder.remote("local[2]") if session == "connect" else builder.master("local[2]")
+    spark = builder.getOrCreate()
+    assert ("connect" in type(spark).__module__) == (session == "connect")
     source = folder / "in"
     source.mkdir()
     for number in range(3):
@@ -30,15 +34,19 @@ def main(folder: Path) -> None:
         query = results.write(sink).start(str(folder / "ckpt"), available_now=True, max_rows=1000)
         query.await_end()
     out = spark.read.parquet(str(folder / "out"))
-    newest = out.groupBy("user").agg(F.max_by(F.struct("n", "total"), "batch").alias("r")).select("user", "r.*")
+    newest = (
+        out.groupBy("user").agg(F.max_by(F.struct("n", "total"), "batch").alias("r")).select("user", "r.*")
+    )
     rows = spark.read.parquet(str(source)).where("amount > 2")
     wanted = rows.groupBy("user").agg(F.count("*").alias("n"), F.sum("amount").alias("total"))
     assert sorted(map(tuple, newest.collect())) == sorted(map(tuple, wanted.collect()))
     print("columnar: equal", flush=True)
 
     seen: list[int] = []
-    stream = hg.read(spark).files(str(source), schema="user long, amount double").transform(
-        lambda df: df.withColumn("bucket", F.col("user") % 5)
+    stream = (
+        hg.read(spark)
+        .files(str(source), schema="user long, amount double")
+        .transform(lambda df: df.withColumn("bucket", F.col("user") % 5))
     )
     results = stream.key_by("bucket").aggregate(n=agg.count())
     query = results.write(lambda df, batch: seen.append(sum(row.n for row in df.collect()))).start(
@@ -51,8 +59,11 @@ def main(folder: Path) -> None:
     names = spark.createDataFrame([(1, "ann"), (4, "bob")], "user long, name string")
     memory = hg.sinks.Memory()
     stream = hg.read(spark).rows([{"user": 1}, {"user": 2}, {"user": 4}])
-    query = stream.key_by("user").join(names, how="left").write(memory).start(
-        str(folder / "join"), available_now=True
+    query = (
+        stream.key_by("user")
+        .join(names, how="left")
+        .write(memory)
+        .start(str(folder / "join"), available_now=True)
     )
     query.await_end()
     assert [row["name"] for row in memory.table().sort_by("user").to_pylist()] == ["ann", None, "bob"]
@@ -67,4 +78,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,221 @@
+"""Direct streams with bad input: named, nothing lost, and a restart goes on where it was."""
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from tests.spark.direct.events import SCHEMA, events, put
+
+import headgate as hg
+from headgate import agg
+from headgate.errors import (
+    CheckpointMismatch,
+    ConfigError,
+    MissingColumn,
+    SourceFailed,
+    StepFailed,
+    TaskFailed,
+)
+
+
+def test_everything_that_can_be_known_is_checked_before_the_first_batch(
+    spark: SparkSession, files: Path, tmp_path: Path
+) -> None:
+    rows = hg.read(spark).files(str(files), schema=SCHEMA)
+    sink, at = hg.sinks.Memory(), str(tmp_path / "ckpt")
+    with pytest.raises(MissingColumn, match="usr"):
+        rows.key_by("usr").aggregate(n=agg.count()).write(sink).start(at)
+    with pytest.raises(MissingColumn, match="price"):
+        rows.where("price > 0").key_by("user").aggregate(n=agg.count()).write(sink).start(at)
+    with pytest.raises(MissingColumn, match="price"):
+        rows.key_by("user").aggregate(s=agg.sum("price")).write(sink).start(at)
+    with pytest.raises(ConfigError, match="not boolean"):
+        rows.where("amount + 1").key_by("user").aggregate(n=agg.count()).write(sink).start(at)
+    with pytest.raises(ConfigError, match="amount >"):
+        rows.where("amount >").key_by("user").aggregate(n=agg.count()).write(sink).start(at)
+    with pytest.raises(ConfigError, match="schema="):
+        hg.read(spark).files(str(files), schema="user lung")
+    with pytest.raises(ConfigError, match="nowhere"):
+        hg.read(spark).files(str(tmp_path / "nowhere"), schema=SCHEMA).key_by("user").aggregate(
+            n=agg.count()
+        ).write(sink).start(at)
+    with pytest.raises(ConfigError, match="every"):
+        rows.key_by("user").aggregate(n=agg.count()).write(sink).start(at, every="soon")
+    with pytest.raises(ConfigError, match="exclude"):
+        rows.key_by("user").aggregate(n=agg.count()).write(sink).start(at, every="1 s", available_now=True)
+    with pytest.raises(ConfigError, match="SparkSession"):
+        hg.read("local[2]")
+    with pytest.raises(ConfigError, match="text"):
+        rows.where(F.col("amount") > 0)
+    assert not (tmp_path / "ckpt" / "log").exists(), "nothing was written"
+
+
+def test_a_checkpoint_of_another_query_is_refused(
+    spark: SparkSession, files: Path, tmp_path: Path, run: Any
+) -> None:
+    stream = hg.read(spark).files(str(files), schema=SCHEMA)
+    run(stream.key_by("user").aggregate(n=agg.count()), hg.sinks.Memory())
+    with pytest.raises(CheckpointMismatch):
+        run(stream.key_by("user").aggregate(n=agg.max("amount")))
+    (tmp_path / "other").mkdir()
+    other = hg.read(spark).files(str(tmp_path / "other"), schema=SCHEMA)
+    with pytest.raises(CheckpointMismatch, match="other"):
+        run(other.key_by("user").aggregate(n=agg.count()))
+    stage = hg.Stage(
+        key="user",
+        operator=hg.Aggregate(n=agg.count()),
+        checkpoint=str(tmp_path / "stage"),
+        sink=hg.sinks.Memory(),
+    )
+    stage(spark.read.schema(SCHEMA).parquet(str(files)), 0)
+    with pytest.raises(CheckpointMismatch, match="direct"):
+        stream.key_by("user").aggregate(n=agg.count()).write(hg.sinks.Memory()).start(str(tmp_path / "stage"))
+
+
+def failing(
+    spark: SparkSession, files: Path, run: Any, sink: Any, stream: Any, kind: Any, match: str
+) -> None:
+    """The query fails by name; nothing of its batch is there."""
+    with pytest.raises(kind, match=match) as caught:
+        run(stream.key_by("user").aggregate(n=agg.count()), sink)
+    assert "Py4J" not in str(caught.value)
+
+
+def test_bad_files_are_named_and_the_query_goes_on(
+    spark: SparkSession, files: Path, tmp_path: Path, run: Any
+) -> None:
+    sink = hg.sinks.Memory()
+
+    def stream(**options: Any) -> Any:
+        return hg.read(spark).files(str(files), schema=SCHEMA, **options)
+
+    run(stream().key_by("user").aggregate(n=agg.count()), sink)
+    counted = sum(r["n"] for r in sink.latest("user").values())
+    (files / "0005.parquet").write_bytes((files / "0000.parquet").read_bytes()[:-100])
+    failing(spark, files, run, sink, stream(), SourceFailed, "0005.parquet")
+    wrong = events(10, 1).set_column(1, "amount", pa.array(["x"] * 10))
+    os.remove(files / "0005.parquet")
+    put(files, 6, wrong)
+    put(files, 7, events(10, 1).drop_columns(["at"]))
+    put(files, 8, events(10, 1).append_column("more", pa.array(range(10))))
+    bad = ("0005.parquet",)
+    amounts = stream(ignore=bad).key_by("user").aggregate(n=agg.count(), s=agg.sum("amount"))
+    with pytest.raises(CheckpointMismatch):
+        run(amounts, sink)
+    results = stream(ignore=bad).where("amount > -100").key_by("user").aggregate(n=agg.count())
+    with pytest.raises(SourceFailed, match=r"0006\.parquet.*amount"):
+        run(results, sink)
+    results = stream(ignore=(*bad, "0006.parquet")).key_by("user").aggregate(n=agg.count())
+    run(results, sink)
+    assert sum(r["n"] for r in sink.latest("user").values()) == counted + 20
+
+
+class Flaky(hg.sources.Source):
+    """Numbers from 0 to 9; fails once when it is read, if a file says so."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def schema(self) -> pa.Schema:
+        return pa.schema([("user", pa.int64())])
+
+    def identity(self) -> dict[str, Any]:
+        return {"source": "flaky"}
+
+    def plan(self, offset: Any, demand: hg.sources.Demand) -> hg.sources.Ranges:
+        if (self.folder / "plan").exists():
+            raise OSError("no connection")
+        start = offset or 0
+        ranges = (hg.sources.Range(start, 1),) if start < 10 else ()
+        return hg.sources.Ranges(ranges, min(10, start + 1), more=start < 9)
+
+    def read(self, what: Any) -> Iterator[pa.RecordBatch]:
+        if what == 4 and (self.folder / "fail").exists():
+            os.remove(self.folder / "fail")
+            raise OSError("the line is dead")
+        yield pa.RecordBatch.from_pydict({"user": [what]}, schema=self.schema())
+
+
+def test_a_source_that_raises_once(spark: SparkSession, tmp_path: Path, run: Any) -> None:
+    (tmp_path / "fail").touch()
+    sink = hg.sinks.Memory()
+    results = hg.read(spark).source(Flaky(tmp_path)).key_by("user").aggregate(n=agg.count())
+    with pytest.raises(SourceFailed, match="the line is dead"):
+        run(results, sink)
+    assert len(sink.latest("user")) == 4
+    run(results, sink)
+    assert {k[0]: r["n"] for k, r in sink.latest("user").items()} == dict.fromkeys(range(10), 1)
+    (tmp_path / "plan").touch()
+    with pytest.raises(SourceFailed, match="no connection"):
+        run(results, sink)
+
+
+def test_steps_that_fail_or_return_other_columns(spark: SparkSession, tmp_path: Path, run: Any) -> None:
+    source = hg.sources.Rows([{"user": i} for i in range(10)])
+    rows = hg.read(spark).source(source)
+
+    def fails(table: pa.Table) -> pa.Table:
+        if table.num_rows:
+            raise ValueError("a row is odd")
+        return table
+
+    def other(table: pa.Table) -> pa.Table:
+        return table.append_column("x", pa.array([1] * table.num_rows)) if table.num_rows else table
+
+    with pytest.raises(StepFailed, match="a row is odd"):
+        run(rows.map_batches(fails).key_by("user").aggregate(n=agg.count()))
+    with pytest.raises(StepFailed, match="returned user int64, x int64"):
+        run(rows.map_batches(other).key_by("user").aggregate(n=agg.count()))
+    with pytest.raises(StepFailed, match="not a pyarrow"):
+        run(rows.map_batches(lambda table: None).key_by("user").aggregate(n=agg.count()))
+    with pytest.raises((StepFailed, TaskFailed, ConfigError), match="overflow"):
+        run(rows.select("user + 9223372036854775807 AS user").key_by("user").aggregate(n=agg.count()))
+    sink = hg.sinks.Memory()
+    run(rows.map_batches(lambda table: table.slice(0, 3)).key_by("user").aggregate(n=agg.count()), sink)
+    assert len(sink.latest("user")) == 3
+
+
+def test_a_failed_sink_publishes_the_batch_after_a_restart(
+    spark: SparkSession, tmp_path: Path, run: Any
+) -> None:
+    seen: list[tuple[int, int]] = []
+    broken = threading.Event()
+    broken.set()
+
+    def sink(df: DataFrame, batch: int) -> None:
+        if broken.is_set() and batch == 1:
+            raise OSError("the database is away")
+        seen.append((batch, sum(row.n for row in df.collect())))
+
+    source = hg.sources.Rows([{"user": i} for i in range(30)])
+    results = hg.read(spark).source(source).key_by("user").aggregate(n=agg.count())
+    with pytest.raises(hg.errors.SinkFailed, match="the database is away"):
+        run(results, sink, max_rows=10)
+    broken.clear()
+    run(results, sink, max_rows=10)
+    assert seen == [(0, 10), (1, 10), (2, 10)]
+
+
+def test_an_empty_folder_and_many_tiny_files(spark: SparkSession, tmp_path: Path, run: Any) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    sink = hg.sinks.Memory()
+    results = (
+        hg.read(spark)
+        .files(str(folder), schema="user long", format="json")
+        .key_by("user")
+        .aggregate(n=agg.count())
+    )
+    query = run(results, sink)
+    assert query.progress == []
+    for number in range(500):
+        (folder / f"{number:04}.json").write_text(f'{{"user": {number % 10}}}\n')
+    query = run(results, sink, max_rows=1_000_000)
+    assert {k[0]: r["n"] for k, r in sink.latest("user").items()} == dict.fromkeys(range(10), 50)
+    assert len(query.progress) < 10
