@@ -1,8 +1,7 @@
-"""Runs the demonstration: one input, two streaming queries at once, each with a stage of its own.
+"""Runs the demonstration: one input, two direct streams at once, each with a checkpoint and a sink of its own.
 
 The two share the machine but hardly disturb each other: their channels mostly sleep
-(`result.pacing`). Everything is a real Spark Structured Streaming job: file source,
-`foreachBatch(stage)`, a checkpoint and a Parquet sink for each.
+(`result.pacing`). Everything is real: files, Spark jobs, a checkpoint and a Parquet folder for each.
 """
 
 from __future__ import annotations
@@ -12,21 +11,22 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headgate import policies
 from headgate.errors import ConfigError, HeadgateError
-from headgate.operators.history import HistoryWindow
 from headgate.policies import Guard
-from headgate.spark.local import failure_of, local_spark
+from headgate.spark.local import local_spark
 from headgate_lab.demo.result import DemoResult, Lane, Step
 from headgate_lab.demo.stream import Skew, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from headgate.spark.direct.query import Query
 
 SCHEMA = "seq long, user long, amount double"
 POLL_S = 0.25
@@ -59,10 +59,10 @@ class Settings:
 
 
 class Runner:
-    """A stage that runs."""
+    """A query that runs."""
 
-    def __init__(self, name: str, policy: str, stage: Any, query: Any) -> None:
-        self.name, self.policy, self.stage, self.query = name, policy, stage, query
+    def __init__(self, name: str, policy: str, query: Query) -> None:
+        self.name, self.policy, self.query, self.stage = name, policy, query, query.stages[0]
         self.steps: list[Step] = []
 
     def look(self) -> bool:
@@ -76,8 +76,8 @@ class Runner:
         return True
 
     def lane(self) -> Lane:
-        """The whole run, from the journal, with the times of the triggers."""
-        times = {p["batchId"]: p["durationMs"]["triggerExecution"] for p in self.query.recentProgress}
+        """The whole run, from the journal, with the times of the batches."""
+        times = {progress.batch: progress.batch_ms for progress in self.query.progress}
         steps = (Step(e.report, e.decision, times.get(e.report.batch)) for e in self.stage.journal())
         return Lane(self.name, self.policy, tuple(step for step in steps if step.batch_ms is not None))
 
@@ -103,7 +103,6 @@ def run(settings: Settings, *, say: Callable[[str], None], watch: Watch) -> Demo
         2 * settings.channels + 4
     )  # every channel of both stages needs a slot to sleep in, and the exchange needs a few
     conf = {
-        "spark.sql.streaming.numRecentProgressUpdates": str(settings.skew.batches + 10),
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # in a minute the optimising compiler does not pay off
     }
     with local_spark(cores, log, conf) as spark:
@@ -139,27 +138,32 @@ def fresh(out: Path) -> Path:
     return out
 
 
-def _stage(settings: Settings, policy: str, channels: int, checkpoint: Path, sink: Path) -> Any:
-    from headgate.spark.stage import Stage
+def _query(
+    spark: SparkSession,
+    settings: Settings,
+    policy: str,
+    channels: int,
+    source: Path,
+    checkpoint: Path,
+    sink: Path,
+) -> Query:
+    """A query that is ready to begin; a file is a batch."""
+    from headgate.spark.direct.query import Query, Trigger
+    from headgate.spark.direct.read import read
     from headgate.stage import sinks
     from headgate.stage.settings import Routing
     from headgate.testing import pace
 
-    stage = Stage(
-        key="user",
-        operator=HistoryWindow(100, ["mean", "std"], of="amount", keep=["seq", "amount"]),
-        routing=Routing(policy=policy, guard=settings.guard, channels=channels),
-        checkpoint=str(checkpoint),
-        sink=sinks.Parquet(str(sink)),
+    results = (
+        read(spark)
+        .files(str(source), schema=SCHEMA, format="parquet")
+        .key_by("user", routing=Routing(policy=policy, guard=settings.guard, channels=channels))
+        .history(100, ["mean", "std"], of="amount", keep=["seq", "amount"])
     )
-    pace(stage, settings.pace_us)
-    return stage
-
-
-def _query(spark: SparkSession, stage: Any, source: Path, checkpoint: Path) -> Any:
-    events = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(source))
-    writer = events.writeStream.foreachBatch(stage).option("checkpointLocation", str(checkpoint))
-    return writer.trigger(availableNow=True).start()
+    trigger = Trigger(available_now=True, max_rows=1)  # the least that the source can give: one file
+    query = Query.of(results.write(sinks.Parquet(str(sink))), str(checkpoint), trigger, durable=True)
+    pace(query.stages[0], settings.pace_us)
+    return query
 
 
 def _warm_up(spark: SparkSession, settings: Settings, work: Path, log: Path) -> None:
@@ -167,44 +171,45 @@ def _warm_up(spark: SparkSession, settings: Settings, work: Path, log: Path) -> 
     and the others find the result; the second is on as many channels as the race. Afterwards
     classes are loaded, code is generated and workers run.
     """
-    stage = _stage(replace(settings, pace_us=0), "static", 1, work / "warm-state", work / "warm-out")
-    stage.rescale(2 * settings.channels)  # takes effect with the second batch
-    query = _query(spark, stage, work / "warm-input", work / "warm-spark")
-    while query.isActive:
+    places = (work / "warm-input", work / "warm-state", work / "warm-out")
+    query = _query(spark, replace(settings, pace_us=0), "static", 1, *places)
+    query.rescale(2 * settings.channels)  # takes effect with the second batch
+    query.begin()
+    while query.is_active:
         time.sleep(POLL_S)
     _check(query, "the warm-up", log)
 
 
 def _start(spark: SparkSession, name: str, policy: str, settings: Settings, out: Path) -> Runner:
     work = out / "work" / ("fixed" if name == "hash routing" else "adaptive")
-    stage = _stage(settings, policy, settings.channels, work / "stage", out / work.name)
-    return Runner(name, policy, stage, _query(spark, stage, out / "input", work / "spark"))
+    places = (out / "input", work / "checkpoint", out / work.name)
+    return Runner(name, policy, _query(spark, settings, policy, settings.channels, *places).begin())
 
 
 def _race(runners: tuple[Runner, Runner], until: float, watch: Watch, log: Path) -> None:
     began = time.monotonic()
     try:
-        while any(runner.query.isActive for runner in runners):
+        while any(runner.query.is_active for runner in runners):
             for runner in runners:
                 runner.look()
-                _check(runner.query, f"the stage with {runner.name}", log)
+                _check(runner.query, f"the query with {runner.name}", log)
             watch(*runners, time.monotonic() - began)
             if time.monotonic() > until and all(runner.steps for runner in runners):
                 break
             time.sleep(POLL_S)
         for runner in runners:
             runner.look()
-            _check(runner.query, f"the stage with {runner.name}", log)
+            _check(runner.query, f"the query with {runner.name}", log)
         watch(*runners, time.monotonic() - began)
     finally:
         for runner in runners:
             runner.query.stop()
 
 
-def _check(query: Any, doing: str, log: Path) -> None:
-    error = failure_of(query, doing, log)
-    if error is not None:
-        raise error
+def _check(query: Query, doing: str, log: Path) -> None:
+    """Raise the error of a query that has failed."""
+    if query.state == "failed":
+        raise HeadgateError(f"{doing} failed: {query.status().error} (Spark's log: {log})")
 
 
 def _common(a: Lane, b: Lane) -> tuple[Lane, Lane]:

@@ -133,14 +133,14 @@ def _tasks(one: Work, source: Path, twin: Path, closing: int) -> Iterator[tuple[
         yield task(way, "native", store=store, **own), one.twin.steady
 
 
-FIRST = {"aggregate": "running aggregate", "zscore": "z-score kernel, not compiled yet"}
+FIRST = {"aggregate": "aggregate", "zscore": "kernel not compiled yet"}
 
 
 def _first(sizes: Sizes, work: Path) -> Plan:
     """A process for each way; the kernel has an empty cache, and no native twin, which takes minutes."""
     plan, source = Plan("first"), work / "first"
     data.write(data.zipf(sizes.first_rows, 1, sizes.keys), source)
-    for operator in FIRST:
+    for operator in sizes.first_of:
         ways = SYSTEMS if operator == "zscore" else SYSTEMS | {native_way("hdfs"): "native"}
         for way, system in ways.items():
             name = task_name(f"first {operator}", way)
@@ -163,7 +163,9 @@ def _state(sizes: Sizes, work: Path) -> Plan:
         batches = data.write(data.untouched(keys, rows), source)
         data.write(data.uniform(sizes.state_rows, sizes.state_batches, sizes.state_rows), more)
         name = state_name(keys)
-        load = Task(f"{name}: loading", "direct", "aggregate", str(source), batches, name, rows=rows)
+        load = Task(
+            f"loading {keys:,} untouched keys", "direct", "aggregate", str(source), batches, name, rows=rows
+        )
         then = replace(load, name=name, batches=sizes.state_batches, rows=sizes.state_rows, adds=str(more))
         plan.groups.append([load, then])
         plan.steady |= {load.name: 1, name: sizes.state_steady}

@@ -25,7 +25,7 @@ def picture(results: Sequence[Result]) -> Figure:
     }
     panels = {kind: works for kind, works in panels.items() if works}
     sizes = [len(works) + 0.8 for works in panels.values()]
-    figure = Figure(figsize=(9, 0.9 + 0.45 * sum(sizes)), layout="constrained")
+    figure = Figure(figsize=(9, 0.9 + 0.38 * sum(sizes)), layout="constrained")
     every = figure.subplots(max(1, len(panels)), 1, squeeze=False, height_ratios=sizes or [1])[:, 0]
     for axes, (kind, works) in zip(every, panels.items(), strict=False):
         _panel(axes, kind, works)
@@ -63,7 +63,7 @@ def _panel(axes: Any, kind: str, works: dict[str, list[Result]]) -> None:
         least, most = min(least, *values.values()), max(most, *values.values())
     axes.set_xscale("log")
     axes.set_xlim(0.4 * least, 4 * most)
-    axes.set_yticks(range(len(works)), list(works))
+    axes.set_yticks(range(len(works)), [name.split(": ")[0] for name in works])
     axes.set_ylim(len(works) - 0.4, -0.6)
     axes.set_xlabel(label)
     axes.spines[["top", "right"]].set_visible(False)
@@ -71,7 +71,7 @@ def _panel(axes: Any, kind: str, works: dict[str, list[Result]]) -> None:
 
 def _ratio(values: dict[str, float], *, faster: bool) -> str:
     if "native" not in values:
-        return "native has no such query" if faster else ""
+        return "native refuses it" if faster else ""
     ratio = values[DIRECT] / values["native"]
     return f"{ratio:,.0f}x native" if ratio >= 20 else f"{ratio:.2g}x native"
 

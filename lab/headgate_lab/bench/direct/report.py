@@ -88,13 +88,13 @@ def _goals(one: Work, mine: float, beside: Sequence[Result], same: Same) -> list
 
 def _first(times: Times, sizes: Sizes) -> Found:
     results, goals = [], []
-    for operator, title in FIRST.items():
+    for operator in sizes.first_of:
         seconds = {
             way: [1e-3 * ms for ms in times[name]]
             for way in (DIRECT, native_way("hdfs"), STAGE)
             if (name := task_name(f"first {operator}", way)) in times
         }
-        name = f"first batch of {sizes.first_rows:,} rows, {title}"
+        name = f"first batch of {sizes.first_rows:,} rows, {FIRST[operator]}"
         mine = median(seconds[DIRECT])
         for rival in list(seconds)[1:]:
             samples = {f"first {operator}, {way} (s)": seconds[way] for way in (DIRECT, rival)}
@@ -128,7 +128,7 @@ def grid(results: Sequence[Result], *, quick: bool = False) -> Grid:
     """A line for each work, with all three ways."""
     table = Grid(title=f"bench direct{' (quick)' if quick else ''}", title_justify="left")
     table.add_column("work", overflow="fold")
-    for head in ("unit", "direct", STAGE, "native", "of foreachBatch", "of native"):
+    for head in ("unit", DIRECT, STAGE, "rival's", f"over {STAGE}", "over rival"):
         table.add_column(head, justify="right", overflow="fold")
     table.add_column("rival", overflow="fold")
     by_name: dict[str, list[Result]] = {}

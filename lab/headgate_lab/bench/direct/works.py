@@ -90,6 +90,7 @@ class Sizes:
     event_batches: int = 24
     event_steady: int = 10
     first_rows: int = 2_000_000
+    first_of: tuple[str, ...] = ("aggregate", "zscore")
     few_keys: int = 1_000_000
     many_keys: int = 50_000_000
     preload_rows: int = 1_000_000
@@ -106,7 +107,7 @@ QUICK = Sizes(
     twin=Twin(1_000, 2, 1),
     operator_rows=20_000, operator_batches=2, operator_steady=1,
     events=10_000, event_batches=1, event_steady=1,
-    first_rows=20_000,
+    first_rows=20_000, first_of=("aggregate",),
     few_keys=2_000, many_keys=50_000, preload_rows=25_000,
     state_rows=10_000, state_batches=2, state_steady=1,
     stores=("hdfs",),
