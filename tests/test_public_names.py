@@ -15,9 +15,9 @@ from headgate import agg
 OPERATORS = ["Aggregate", "Dedup", "HashJoin", "HistoryWindow", "Join", "TopK", "Vectorised", "Windows"]
 OPERATORS += ["agg", "hopping", "kernel", "session", "tumbling"]
 SETTINGS = ["Expansion", "Gate", "Limits", "Routing"]
-MODULES = ["errors", "hosting", "kernels", "policies", "service", "sinks", "testing"]
+MODULES = ["errors", "hosting", "kernels", "policies", "service", "sinks", "sources", "testing"]
 WITHOUT_SPARK = [*OPERATORS, *SETTINGS, *MODULES]
-WITH_SPARK = ["FanOut", "Pipeline", "Stage", "bounded", "configure", "two_streams"]
+WITH_SPARK = ["FanOut", "Pipeline", "Stage", "bounded", "configure", "read", "two_streams"]
 
 
 def test_the_public_names_are_these() -> None:

@@ -3,16 +3,20 @@
     import headgate as hg
     from headgate import agg
 
-    stage = hg.Stage(
-        key="user",
-        operator=hg.Aggregate(n=agg.count()),
-        checkpoint="state/users",
-        sink=hg.sinks.Parquet("out/users"),
+    query = (
+        hg.read(spark)
+        .files("in/events", schema="user long, amount double")
+        .where("amount > 0")
+        .key_by("user")
+        .aggregate(n=agg.count(), total=agg.sum("amount"))
+        .write(hg.sinks.Parquet("out/users"))
+        .start(checkpoint="checkpoints/users")
     )
-    events.writeStream.foreachBatch(stage).option("checkpointLocation", "state/spark").start()
 
-Every name is loaded when it is first used, so `import headgate` takes milliseconds, and what needs Spark (`Stage`, `configure`)
-asks for it only then. `kernels`, `policies`, `sinks`, `hosting`, `service` and `testing` are modules with names of their own.
+For a job that exists already, `events.writeStream.foreachBatch(hg.Stage(...))` is the drop-in.
+
+Every name is loaded when it is first used, so `import headgate` takes milliseconds, and what needs Spark (`read`, `Stage`,
+`configure`) asks for it only then. `kernels`, `policies`, `sources`, `sinks`, `hosting`, `service` and `testing` are modules with names of their own.
 """
 
 from __future__ import annotations

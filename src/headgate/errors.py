@@ -41,7 +41,6 @@ EXTRAS = {
     "pyspark": "spark",
     "py4j": "spark",
     "pandas": "spark",
-    "grpc": "connect",
     "duckdb": "service",
     "fastapi": "service",
     "httpx": "service",

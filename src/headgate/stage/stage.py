@@ -126,7 +126,7 @@ class KeyedStage(StageControls, Generic[Rows]):
         again = last is not None and last.delivery.is_of(origin, batch)
         if last is not None and last.complete and not again:
             raise BatchOrder(
-                f"the input of {self.store.path()} was said to be complete (finish), but Spark delivers batch {batch}: all its "
+                f"the input of {self.store.path()} was said to be complete (finish), but batch {batch} is delivered: all its "
                 "rows would be late. If the stream goes on, give the stage a new checkpoint, and call drain() instead of finish()"
             )
         with self._guarded(opened):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from tests.spark.direct.events import SCHEMA, events, put
+from tests.spark.direct.events import SCHEMA, events, native, put
 
 import headgate as hg
 from headgate import agg
@@ -200,6 +200,52 @@ def test_a_failed_sink_publishes_the_batch_after_a_restart(
     broken.clear()
     run(results, sink, max_rows=10)
     assert seen == [(0, 10), (1, 10), (2, 10)]
+
+
+def test_a_failure_between_two_waves_of_a_gate(
+    spark: SparkSession, files: Path, tmp_path: Path, run: Any
+) -> None:
+    """Waves are committed one by one: after a restart the rest of them follows, from the rows that were put aside."""
+    sink = hg.sinks.Memory()
+
+    def expand(df: DataFrame) -> DataFrame:
+        if len(sink.batches) == 2 and (tmp_path / "fail").exists():
+            raise OSError("the third wave failed")
+        return df.select("user", F.explode(F.sequence(F.lit(1), F.lit(4))).alias("i"))
+
+    stream = hg.read(spark).files(str(files), schema=SCHEMA).expand(expand, gate=hg.Gate(batch=300))
+    results = stream.key_by("user").aggregate(n=agg.count())
+    (tmp_path / "fail").touch()
+    with pytest.raises((hg.errors.HeadgateError), match="the third wave failed"):
+        run(results, sink, max_rows=4000)
+    (tmp_path / "fail").unlink()
+    assert sink.batches, "some waves were committed"
+    run(results, sink, max_rows=4000)
+    wanted = native(spark.read.parquet(str(files)).groupBy("user").agg(F.count("*") * 4))
+    assert sorted((k[0], r["n"]) for k, r in sink.latest("user").items()) == wanted
+
+
+def test_a_pipeline_whose_second_stage_is_behind(spark: SparkSession, tmp_path: Path, run: Any) -> None:
+    """The first stage has committed a batch that the second has not: a restart hands it over again."""
+    sink = hg.sinks.Memory()
+
+    def odd(table: pa.Table) -> pa.Table:
+        if table.num_rows and broken_file.exists():
+            raise ValueError("not now")
+        return table
+
+    broken_file = tmp_path / "broken"
+    source = hg.sources.Rows([{"user": i % 5, "x": i} for i in range(30)])
+    first = hg.read(spark).source(source).key_by("user").aggregate(n=agg.count(), top=agg.max("x"))
+    results = first.map_batches(odd).select("n", "user").key_by("n").aggregate(users=agg.count())
+    run(results, sink, max_rows=10)
+    source.add([{"user": 7, "x": 1}])
+    broken_file.touch()
+    with pytest.raises(StepFailed, match="not now"):
+        run(results, sink, max_rows=10)
+    broken_file.unlink()
+    run(results, sink, max_rows=10)
+    assert {k[0]: r["users"] for k, r in sink.latest("n").items()} == {2: 5, 4: 5, 6: 5, 1: 1}
 
 
 def test_an_empty_folder_and_many_tiny_files(spark: SparkSession, tmp_path: Path, run: Any) -> None:

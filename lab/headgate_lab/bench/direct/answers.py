@@ -1,4 +1,4 @@
-"""Whether two ways gave the same answers: rows read from their Parquet folders, floats equal to 1e-9. No Spark."""
+"""Whether two ways gave the same answers: rows of their Parquet folders, floats equal to 1e-9."""
 
 from __future__ import annotations
 

@@ -31,7 +31,8 @@ def merged(folder: Path) -> Report:
 
 
 def _result(text: dict[str, object]) -> Result:
-    return Result(**{name: value for name, value in text.items() if name != "ratio"})  # type: ignore[arg-type]
+    fields = {name: value for name, value in text.items() if name != "ratio"}
+    return Result(**fields)  # type: ignore[arg-type]
 
 
 def _goal(text: dict[str, str]) -> Goal:

@@ -145,8 +145,7 @@ def _first(sizes: Sizes, work: Path) -> Plan:
         for way, system in ways.items():
             name = task_name(f"first {operator}", way)
             task = Task(name, system, operator, str(source), 1, name, rows=sizes.first_rows, first=True)
-            cache = str(work / f"cache {way}") if operator == "zscore" else ""
-            plan.groups.append([replace(task, store="hdfs", cache=cache)])
+            plan.groups.append([replace(task, store="hdfs", anew=operator == "zscore")])
             plan.steady[name] = 1
     return plan
 

@@ -10,6 +10,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from rich.table import Table as Grid
 
+from headgate.cli.console import numbers_grid
 from headgate_lab.bench.direct.parts import FIRST, Plan, Same, state_name, task_name
 from headgate_lab.bench.direct.picture import picture
 from headgate_lab.bench.direct.works import DIRECT, STAGE, Sizes, Work, native_way
@@ -125,26 +126,22 @@ def reported(founds: Sequence[Found], where: Mapping[str, Any], *, quick: bool) 
 
 
 def grid(results: Sequence[Result], *, quick: bool = False) -> Grid:
-    """A line for each work, with all three ways."""
-    table = Grid(title=f"bench direct{' (quick)' if quick else ''}", title_justify="left")
-    table.add_column("work", overflow="fold")
-    for head in ("unit", DIRECT, STAGE, "rival's", f"over {STAGE}", "over rival"):
-        table.add_column(head, justify="right", overflow="fold")
-    table.add_column("rival", overflow="fold")
+    """A line for each work with all three ways, and the direct way's figure over each of the others."""
+    said = "rival: native on the faster of its state stores, or what the name says; the samples have all"
+    title = f"bench direct{' (quick)' if quick else ''}"
+    table = numbers_grid(title, ("", DIRECT, STAGE, "ratio", "rival's", "ratio"), caption=said)
+    table.columns[0].justify = "left"
     by_name: dict[str, list[Result]] = {}
     for result in results:
         by_name.setdefault(result.name, []).append(result)
     for name, beside in by_name.items():
         stage = next((one for one in beside if one.rival == STAGE), None)
         other = next((one for one in beside if one.rival != STAGE), None)
-        table.add_row(
-            name,
-            beside[0].unit,
-            _number(beside[0].value),
-            *(_number(one.rival_value) if one is not None else "" for one in (stage, other)),
-            *(f"{one.ratio:.2f}x" if one is not None and one.ratio else "" for one in (stage, other)),
-            other.rival if other is not None else "",
-        )
+        cells = []
+        for one in (stage, other):
+            ratio = f"{one.ratio:.2f}x" if one is not None and one.ratio else ""
+            cells += [_number(one.rival_value) if one is not None else "", ratio]
+        table.add_row(f"{name} ({beside[0].unit})", _number(beside[0].value), *cells)
     return table
 
 

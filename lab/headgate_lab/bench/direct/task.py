@@ -28,8 +28,8 @@ class Task(Job):
     """Measure from before the query is made to the first commit, instead of each batch."""
     adds: str = ""
     """A folder whose files are moved into the source before the start."""
-    cache: str = ""
-    """Where compiled kernels are kept; by default, where they are always."""
+    anew: bool = False
+    """Whether kernels are compiled anew, instead of taken from where earlier runs have left them."""
 
     @property
     def log(self) -> Path:
@@ -40,7 +40,7 @@ class Task(Job):
 def run_tasks(tasks: Sequence[Task], tick: Callable[[Task, int], None]) -> Times:
     """Run tasks in one fresh process and session; times of batches in ms by the task's name."""
     by_name, times = {task.name: task for task in tasks}, {}
-    env = {**os.environ, "XDG_CACHE_HOME": tasks[0].cache} if tasks[0].cache else None
+    env = {**os.environ, "XDG_CACHE_HOME": f"{tasks[0].work}/cache"} if tasks[0].anew else None
     with tempfile.TemporaryFile("w+") as errors:
         child = subprocess.Popen(
             [sys.executable, "-m", "headgate_lab.bench.direct.child"],
