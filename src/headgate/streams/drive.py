@@ -29,6 +29,7 @@ class Progress:
     """What one batch did."""
 
     batch: int
+    """Its number, as the sink has it. (A gate makes several of one, and a batch may be added that closes windows.)"""
     rows: int
     """Rows that reached the first stage."""
     planning_ms: float
@@ -114,11 +115,10 @@ class Drive(Generic[Rows]):
         self.batch += 1
         self._advance(plans)
         more = any(plan.more for plan in plans)
-        return self._progress(number, started, planned, more, planned_rows=rows.rows)
+        return self._progress(started, planned, more, planned_rows=rows.rows)
 
     def _plan(self, at: float) -> list[Ranges]:
-        share = max(1, self.size.rows // len(self.inputs))
-        demand = Demand(rows=share, tasks=self._tasks, now=at)
+        demand = Demand(rows=self.size.rows, tasks=self._tasks, now=at)
         return [
             _guarded(one_input.source, "planned", partial(one_input.source.plan, offset, demand))
             for one_input, offset in zip(self.inputs, self.offsets, strict=True)
@@ -138,18 +138,19 @@ class Drive(Generic[Rows]):
         unsettled = [stage for stage in self.stages if _unsettled(stage)]
         for stage in unsettled:
             stage.drain()
-        return self._progress(self.batch - 1, started, started, False) if unsettled else None
+        return self._progress(started, started, False) if unsettled else None
 
     def _progress(
-        self, number: int, started: float, planned: float, more: bool, planned_rows: int = 0
+        self, started: float, planned: float, more: bool, planned_rows: int | None = None
     ) -> Progress:
         opened = self.first.opened
-        rows = 0
-        if planned_rows and opened is not None and opened.checkpoint.last is not None:
-            rows = opened.checkpoint.last.delivery.rows
+        assert opened is not None, "a batch was processed"
+        last = opened.checkpoint.last
+        assert last is not None, "a batch was committed"
+        rows = 0 if planned_rows is None else last.delivery.rows
         took = self._now() - started
-        self.size = self.size.after(max(rows, planned_rows), took)
-        return Progress(number, rows, 1e3 * (planned - started), 1e3 * took, more)
+        self.size = self.size.after(max(rows, planned_rows or 0), took)
+        return Progress(last.batch, rows, 1e3 * (planned - started), 1e3 * took, more)
 
     def finish(self) -> None:
         """Declare the input complete: close and emit everything that is open, stage by stage."""
