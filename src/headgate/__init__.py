@@ -15,8 +15,9 @@
 
 For a job that exists already, `events.writeStream.foreachBatch(hg.Stage(...))` is the drop-in.
 
-Every name is loaded when it is first used, so `import headgate` takes milliseconds, and what needs Spark (`read`, `Stage`,
-`configure`) asks for it only then. `kernels`, `policies`, `sources`, `sinks`, `hosting`, `service` and `testing` are modules with names of their own.
+Every name is loaded when it is first used, so `import headgate` takes milliseconds, and what needs Spark
+(`read`, `Stage`, `configure`) asks for it only then. `kernels`, `policies`, `sources`, `sinks`, `hosting`,
+`service` and `testing` are modules with names of their own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The map task: no row is lost or sent twice, order is kept, and a retried task sends the same bytes."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -43,7 +44,7 @@ def test_every_row_arrives_once_in_order_at_the_channel_of_its_key(drawn: Any, c
     table = pa.table([[k for k, _ in drawn], [x for _, x in drawn], [None] * len(drawn)], schema=COLUMNS)
     task = task_of(HistoryWindow(3, "mean", of="x"), Slices(table))
     ends = [0, *sorted(min(cut, len(drawn)) for cut in cuts), len(drawn)]
-    ranges = [InputRange(0, [a, b], b - a) for a, b in zip(ends, ends[1:], strict=False)]
+    ranges = [InputRange(0, [a, b], b - a) for a, b in pairwise(ends)]
     blobs = list(task.run(enumerate(ranges)))
     assert list(task.run(enumerate(ranges))) == blobs, "a retried task sends the same"
     got: list[tuple[Any, Any]] = []

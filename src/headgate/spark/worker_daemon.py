@@ -19,7 +19,7 @@ from headgate.operators.aggregate import Aggregate
 from headgate.operators.base import Operator
 from headgate.operators.channel_run import ChannelRun
 from headgate.operators.history import HistoryWindow
-from headgate.routing.key_hash import hash_ints
+from headgate.routing.column_hash import key_hashes
 from headgate.state.keys import KeySpec
 from headgate.state.section import apply, extract
 from headgate.state.table import BinTable
@@ -32,7 +32,11 @@ _OPERATORS: tuple[Operator, ...] = (
 _MODULES = (
     "headgate.flow.backlog",
     "headgate.stage.task",
-    "headgate.spark.job",
+    "headgate.spark.direct.job",
+    "headgate.sources.files",
+    "headgate.sources.parquet_format",
+    "headgate.streams.sql_step",
+    "headgate.streams.steps",
     "headgate.kernels.kernel",
     "headgate.operators.dedup",
     "headgate.operators.hash_join",
@@ -56,12 +60,17 @@ def preload(rows: int = 512, bins: int = 2) -> None:
     users = np.arange(rows, dtype=np.int64) % (rows // 4)
     batch = pa.RecordBatch.from_pydict({"user": users, "x": users.astype(np.float64)})
     key = KeySpec(("user",), (pa.int64(),))
-    hashes = hash_ints(users)
     for operator in _OPERATORS:
         bound = operator.bind(key, batch.schema)
+        combined = bound.combined()
+        if combined is not None:
+            rows, hashes = combined.partial(batch, key_hashes(batch, key))
+        else:
+            rows, hashes = batch, key_hashes(batch, key)
+        bound = combined or bound
         tables = [BinTable.create(bound.layout) for _ in range(bins)]
         run = ChannelRun(bound, lambda b, tables=tables: tables[b], bins)  # type: ignore[misc]
-        run.feed(batch, hashes, (users % bins).astype(np.int32))
+        run.feed(rows, hashes, (hashes % bins).astype(np.int32))
         run.finish()
         for table in tables:
             whole = extract(table, table.live, whole=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -97,7 +98,7 @@ def read(spark: SparkSession) -> Reader:
                 f"this session lacks settings that make headgate faster ({', '.join(missing)}); make it with "
                 "hg.configure(SparkSession.builder).getOrCreate()",
             )
-        warm_up(spark)
+        warm_up(spark, direct=True)
     return Reader(spark)
 
 
@@ -111,6 +112,22 @@ def _tell(about: str, message: str) -> None:
     if about not in _told:
         _told.add(about)
         log.warning(message)
+
+
+_SIMPLE = re.compile(r"\s*(\w+)\s*:?\s+(\w+)\s*")
+_TYPES: dict[str, T.DataType] = {
+    "boolean": T.BooleanType(),
+    **dict.fromkeys(("byte", "tinyint"), T.ByteType()),
+    **dict.fromkeys(("short", "smallint"), T.ShortType()),
+    **dict.fromkeys(("int", "integer"), T.IntegerType()),
+    **dict.fromkeys(("long", "bigint"), T.LongType()),
+    **dict.fromkeys(("float", "real"), T.FloatType()),
+    "double": T.DoubleType(),
+    "string": T.StringType(),
+    "binary": T.BinaryType(),
+    "date": T.DateType(),
+    "timestamp": T.TimestampType(),
+}
 
 
 def as_schema(spark: SparkSession, schema: Any) -> pa.Schema:
@@ -130,6 +147,14 @@ def as_schema(spark: SparkSession, schema: Any) -> pa.Schema:
 
 
 def _parsed(spark: SparkSession, text: str) -> T.StructType:
+    """Columns from Spark's text. Spark reads it, unless it is so simple that there is no doubt: its
+    first analysis in a session takes a second.
+    """
+    fields = [_SIMPLE.fullmatch(field) for field in text.split(",")]
+    known = [(match[1], _TYPES.get(match[2].lower())) for match in fields if match]
+    zoned = "timestamp" not in text.lower() or spark.conf.get("spark.sql.timestampType") == "TIMESTAMP_LTZ"
+    if len(known) == len(fields) and all(kind for _, kind in known) and zoned:
+        return T.StructType([T.StructField(name, kind) for name, kind in known if kind])
     try:
         return spark.createDataFrame([], text).schema
     except Exception as error:
