@@ -57,7 +57,7 @@ class OfConnect:
 
 def test_spark_connect_is_refused_when_the_stage_is_made(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: OfConnect())
-    with pytest.raises(ConfigError, match=r"Spark Connect, which is not supported yet.*builder\.master"):
+    with pytest.raises(ConfigError, match=r"Spark Connect.*hg\.read.*builder\.master"):
         stage(tmp_path)
     with pytest.raises(ConfigError, match="Spark Connect"):
         warm_up()

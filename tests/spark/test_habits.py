@@ -45,6 +45,7 @@ def test_a_pipeline_has_all_that_a_stage_has(tmp_path: Any, spark: Any) -> None:
 
     inner = {
         "process",
+        "resume",
         "committed",
         "compaction",
         "check_channels",

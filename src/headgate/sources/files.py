@@ -112,6 +112,11 @@ class Files(Source):
         """Refuse a folder that does not exist."""
         self._listing.check()
 
+    def recall(self, store: Store) -> None:
+        """Take the schema that an earlier run took from the first file, which may be gone by now."""
+        if not self._told and store.exists(_SCHEMA):
+            self._schema = pa.ipc.read_schema(pa.BufferReader(store.read(_SCHEMA)))
+
     def open(self, store: Store) -> None:
         """Read the log of files. The schema, if it comes from the first file, is kept with the log."""
         # What was listed for another log is not known to this one.

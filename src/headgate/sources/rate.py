@@ -41,6 +41,9 @@ class Rate(Source):
         """The same rate with a start of its own."""
         return Rate(self.rows_per_second)
 
+    def __repr__(self) -> str:
+        return f"Rate({self.rows_per_second})"
+
     def schema(self) -> pa.Schema:
         """`timestamp` and `value`."""
         return _SCHEMA

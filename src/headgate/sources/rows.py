@@ -53,6 +53,9 @@ class Rows(Source):
         self.__dict__.update(state)
         self._lock = threading.Lock()
 
+    def __repr__(self) -> str:
+        return f"Rows({', '.join(self._schema.names)})"
+
     def add(self, rows: Any) -> None:
         """Give more rows, which the next plan sees."""
         table = _conformed(_table(rows, self._schema), self._schema)

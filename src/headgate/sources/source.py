@@ -86,6 +86,12 @@ class Source(ABC):
         """The source for one query: itself, or a copy if it keeps things that belong to a single query."""
         return self
 
+    def recall(self, store: Store) -> None:
+        """Learn from the records of an earlier run, if there are any, before the schema is asked for.
+        Nothing may be written here.
+        """
+        return None
+
     def check(self) -> None:
         """Raise an error if the source cannot be read at all. It is called before anything is written."""
         return None

@@ -54,8 +54,7 @@ class Drive(Generic[Rows]):
     ) -> None:
         """`rows_of` makes rows for the engine from planned ranges. `now` gives seconds for measuring."""
         self.stages, self._rows_of, self._tasks, self._now = list(stages), rows_of, tasks, now
-        # A source may be the input twice; each has records of its own.
-        self.inputs = [Input(one_input.source.fresh(), one_input.steps) for one_input in inputs]
+        self.inputs = list(inputs)
         self.size = size
         self.offsets: list[Any] = [None] * len(self.inputs)
         self.batch = 0
@@ -74,7 +73,7 @@ class Drive(Generic[Rows]):
         last = self.first.resume(nothing, ORIGIN)
         self._continue(last)
         for number, one_input in enumerate(self.inputs):
-            store = self.first.store.child(f"source-{number}")
+            store = self.first.store.child(source_folder(number))
             _guarded(one_input.source, "opened", partial(one_input.source.open, store))
 
     def _continue(self, last: Manifest | None) -> None:
@@ -156,6 +155,11 @@ class Drive(Generic[Rows]):
         """Declare the input complete: close and emit everything that is open, stage by stage."""
         for stage in self.stages:
             stage.finish()
+
+
+def source_folder(number: int) -> str:
+    """Where a source keeps its records, within the checkpoint of the first stage."""
+    return f"source-{number}"
 
 
 def _unsettled(stage: KeyedStage[Any]) -> bool:

@@ -41,6 +41,8 @@ _BEYOND = {
     "NULLS", "SIMILAR", "ESCAPE", "TABLESAMPLE",
 }  # fmt: skip
 """Words and signs of Spark's grammar that are not read here."""
+_BEGIN = {"INTERVAL", "EXISTS", "SELECT", "WITH"}
+"""Those of them that may begin an expression. The others are names of columns there."""
 _NEVER = {"AND", "OR", "IS", "IN", "LIKE", "BETWEEN", "DIV", "WHEN", "THEN"}
 """Words that no expression begins with."""
 _SELDOM = {
@@ -269,13 +271,13 @@ class _Reader:
             return Node("constant", token.at, {"NULL": None, "TRUE": True, "FALSE": False}[token.upper])
         if self.accept("CASE"):
             return self._case(token.at)
-        if token.upper in _NEVER:
+        if token.upper in _NEVER and len(self._tokens) > 1:  # alone it is a column, for Spark
             self._stop(f"a value is missing before {token.text}")
-        if token.upper in _SELDOM:
+        if token.upper in _SELDOM | _NEVER:
             raise NotColumnar(
                 f"`{token.text}` in `{self.text}` is a word of SQL: put a column's name into backquotes"
             )
-        if token.upper in _BEYOND:
+        if token.upper in _BEYOND and (token.kind != "word" or token.upper in _BEGIN):
             self._stop("")
         name = self.name("a value")
         if token.kind == "word" and self.upper == "(":

@@ -1,5 +1,6 @@
 """The life of a direct query: restarts, moves, stopping."""
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,38 @@ def test_a_restart_goes_on_where_it_was(spark: SparkSession, files: Path, tmp_pa
     assert second.progress[0].batch == first.progress[-1].batch + 1
     wanted = native(spark.read.parquet(str(files)).groupBy("user").count())
     assert latest(spark, sink, "user") == wanted
+
+
+def test_the_schema_of_the_first_file_is_kept(spark: SparkSession, tmp_path: Path, run: Any) -> None:
+    folder, sink = tmp_path / "in", hg.sinks.Memory()
+    put(folder, 0, events(10, 0))
+
+    def results() -> Any:
+        return hg.read(spark).files(str(folder)).key_by("user").aggregate(n=agg.count())
+
+    run(results(), sink)
+    os.remove(folder / "0000.parquet")
+    put(folder, 1, events(10, 1).append_column("more", pa.array(range(10))))
+    run(results(), sink)
+    assert sum(r["n"] for r in sink.latest("user").values()) == 20
+
+
+def test_a_look_that_began_earlier_does_not_count(spark: SparkSession, tmp_path: Path) -> None:
+    """`process_all_available` waits for rows that came while the source was being planned."""
+
+    class Slow(hg.sources.Rows):
+        def plan(self, offset: Any, demand: hg.sources.Demand) -> hg.sources.Ranges:
+            planned = super().plan(offset, demand)
+            time.sleep(0.2)
+            return planned
+
+    source, sink = Slow(schema=pa.schema([("k", pa.int64())])), hg.sinks.Memory()
+    results = hg.read(spark).source(source).key_by("k").aggregate(n=agg.count())
+    with results.write(sink).start(str(tmp_path / "ckpt"), durable=False) as query:
+        for number in range(4):
+            source.add([(1,)])
+            query.process_all_available()
+            assert sink.latest("k")[(1,)]["n"] == number + 1
 
 
 def test_moves_pins_and_a_rescale_while_it_runs(spark: SparkSession, tmp_path: Path) -> None:

@@ -13,14 +13,13 @@ from typing import Any
 from headgate.errors import ConfigError, HeadgateError, TaskFailed
 from headgate.operators.event_time import SECOND, parse_duration
 from headgate.spark.direct.following import Following
-from headgate.spark.direct.resolve import Resolved, resolved
+from headgate.spark.direct.resolve import Resolved, resolved, stage_folder
 from headgate.spark.direct.stream import Written
 from headgate.spark.stage import LockedStage
 from headgate.stage.settings import whole_number
 from headgate.stage.sinks import Sink
 from headgate.stage.stages import Stages
 from headgate.stage.status import Status
-from headgate.storage.store import Store
 from headgate.streams.batch_size import MOST, BatchSize
 from headgate.streams.drive import Drive, Progress
 
@@ -85,10 +84,10 @@ class Query(Stages):
     ) -> None:
         self.stages, self._drive, self._trigger, self._text = stages, drive, trigger, text
         self._progress: deque[Progress] = deque(maxlen=REMEMBERED)
-        self._stopping, self._ended = threading.Event(), threading.Event()
+        self._stopping, self._ended, self._wake = threading.Event(), threading.Event(), threading.Event()
         self._idle = threading.Condition()
-        self._looks = 0
-        """How often the loop has found nothing to do."""
+        self._looks = self._found_nothing = 0
+        """How often the loop has looked at the sources, and the last time that there was nothing to do."""
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="headgate-query", daemon=True)
 
@@ -98,7 +97,7 @@ class Query(Stages):
     @classmethod
     def of(cls, written: Written, checkpoint: str, trigger: Trigger, *, durable: bool) -> Query:
         """Check a stream, and make the query that will run it. Nothing is written yet."""
-        plan = resolved(written)
+        plan = resolved(written, checkpoint)
         stages = _stages(plan, written.sink, checkpoint, durable=durable)
         first = plan.stages[0]
         drive = Drive(
@@ -134,13 +133,15 @@ class Query(Stages):
         trigger, wait, began = self._trigger, SHORTEST_WAIT, time.time()
         due = time.monotonic()
         while not self._stopping.is_set():
+            with self._idle:
+                self._looks += 1
             progress = self._drive.step(began if trigger.available_now else time.time())
             if progress is not None:
                 self._progress.append(progress)
                 wait = SHORTEST_WAIT
             else:
                 with self._idle:
-                    self._looks += 1
+                    self._found_nothing = self._looks
                     self._idle.notify_all()
                 if trigger.available_now:
                     return
@@ -151,7 +152,8 @@ class Query(Stages):
                 )
                 self._stopping.wait(due - now)
             elif progress is None:
-                self._stopping.wait(wait)
+                self._wake.wait(wait)
+                self._wake.clear()
                 wait = min(2 * wait, LONGEST_WAIT)
 
     # -- from outside
@@ -196,12 +198,14 @@ class Query(Stages):
     def process_all_available(self) -> None:
         """Wait until the sources have no more rows, and nothing is due."""
         with self._idle:
-            wanted = self._looks + 1
+            wanted = self._looks + 1  # the current look may have begun before the newest rows came
+            self._wake.set()
             try:
-                while self._looks < wanted and not self._ended.is_set():
+                while self._found_nothing < wanted and not self._ended.is_set():
                     self._idle.wait(1.0)
             except KeyboardInterrupt:
                 self._stopping.set()
+                self._wake.set()
                 raise
         if self._error is not None:
             raise self._failure()
@@ -228,6 +232,7 @@ class Query(Stages):
     def stop(self) -> None:
         """Stop after the current batch, and wait for that. Stopping twice is harmless."""
         self._stopping.set()
+        self._wake.set()
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
@@ -263,7 +268,7 @@ def _stages(plan: Resolved, sink: Sink, checkpoint: str, *, durable: bool) -> li
     stages: list[LockedStage[Any]] = []
     following: Following | None = None
     for number, spec in reversed(list(enumerate(plan.stages))):
-        folder = checkpoint if len(plan.stages) == 1 else Store(checkpoint).child(f"stage-{number}").url
+        folder = stage_folder(checkpoint, number, len(plan.stages))
         stage: LockedStage[Any] = LockedStage(
             spec.engine,
             key=spec.spec.key,

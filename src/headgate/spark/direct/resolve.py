@@ -22,6 +22,8 @@ from headgate.stage.engine import Engine
 from headgate.stage.settings import Expansion
 from headgate.stage.shaping import Shaping
 from headgate.state.keys import KeySpec
+from headgate.storage.store import Store
+from headgate.streams.drive import source_folder
 from headgate.streams.planned import Input, Planned
 from headgate.streams.side import SideStep
 from headgate.streams.sql_step import NotColumnar, Select, Where
@@ -86,16 +88,20 @@ class Resolved:
         return "\n".join([*lines, *self.last_lines])
 
 
-def resolved(written: Written) -> Resolved:
-    """Check a stream against the columns of its sources."""
+def resolved(written: Written, checkpoint: str | None = None) -> Resolved:
+    """Check a stream against the columns of its sources. With a checkpoint, a source may take from it what
+    it has learnt in an earlier run.
+    """
     tasks = parallelism(written.spark)
     stages: list[ResolvedStage] = []
-    for spec in chain(written.stream):
+    specs = chain(written.stream)
+    store = None if checkpoint is None else Store(stage_folder(checkpoint, 0, len(specs)))
+    for spec in specs:
         before = stages[-1].output if stages else None
-        stages.append(_stage(written.spark, spec, before, tasks))
+        stages.append(_stage(written.spark, spec, before, tasks, store))
     if not written.stream.steps:
         return Resolved(stages, tasks)
-    last = _input(written.spark, written.stream, stages[-1].output, tasks)
+    last = _input(written.spark, written.stream, stages[-1].output, tasks, None)
     if last.frames or last.expansion:
         raise ConfigError(
             "after the last operator only columnar steps can follow, and here: "
@@ -106,13 +112,23 @@ def resolved(written: Written) -> Resolved:
     return Resolved(stages, tasks, Shaping(steps, last.schema), tuple(last.lines[1:]))
 
 
+def stage_folder(checkpoint: str, number: int, count: int) -> str:
+    """The checkpoint of a stage: one alone has the query's for itself, several have a part each."""
+    return checkpoint if count == 1 else str(Store(checkpoint).child(f"stage-{number}").url)
+
+
 def parallelism(spark: SparkSession) -> int:
     """How many tasks can run at a time."""
     return UNKNOWN_TASKS if is_connect(spark) else max(1, spark.sparkContext.defaultParallelism)
 
 
-def _stage(spark: SparkSession, spec: StageSpec, before: pa.Schema | None, tasks: int) -> ResolvedStage:
-    inputs = [_input(spark, stream, before, tasks) for stream in spec.inputs]
+def _stage(
+    spark: SparkSession, spec: StageSpec, before: pa.Schema | None, tasks: int, store: Store | None
+) -> ResolvedStage:
+    inputs = []
+    for number, stream in enumerate(spec.inputs):
+        records = None if store is None else store.child(source_folder(number))
+        inputs.append(_input(spark, stream, before, tasks, records))
     if spec.times is not None:
         _set_sides(spec, spec.times, inputs)
     one = inputs[0]
@@ -160,10 +176,14 @@ def _set_sides(spec: StageSpec, times: tuple[str, str], inputs: list[ResolvedInp
         resolved_input.schema = step.schema
 
 
-def _input(spark: SparkSession, stream: Stream, before: pa.Schema | None, tasks: int) -> ResolvedInput:
+def _input(
+    spark: SparkSession, stream: Stream, before: pa.Schema | None, tasks: int, records: Store | None
+) -> ResolvedInput:
     """Bind the steps of an input in order; from the first that is not columnar on, Spark does them."""
     if isinstance(stream.source, Source):
-        source: Source = stream.source
+        source = stream.source.fresh()  # it may be the input twice, or of several queries
+        if records is not None:
+            source.recall(records)
     else:
         assert before is not None
         source = StageOutput(before)
@@ -172,6 +192,10 @@ def _input(spark: SparkSession, stream: Stream, before: pa.Schema | None, tasks:
         if found.expansion is not None:
             raise ConfigError(f"{stream.steps[position - 1]!r} must be the last step before key_by")
         if isinstance(step, Expand):
+            if step.gate is not None and is_connect(spark):
+                raise ConfigError(
+                    f"{step!r}: a gate needs a classic Spark session, and this one uses Spark Connect"
+                )
             found.expansion = Expansion(step=checked_step(step.function), gate=step.gate)
             found.lines.append(f"  {step!r}: by Spark, behind a gate")
             found.schema = _expanded(spark, found, tasks)
