@@ -31,7 +31,12 @@ def spans_of(times: NDArray[np.int64], newest: int, ahead: int) -> dict[str, tup
     if len(near):
         spans[_NEAR] = (len(near), int(near.min()), int(near.max()))
     if is_later.any():
-        later = np.sort(times[is_later])
+        later = times[is_later]
+        first, last = int(later.min()), int(later.max())
+        if first // ahead == last // ahead:  # so it is in most batches
+            spans[str(first // ahead)] = (len(later), first, last)
+            return spans
+        later.sort()
         intervals, starts = np.unique(later // ahead, return_index=True)
         ends = np.append(starts[1:], len(later))
         for interval, a, b in zip(intervals.tolist(), starts.tolist(), ends.tolist(), strict=True):

@@ -33,7 +33,7 @@ def grouped(key: KeySpec, rows: pa.RecordBatch, hashes: Ints, parts: Ints = NO_I
     ([0, 1, 0], [0, 1])
     """
     columns = [rows.column(name) for name in key.names]
-    group, first = _by_hash(hashes, parts)
+    group, first = by_hash(hashes, parts)
     lanes = [to_lane(column) for column in columns]
     lanes += [LaneColumn(Lane.I64, parts, NO_BYTES)] if len(parts) else []
     if all(_equal(lane, group, first) for lane in lanes):
@@ -47,11 +47,11 @@ def _equal(lane: LaneColumn, group: Ints, first: Ints) -> bool:
     if lane.lane is Lane.BYTES:
         return bool(_equal_bytes(lane.offsets, lane.data, lane.valid, group, first))
     width = 2 if lane.lane is Lane.I128 else 1
-    return bool(_equal_words(lane.data.view(np.int64), width, lane.valid, group, first))
+    return bool(equal_words(lane.data.view(np.int64), width, lane.valid, group, first))
 
 
 @compiled
-def _by_hash(hashes, parts):
+def by_hash(hashes, parts):
     """`grouped`, if different keys and parts have different hashes."""
     n = len(hashes)
     bits = index_bits(max(2 * n, 2))
@@ -79,7 +79,7 @@ def _by_hash(hashes, parts):
 
 
 @compiled
-def _equal_words(data, width, valid, group, first):
+def equal_words(data, width, valid, group, first):
     """Whether each row has the value of the first row of its group, in `width` words."""
     different = np.int64(0)
     if width == 1 and len(valid) == 0:
@@ -99,7 +99,7 @@ def _equal_words(data, width, valid, group, first):
 
 @compiled
 def _equal_bytes(offsets, data, valid, group, first):
-    """`_equal_words` for byte strings."""
+    """`equal_words` for byte strings."""
     for r in range(len(group)):
         f = first[group[r]]
         if f == r:

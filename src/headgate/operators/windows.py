@@ -181,7 +181,8 @@ class BoundWindows(AggregatingOperator):
 
     def late(self, times: NDArray[np.int64], closed: int) -> NDArray[np.bool_]:
         assert isinstance(self.window, Tumbling)
-        return times - times % self.window.every + self.window.size <= closed
+        size, every = self.window.size, self.window.every
+        return times < ((closed - size) // every + 1) * every  # the last window of a row is closed
 
     def update(
         self, table: BinTable, slots: NDArray[np.int64], order: NDArray[np.int64], chunk: Chunk

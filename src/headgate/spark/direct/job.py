@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -36,6 +37,8 @@ class DirectJob:
     def __init__(self, spark: SparkSession) -> None:
         self._spark, self._anchor = spark, Anchor()
         self._connect = is_connect(spark)
+        self._numbers: dict[int, RDD[int]] = {}
+        """The numbers of map tasks as an RDD, by how many there are: making one takes calls to the JVM."""
 
     def run(self, map_task: MapTask, ranges: Tasks, task: Task, watch: Watch) -> list[Answer]:
         """The answers of the channels, in order. An error that a task raised is raised here
@@ -49,8 +52,9 @@ class DirectJob:
     def _on_rdds(self, work: MapWork, task: Task, watch: Watch) -> list[dict[str, Any]]:
         count = len(work.ranges)
         try:
-            numbers = self._spark.sparkContext.parallelize(range(count), count)
-            blobs = numbers.mapPartitionsWithIndex(work.pairs, preservesPartitioning=True)
+            if count not in self._numbers:
+                self._numbers[count] = self._spark.sparkContext.parallelize(range(count), count)
+            blobs = self._numbers[count].mapPartitionsWithIndex(work.pairs, preservesPartitioning=True)
             routed = blobs.partitionBy(task.table.channels, _channel)
             answers = routed.mapPartitions(ChannelWork(task, watch).answers, preservesPartitioning=True)
             return list(answers.collect())

@@ -10,11 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from headgate.errors import ConfigError, HeadgateError, TaskFailed
 from headgate.operators.event_time import SECOND, parse_duration
 from headgate.spark.direct.following import Following
 from headgate.spark.direct.resolve import Resolved, resolved, stage_folder
 from headgate.spark.direct.stream import Written
+from headgate.spark.session import is_connect
 from headgate.spark.stage import LockedStage
 from headgate.stage.settings import whole_number
 from headgate.stage.sinks import Sink
@@ -80,8 +83,14 @@ class Query(Stages):
     """
 
     def __init__(
-        self, stages: list[LockedStage[Any]], drive: Drive[Any], trigger: Trigger, text: str
+        self,
+        spark: SparkSession,
+        stages: list[LockedStage[Any]],
+        drive: Drive[Any],
+        trigger: Trigger,
+        text: str,
     ) -> None:
+        self._spark = spark
         self.stages, self._drive, self._trigger, self._text = stages, drive, trigger, text
         self._progress: deque[Progress] = deque(maxlen=REMEMBERED)
         self._stopping, self._ended, self._wake = threading.Event(), threading.Event(), threading.Event()
@@ -108,7 +117,7 @@ class Query(Stages):
             tasks=plan.tasks,
             now=time.perf_counter,
         )
-        return cls(stages, drive, trigger, plan.text())
+        return cls(written.spark, stages, drive, trigger, plan.text())
 
     def begin(self) -> Query:
         """Check the query against its checkpoint, take that over, and start."""
@@ -120,6 +129,7 @@ class Query(Stages):
 
     def _run(self) -> None:
         try:
+            self._name_jobs()
             self._loop()
         except BaseException as error:
             self._error = error
@@ -128,6 +138,13 @@ class Query(Stages):
             self._ended.set()
             with self._idle:
                 self._idle.notify_all()
+
+    def _name_jobs(self) -> None:
+        """Say in Spark's UI which query a job belongs to, and let queries share the cores fairly."""
+        if not is_connect(self._spark):
+            context = self._spark.sparkContext
+            context.setJobDescription(", ".join(map(repr, self.stages)))
+            context.setLocalProperty("spark.scheduler.pool", f"headgate-{id(self):x}")
 
     def _loop(self) -> None:
         trigger, wait, began = self._trigger, SHORTEST_WAIT, time.time()
