@@ -27,7 +27,9 @@ def table(report: Report) -> str:
         staged = next((r for r in results if r.rival == STAGE), None)
         native = next((r for r in results if r.rival != STAGE), None)
         goals: list[Goal | None] = [
-            g for g in report.goals if g.name.startswith(f"{name}:") and "answers" not in g.name
+            goal
+            for goal in report.goals
+            if (goal.name == name or goal.name.startswith(f"{name}:")) and "answers" not in goal.name
         ]
         for goal in goals or [None]:
             cells = [
