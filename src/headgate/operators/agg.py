@@ -27,6 +27,8 @@ class Agg:
     ignore_nulls: bool = False
 
     def __post_init__(self) -> None:
+        if self.column is None and self.function != "count":
+            raise ConfigError(f"agg.{self.function}(None) needs a column: agg.{self.function}('amount')")
         if self.column is not None:
             object.__setattr__(self, "column", column_name(self.column, self.function))
 

@@ -78,6 +78,11 @@ class Files(Source):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_listing": None, "_log": None, "_learned": Learned()}
 
+    @property
+    def folder(self) -> str:
+        """The address of the folder."""
+        return str(self._place.url)
+
     def fresh(self) -> Files:
         """The same files for another query, which has a log of its own."""
         other = Files.__new__(Files)
@@ -106,6 +111,12 @@ class Files(Source):
             raise ConfigError(
                 f"{self!r} does not know option {unknown[0]!r}; {name} has {', '.join(known) or 'none'}"
             )
+        for option, usual in known.items():
+            if not isinstance(self._options.get(option, usual), type(usual)):
+                given, wanted = self._options[option], type(usual).__name__
+                raise ConfigError(
+                    f"{self!r}: option {option}={given!r} must be a {wanted}, as in {option}={usual!r}"
+                )
         return formats.load(name, self._options)
 
     def check(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -121,6 +121,8 @@ def _table(rows: Any, schema: pa.Schema | None) -> pa.Table:
         return pa.Table.from_batches([rows])
     if type(rows).__module__.partition(".")[0] == "pandas":
         return pa.Table.from_pandas(rows, preserve_index=False)
+    if not isinstance(rows, Iterable):
+        raise ConfigError(f"Rows({rows!r}): give dicts, tuples, an Arrow table or a pandas frame")
     items = list(rows)
     if items and isinstance(items[0], pa.Table | pa.RecordBatch):
         return pa.concat_tables([_table(item, schema) for item in items])
@@ -143,13 +145,25 @@ def _from_python(items: Sequence[Any], schema: pa.Schema | None) -> pa.Table:
         dicts = [
             item if isinstance(item, dict) else dict(zip(schema.names, item, strict=True)) for item in items
         ]
+        for field in plain:
+            if pa.types.is_integer(field.type):
+                cut = [d for d in dicts if isinstance(v := d.get(field.name), float) and not v.is_integer()]
+                if cut:
+                    raise ConfigError(
+                        f"column {field.name} of Rows is {field.type}, and {cut[0][field.name]!r} is not a whole number"
+                    )
         try:
             return pa.Table.from_pylist(dicts, schema=plain)
-        except (pa.ArrowException, TypeError, ValueError) as error:
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise ConfigError(f"Rows do not fit the schema {plain.to_string()}: {error}") from error
     if any(not isinstance(item, dict) for item in items):
         raise ConfigError("Rows of tuples have no names of columns: give schema=..., or dicts")
-    return pa.Table.from_pylist(list(items))
+    try:
+        return pa.Table.from_pylist(list(items))
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(
+            f"Rows have values of several types in one column: {error}; give schema=..."
+        ) from error
 
 
 def _conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:

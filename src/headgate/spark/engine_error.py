@@ -17,6 +17,11 @@ def gist(error: Exception) -> str:
     """
     lines = [line for line in str(error).strip().splitlines() if line.strip()] or [repr(error)]
     line = lines[0]
+    crashed = re.search(r"Python worker exited unexpectedly[^\n]*", str(error))
+    if crashed:
+        return f"{crashed[0]}: it ran out of memory or was killed, or native code in it crashed; see the executor's log"
+    if line.startswith("An error occurred while calling") and len(lines) > 1:  # Py4J's own words
+        line = lines[1].removeprefix(": ")
     if "Traceback" in str(error):
         # Java's own lines, and Spark's SQLSTATE, follow the traceback.
         raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt|Exit)\b", line)]

@@ -108,6 +108,12 @@ class Drive(Generic[Rows]):
         if not any(plan.ranges for plan in plans):
             self._advance(plans)
             return self._settle(started)
+        for one_input, plan, before in zip(self.inputs, plans, self.offsets, strict=True):
+            if plan.ranges and plan.offset == before:
+                raise SourceFailed(
+                    f"{one_input.source!r} planned ranges and left the offset at {before!r}: the same rows would come for ever. "
+                    "The offset of a plan is the place after its ranges"
+                )
         rows = Planned.of(self.inputs, [plan.ranges for plan in plans])
         number, offsets = self.batch, self._recorded(plans)
         self.first.process(self._rows_of(rows), number, ORIGIN, offsets)
@@ -118,10 +124,15 @@ class Drive(Generic[Rows]):
 
     def _plan(self, at: float) -> list[Ranges]:
         demand = Demand(rows=self.size.rows, tasks=self._tasks, now=at)
-        return [
-            _guarded(one_input.source, "planned", partial(one_input.source.plan, offset, demand))
-            for one_input, offset in zip(self.inputs, self.offsets, strict=True)
-        ]
+        plans = []
+        for one_input, offset in zip(self.inputs, self.offsets, strict=True):
+            plan = _guarded(one_input.source, "planned", partial(one_input.source.plan, offset, demand))
+            if not isinstance(plan, Ranges):
+                raise SourceFailed(
+                    f"{one_input.source!r} planned {plan!r}, which is not hg.sources.Ranges(ranges, offset)"
+                )
+            plans.append(plan)
+        return plans
 
     def _recorded(self, plans: Sequence[Ranges]) -> list[dict[str, Any]]:
         return [

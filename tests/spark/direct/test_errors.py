@@ -265,3 +265,79 @@ def test_an_empty_folder_and_many_tiny_files(spark: SparkSession, tmp_path: Path
     query = run(results, sink, max_rows=1_000_000)
     assert {k[0]: r["n"] for k, r in sink.latest("user").items()} == dict.fromkeys(range(10), 50)
     assert len(query.progress) < 10
+
+
+def test_a_checkpoint_of_a_query_with_other_keys_is_refused(
+    spark: SparkSession, files: Path, tmp_path: Path, run: Any
+) -> None:
+    one = hg.read(spark).files(str(files), schema=SCHEMA).key_by("user").aggregate(n=agg.count())
+    run(one)
+    with pytest.raises(CheckpointMismatch, match="one key"):
+        run(one.key_by("n").aggregate(users=agg.count()))
+    two = one.key_by("n").aggregate(users=agg.count())
+    two.write(hg.sinks.Memory()).start(str(tmp_path / "two"), available_now=True).await_end()
+    with pytest.raises(CheckpointMismatch, match="several keys"):
+        one.write(hg.sinks.Memory()).start(str(tmp_path / "two"))
+
+
+def test_folders_within_the_input_are_refused(spark: SparkSession, files: Path, run: Any) -> None:
+    counts = hg.read(spark).files(str(files), schema=SCHEMA).key_by("user").aggregate(n=agg.count())
+    with pytest.raises(ConfigError, match=r"output .* lies in the input"):
+        run(counts, hg.sinks.Parquet(str(files / "out")))
+    with pytest.raises(ConfigError, match=r"checkpoint .* lies in the input"):
+        counts.write(hg.sinks.Memory()).start(str(files / "checkpoint"))
+
+
+@pytest.mark.parametrize("checkpoint", ["", None, 3])
+def test_what_is_no_checkpoint_is_refused(spark: SparkSession, checkpoint: Any) -> None:
+    counts = hg.read(spark).rows([{"user": 1}]).key_by("user").aggregate(n=agg.count())
+    with pytest.raises(ConfigError, match="checkpoint="):
+        counts.write(hg.sinks.Memory()).start(checkpoint)
+
+
+def test_slips_of_a_newcomer_are_named(spark: SparkSession, tmp_path: Path) -> None:
+    rows = hg.read(spark).rows([{"user": 1, "v": 2.0}])
+    at = str(tmp_path / "ckpt")
+    with pytest.raises(ConfigError, match="needs an operator"):
+        rows.key_by("user").write(hg.sinks.Memory())
+    with pytest.raises(ConfigError, match="before start"):
+        rows.key_by("user").aggregate(n=agg.count()).start(at)
+    with pytest.raises(ConfigError, match="key on both sides"):
+        rows.key_by("user").join(rows, time="at", delay="1 s")
+    with pytest.raises(ConfigError, match="max_rows='5'"):
+        rows.key_by("user").aggregate(n=agg.count()).write(hg.sinks.Memory()).start(at, max_rows="5")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="needs a column"):
+        agg.sum(None)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="not a whole number"):
+        hg.sources.Rows([{"user": 1.5}], pa.schema([("user", pa.int64())]))
+    with pytest.raises(ConfigError, match="Rows"):
+        hg.read(spark).rows(None)
+
+
+def test_a_source_whose_offset_stands_still_is_refused(spark: SparkSession, tmp_path: Path, run: Any) -> None:
+    class Stuck(Flaky):
+        def plan(self, offset: Any, demand: hg.sources.Demand) -> hg.sources.Ranges:
+            return hg.sources.Ranges((hg.sources.Range(1, 1),), offset)
+
+    with pytest.raises(SourceFailed, match="left the offset"):
+        run(hg.read(spark).source(Stuck(tmp_path)).key_by("user").aggregate(n=agg.count()))
+
+
+def test_a_line_that_is_null_and_a_worker_that_dies_are_named(
+    spark: SparkSession, tmp_path: Path, run: Any
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text('null\n{"user": 1}\n')
+    rows = hg.read(spark).files(str(tmp_path / "in"), schema="user long")
+    with pytest.raises(SourceFailed, match=r"a\.json"):
+        run(rows.key_by("user").aggregate(n=agg.count()))
+
+    def dies(table: pa.Table) -> pa.Table:
+        if table.num_rows:
+            os._exit(1)
+        return table
+
+    source = hg.read(spark).rows([{"user": 1}]).map_batches(dies)
+    written = source.key_by("user").aggregate(n=agg.count()).write(hg.sinks.Memory())
+    with pytest.raises(TaskFailed, match="Python worker exited"):
+        written.start(str(tmp_path / "dies"), available_now=True).await_end()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections import deque
@@ -14,12 +15,12 @@ from pyspark.sql import SparkSession
 
 from headgate.errors import ConfigError, HeadgateError, TaskFailed
 from headgate.operators.event_time import SECOND, parse_duration
+from headgate.spark.direct.checks import check_folders, gentle_interrupt
 from headgate.spark.direct.following import Following
 from headgate.spark.direct.resolve import Resolved, resolved, stage_folder
 from headgate.spark.direct.stream import Written
 from headgate.spark.session import is_connect
 from headgate.spark.stage import LockedStage
-from headgate.stage.settings import whole_number
 from headgate.stage.sinks import Sink
 from headgate.stage.stages import Stages
 from headgate.stage.status import Status
@@ -47,8 +48,12 @@ class Trigger:
         """The trigger that a user describes."""
         if available_now and every is not None:
             raise ConfigError(f"available_now and every={every!r} exclude each other; give one of them")
-        if max_rows is not None:
-            whole_number(max_rows, "max_rows")
+        if max_rows is not None and (
+            not isinstance(max_rows, int) or isinstance(max_rows, bool) or max_rows < 1
+        ):
+            raise ConfigError(f"max_rows={max_rows!r} must be a whole number of rows, at least 1")
+        if not isinstance(available_now, bool):
+            raise ConfigError(f"available_now={available_now!r} is True or False")
         seconds = None if every is None else parse_duration(every, "every", least=1) / SECOND
         target = None if latency is None else parse_duration(latency, "latency", least=1) / SECOND
         return cls(available_now, seconds, MOST if max_rows is None else max_rows, target)
@@ -106,7 +111,11 @@ class Query(Stages):
     @classmethod
     def of(cls, written: Written, checkpoint: str, trigger: Trigger, *, durable: bool) -> Query:
         """Check a stream, and make the query that will run it. Nothing is written yet."""
+        if not isinstance(checkpoint, str | os.PathLike) or not os.fspath(checkpoint):
+            raise ConfigError(f"checkpoint={checkpoint!r} is not a folder; write start('checkpoints/users')")
+        checkpoint = os.fspath(checkpoint)
         plan = resolved(written, checkpoint)
+        check_folders(plan, written.sink, checkpoint)
         stages = _stages(plan, written.sink, checkpoint, durable=durable)
         first = plan.stages[0]
         drive = Drive(
@@ -204,7 +213,8 @@ class Query(Stages):
         error is raised. An interrupt (Ctrl-C) stops the query after its current batch.
         """
         try:
-            ended = self._wait(self._ended.wait, timeout)
+            with gentle_interrupt():
+                ended = self._wait(self._ended.wait, timeout)
         except KeyboardInterrupt:
             self.stop()
             raise
@@ -218,8 +228,9 @@ class Query(Stages):
             wanted = self._looks + 1  # the current look may have begun before the newest rows came
             self._wake.set()
             try:
-                while self._found_nothing < wanted and not self._ended.is_set():
-                    self._idle.wait(1.0)
+                with gentle_interrupt():
+                    while self._found_nothing < wanted and not self._ended.is_set():
+                        self._idle.wait(1.0)
             except KeyboardInterrupt:
                 self._stopping.set()
                 self._wake.set()

@@ -145,6 +145,12 @@ class Stream:
             )
         return Written(self.spark, self, sinks.as_sink(sink))
 
+    def start(self, *_: Any, **__: Any) -> Query:
+        """Refuse a stream without a sink."""
+        raise ConfigError(
+            "choose where the output goes before start(...): .write(hg.sinks.Parquet('out/users'))"
+        )
+
 
 @dataclass(frozen=True)
 class Keyed:
@@ -153,6 +159,12 @@ class Keyed:
     stream: Stream
     key: tuple[str, ...]
     settings: dict[str, Any]
+
+    def write(self, sink: Any) -> Written:
+        """Refuse rows without an operator."""
+        raise ConfigError(
+            "a key needs an operator before write(...): .aggregate(n=agg.count()), .apply(kernel), ..."
+        )
 
     def apply(self, operator: Operator) -> Stream:
         """Any operator: a kernel (`@hg.kernel`), `hg.Vectorised(...)`, or one of `hg`."""
@@ -183,6 +195,10 @@ class Keyed:
         """Join with another keyed stream within bounds of time (`time="at"` or a pair, then as in
         `hg.Join`), or with a table, a DataFrame (as in `hg.HashJoin`).
         """
+        if isinstance(other, Stream):
+            raise ConfigError(
+                "join(other) needs a key on both sides: join(other.key_by('user'), time='at', ...)"
+            )
         if not isinstance(other, Keyed):
             return self.apply(HashJoin(other, how=how, **settings))
         time = settings.pop("time", None)
