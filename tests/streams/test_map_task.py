@@ -103,7 +103,10 @@ class Bad(Source):
         yield pa.RecordBatch.from_pydict({name: ["a"] for name in self.columns})
 
 
-@pytest.mark.parametrize(("source", "said"), [(Bad(), "gone"), (Bad(["k"]), "without the column 'x'")])
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [(Bad(), "gone"), (Bad(["k"]), "without the column 'x'"), (Bad(["k", "x"]), "'x' as string")],
+)
 def test_an_error_travels_to_the_channel(source: Source, said: str) -> None:
     task = task_of(Aggregate(n=agg.count(), s=agg.sum("x")), source)
     ((channel, blob),) = task.run([(0, InputRange(0, "part 7", 1))])

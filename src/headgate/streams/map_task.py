@@ -27,7 +27,7 @@ from headgate.stage.parcel import Parcel
 from headgate.stage.routed_rows import HASH, routed_schema, ships_hash
 from headgate.state.conform import conform
 from headgate.state.kernels import sort_by_bin
-from headgate.state.payload import Payload
+from headgate.state.payload import Payload, plain_type
 from headgate.streams.planned import Input, InputRange
 
 _HEADER = struct.Struct("<qq")
@@ -81,6 +81,7 @@ class MapTask:
         source = chosen.source.schema()
         try:
             batches = list(chosen.source.read(part.what))
+            rows = pa.Table.from_batches(batches) if batches else source.empty_table()
         except HeadgateError:
             raise
         except Exception as error:
@@ -88,7 +89,13 @@ class MapTask:
                 f"{chosen.source!r} could not read {part.what!r}: {type(error).__name__}: {error}. Nothing of the batch was "
                 "committed: repair the source and start the query again"
             ) from error
-        rows = pa.Table.from_batches(batches) if batches else source.empty_table()
+        for field in rows.schema:
+            at = source.get_field_index(field.name)
+            if at >= 0 and plain_type(source.field(at).type) != plain_type(field.type):
+                raise SourceFailed(
+                    f"{chosen.source!r} gave column {field.name!r} as {field.type}, and its schema says {source.field(at).type}: it must "
+                    "yield exactly these types"
+                )
         for step in chosen.steps:
             rows = step.apply(rows)
         schema = read_schema(self.operator, self.columns)

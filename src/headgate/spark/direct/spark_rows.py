@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from headgate.errors import ConfigError, StepFailed
+from headgate.errors import ConfigError, HeadgateError, SourceFailed
 from headgate.sources.source import Demand, Range, Ranges, Source
 from headgate.spark.types import arrow_schema, emitted_schema, spark_schema
 from headgate.state.conform import conform_table
@@ -88,11 +88,20 @@ def frame_of(spark: SparkSession, planned: Planned, tasks: int) -> DataFrame:
 
 def _loaded(spark: SparkSession, chosen: Input, what: Any) -> DataFrame:
     assert isinstance(chosen.source, SparkReader)
-    rows = chosen.source.load(spark, what)
+    try:
+        rows = chosen.source.load(spark, what)
+        columns = rows.columns
+    except HeadgateError:
+        raise
+    except Exception as error:
+        raise SourceFailed(
+            f"{chosen.source!r} could not load {what!r}: {type(error).__name__}: {error}. Nothing of the batch was committed: "
+            "correct its function and start the query again"
+        ) from error
     names = chosen.source.schema().names
-    if sorted(rows.columns) != sorted(names):
-        raise StepFailed(
-            f"{chosen.source!r} loaded {', '.join(rows.columns)} for {what!r}, but its schema has {', '.join(names)}: load exactly "
+    if sorted(columns) != sorted(names):
+        raise SourceFailed(
+            f"{chosen.source!r} loaded {', '.join(columns)} for {what!r}, but its schema has {', '.join(names)}: load exactly "
             "these columns"
         )
     return rows.select(*names)
