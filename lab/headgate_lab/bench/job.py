@@ -14,10 +14,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headgate.errors import HeadgateError
 from headgate.spark.local import failure_of, local_spark
@@ -60,25 +60,40 @@ class Job:
         return self.operator in ("tumbling", "hopping", "sessions", "dedup", "join")
 
     @property
+    def log(self) -> Path:
+        """Where Spark's messages go."""
+        return Path(self.work).with_suffix(".log")
+
+    @property
     def timed(self) -> bool:
         """Whether its rows have a time."""
         return self.closes or self.operator == "topk"
 
 
-def run_jobs(jobs: Sequence[Job], tick: Callable[[Job, int], None]) -> dict[str, list[float]]:
+AnyJob = TypeVar("AnyJob", bound=Job)
+
+
+def run_jobs(
+    jobs: Sequence[AnyJob],
+    tick: Callable[[AnyJob, int], None],
+    *,
+    module: str = "headgate_lab.bench.job",
+    env: Mapping[str, str] | None = None,
+) -> dict[str, list[float]]:
     """Run jobs one after the other in one fresh process and session; times of batches in ms by job
-    name, as `_measure` has them.
+    name. `module` is the child's side, which calls `serve`.
     """
     spec = json.dumps([asdict(job) for job in jobs])
     by_name = {job.name: job for job in jobs}
     times: dict[str, list[float]] = {}
     with tempfile.TemporaryFile("w+") as errors:
         child = subprocess.Popen(
-            [sys.executable, "-m", "headgate_lab.bench.job"],
+            [sys.executable, "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
+            env=env,
         )
         try:
             assert child.stdin is not None
@@ -107,16 +122,12 @@ def run_jobs(jobs: Sequence[Job], tick: Callable[[Job, int], None]) -> dict[str,
     return times
 
 
-def _log(job: Job) -> Path:
-    return Path(job.work).with_suffix(".log")
-
-
 def _kept(job: Job) -> str:
     """Save Spark's log from the folder that is about to be removed, and return where it is."""
-    if not _log(job).exists():
+    if not job.log.exists():
         return ""
     kept = Path(tempfile.mkdtemp(prefix="headgate-bench-log-")) / "spark.log"
-    shutil.copy(_log(job), kept)
+    shutil.copy(job.log, kept)
     return f" (Spark's log is {kept})"
 
 
@@ -163,7 +174,7 @@ def _child(jobs: list[Job], say: Callable[[dict[str, Any]], None]) -> None:
     conf = {"spark.sql.streaming.numRecentProgressUpdates": str(10 + max(job.batches for job in jobs))}
     if not ours:
         conf["spark.sql.shuffle.partitions"] = str(CORES)  # the native twin at its best
-    log = _log(jobs[0])
+    log = jobs[0].log
     with local_spark(CORES, log, conf, ours=ours) as spark:
         for job in jobs:
             say({"job": job.name, "batch": 0})
@@ -177,16 +188,16 @@ def workspace() -> Iterator[Path]:
         yield Path(folder)
 
 
-def main() -> None:
-    """The child's side."""
-    jobs = [Job(**spec) for spec in json.loads(sys.stdin.read())]
+def serve(kind: type[AnyJob], run: Callable[[list[AnyJob], Callable[[dict[str, Any]], None]], None]) -> None:
+    """The child's side: jobs come on stdin as JSON, answers go to stdout, a line each."""
+    jobs = [kind(**spec) for spec in json.loads(sys.stdin.read())]
     out = sys.stdout
     sys.stdout = sys.stderr  # nothing but answers on the pipe
     try:
-        _child(jobs, lambda said: print(json.dumps(said), file=out, flush=True))
+        run(jobs, lambda said: print(json.dumps(said), file=out, flush=True))
     except HeadgateError as error:
         sys.exit(str(error))
 
 
 if __name__ == "__main__":
-    main()
+    serve(Job, _child)

@@ -37,7 +37,7 @@ class Files(Source):
     shows up later comes later, however old it is. The order is written down in the checkpoint before it is used.
 
     `schema` may have fewer columns than the files, or more, and wider types: `fit.py` has the rules. Parquet
-    needs none; the first file's is taken then. A folder `column=value` gives a declared column its value.
+    may do without: the query then has the columns of the first file. A folder `column=value` gives a declared column its value.
 
     Parquet is cut at row groups, and JSON lines at newlines. A CSV file and a file that ends in `.gz` are not cut, and
     become one range each. `options` of CSV are `header` (True), `delimiter` (",") and `null` ("").
@@ -124,7 +124,7 @@ class Files(Source):
         self._listing.check()
 
     def recall(self, store: Store) -> None:
-        """Take the schema that an earlier run took from the first file, which may be gone by now."""
+        """Use the schema that an earlier run found in the first file. That file may be gone."""
         if not self._told and store.exists(_SCHEMA):
             self._schema = pa.ipc.read_schema(pa.BufferReader(store.read(_SCHEMA)))
 

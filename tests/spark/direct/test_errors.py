@@ -81,7 +81,7 @@ def test_a_checkpoint_of_another_query_is_refused(
 def failing(
     spark: SparkSession, files: Path, run: Any, sink: Any, stream: Any, kind: Any, match: str
 ) -> None:
-    """The query fails by name; nothing of its batch is there."""
+    """Check that the query raises this error, without Py4J's words around it."""
     with pytest.raises(kind, match=match) as caught:
         run(stream.key_by("user").aggregate(n=agg.count()), sink)
     assert "Py4J" not in str(caught.value)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +13,7 @@ from headgate.errors import HeadgateError
 from headgate.spark.local import failure_of, local_spark
 from headgate_lab.bench.direct import streams
 from headgate_lab.bench.direct.task import Task
-from headgate_lab.bench.job import CORES
+from headgate_lab.bench.job import CORES, serve
 from headgate_lab.bench.nexmark.queries import QUERIES, REFUSED
 
 if TYPE_CHECKING:
@@ -68,7 +66,7 @@ def _direct(spark: SparkSession, task: Task, say: Say) -> list[float]:
             return [first]
         seen |= {p.batch: p for p in new}
         if new:
-            say({"task": task.name, "batch": len(seen)})
+            say({"job": task.name, "batch": len(seen)})
         if task.first:
             time.sleep(CLOSE_LOOK_S)
     done = [seen[number] for number in sorted(seen)]
@@ -87,7 +85,7 @@ def _structured(spark: SparkSession, task: Task, say: Say) -> list[float]:
         progress = query.lastProgress
         if progress is not None and progress["batchId"] > last:
             last = progress["batchId"]
-            say({"task": task.name, "batch": last + 1})
+            say({"job": task.name, "batch": last + 1})
     error = failure_of(query, task.name)
     if error is not None:
         raise error
@@ -142,22 +140,11 @@ def run(tasks: list[Task], say: Say) -> None:
     }
     with local_spark(CORES, tasks[0].log, conf, ours=ours) as spark:
         for task in tasks:
-            say({"task": task.name, "batch": 0})
-            say({"task": task.name, "times": measure(spark, task, say)})
+            say({"job": task.name, "batch": 0})
+            say({"job": task.name, "times": measure(spark, task, say)})
             if task.system == "native":
                 _unload(spark)
 
 
-def main() -> None:
-    """Tasks come on stdin as JSON; answers go to stdout, a line each."""
-    tasks = [Task(**spec) for spec in json.loads(sys.stdin.read())]
-    out = sys.stdout
-    sys.stdout = sys.stderr  # nothing but answers on the pipe
-    try:
-        run(tasks, lambda said: print(json.dumps(said), file=out, flush=True))
-    except HeadgateError as error:
-        sys.exit(str(error))
-
-
 if __name__ == "__main__":
-    main()
+    serve(Task, run)
