@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -124,11 +125,80 @@ def test_a_line_that_is_wrong(inbox, store, data, match) -> None:
     [
         (b"n,word\n1,a\n2\n", r"a\.csv failed: .*Expected 2 columns, got 1"),
         (b"n,word\n1,a\nx,b\n", r"a\.csv failed: .*invalid value 'x'"),
+        (b'n,word\n1,a\n2,"b', r"a\.csv failed: the file ends within quotes\. .*write it anew"),
+        (b'n,word\n1,"a\n2,b\n', r"a\.csv failed: the file ends within quotes\."),
+        (b'n,word\n1,a\n"2', r"a\.csv failed: the file ends within quotes\."),
+        (b'word,n\na,1\nb,"2', r"a\.csv failed: the file ends within quotes\."),
+        (b'n,"wor', r"a\.csv failed: the file ends within quotes\."),
+        (b'n,word\n1,"5""', r"a\.csv failed: the file ends within quotes\."),
+        (b"n,word\n,,\n", r"a\.csv failed: .*Expected 2 columns, got 3: ,,"),
     ],
 )
 def test_a_csv_file_that_is_wrong(inbox, store, data, match) -> None:
     inbox.put("a.csv", data)
     failed(driver_of(inbox, store), match)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b'word,n\n5" pipe,1\n', ['5" pipe']),
+        (b'n,word\n1,"a\nb"\n2,"4""5"', ["a\nb", '4"5']),
+        (b"n,word\r\n1,a\r\n\r\n2,b", ["a", "b"]),
+        (b"\xef\xbb\xbfword\na\n", ["a"]),
+        (b"n,word", []),
+        (b"x,y\n", []),
+        (b"\n\n", []),
+        (b"", []),
+    ],
+)
+def test_a_csv_file_that_is_whole(inbox, store, data, words) -> None:
+    inbox.put("a.csv", data)
+    assert driver_of(inbox, store).batch()["word"].to_pylist() == words
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.parquet", pa.table({"N": [1], "text": ["a"]})),
+        ("a.json", b'{"text": "a"}\n{"N": 1}\n'),
+        ("a.csv", b"text,N\na,1\n"),
+    ],
+)
+def test_a_file_with_none_of_the_declared_columns(inbox, store, name, content) -> None:
+    inbox.put(name, content)
+    message = failed(driver_of(inbox, store), rf"in/{name} has none of the declared columns: .*{IGNORE}")
+    assert "it has N, text, and declared are n, word. Upper and lower case count: N has another" in message
+
+
+def test_columns_that_a_query_does_not_need_count_as_declared(inbox, store) -> None:
+    inbox.put("a.parquet", pa.table({"word": ["a"]}))
+    driver = driver_of(inbox, store)
+    fewer = driver.source.only(["n"])
+    (part,) = driver.plan().ranges
+    assert pa.Table.from_batches(fewer.read(part.what))["n"].to_pylist() == [None]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "rows"),
+    [
+        ("a.parquet", pa.table({"x": pa.array([], pa.int64())}), 0),
+        ("a.json", b"\n \n", 0),
+        ("a.json", b'{"x": 1}\n{"x": 2, "n": null}\n', 2),
+        ("a.csv", b"x,n\n1,\n", 1),
+        ("n=7/a.json", b'{"word": null}\n', 1),
+    ],
+)
+def test_files_without_rows_or_values_are_fine(inbox, store, name, content, rows) -> None:
+    inbox.put(name, content)
+    assert driver_of(inbox, store).batch().num_rows == rows
+
+
+def test_columns_that_folders_give_do_not_count_for_a_file(inbox, store) -> None:
+    inbox.put("n=7/a.json", b'{"text": "a"}\n')
+    failed(driver_of(inbox, store), r"n=7/a\.json has none of the declared columns: it has text")
+    only_folders = Driver(lambda: Files(inbox.path, pa.schema([("n", pa.int64())])), Store(inbox.path + "2"))
+    assert only_folders.batch()["n"].to_pylist() == [7]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +234,7 @@ def test_a_column_of_another_type(inbox, store, have, want, match) -> None:
 
 def test_a_column_that_may_not_be_null_and_is_missing(inbox, store) -> None:
     inbox.put("a.parquet", table(0, 1))
-    schema = pa.schema([pa.field("y", pa.int64(), nullable=False)])
+    schema = pa.schema([("n", pa.int64()), pa.field("y", pa.int64(), nullable=False)])
     failed(
         driver_of(inbox, store, schema),
         r"a\.parquet has no column y, which .* is never null\. Declare it nullable",
@@ -210,6 +280,40 @@ def test_misuse(inbox, store) -> None:
     inbox.put("a.json", b"{}")
     with pytest.raises(ConfigError, match="needs schema="):
         Files(inbox.path).schema()
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"path": None}, r"Files\(None\) names no folder: give a path"),
+        ({"path": 7}, r"Files\(7\) names no folder"),
+        ({"path": ""}, r"names no folder"),
+        ({"ignore": [7]}, r"ignore=.* has 7, which is not a path"),
+        ({"ignore": 7}, r"ignore=7\): give a list of paths"),
+        ({"ignore": Path("a")}, r"give a list of paths, \['a'\]"),
+        ({"pattern": None}, r"pattern=None\): give a glob"),
+        ({"schema": "n long"}, r"is not a pyarrow\.Schema"),
+        ({"options": "header"}, r"options='header'\): give a dict"),
+    ],
+)
+def test_arguments_of_another_type(inbox, settings, match) -> None:
+    with pytest.raises(ConfigError, match=match):
+        Files(**{"path": inbox.path, "schema": SCHEMA, **settings})
+
+
+def test_a_name_to_ignore_that_no_file_has_or_had(inbox, store) -> None:
+    inbox.put("day=1/a.json", table(0, 2))
+    inbox.put("b.json", table(2, 2))
+    with pytest.raises(
+        ConfigError, match=r"ignore names 'a\.json', and there is no such file .* leave it out"
+    ):
+        driver_of(inbox, store, ignore=["a.json"])
+    whole = [f"{inbox.path}/day=1/a.json", f"file://{inbox.path}/day=1/a.json", Path("day=1/a.json")]
+    for name in [*whole, "./day=1/a.json"]:
+        driver = driver_of(inbox, store, ignore=[name])
+        assert driver.batch()["n"].to_pylist() == [2, 3]
+    os.remove(f"{inbox.path}/b.json")
+    assert driver_of(inbox, store, ignore=["b.json"]).batch()["n"].to_pylist() == [0, 1], "the log knows it"
 
 
 def test_a_suffix_that_says_nothing_is_refused_before_the_file_is_logged(inbox, store) -> None:

@@ -43,10 +43,13 @@ def test_what_the_page_says_of_direct_streams(spark: Any, tmp_path: Path) -> Non
     checkpoint, backup = tmp_path / "ckpt", tmp_path / "backup"
     calls: list[int] = []
 
-    def run(schema: str = "user long", folder: str = "in") -> None:
-        counts = hg.read(spark).files(str(tmp_path / folder), schema=schema).key_by("user")
-        sink = hg.sinks.Parquet(str(tmp_path / "out"))
-        counts.aggregate(n=agg.count()).write(sink).start(str(checkpoint), available_now=True).await_end()
+    def run(schema: str = "user long", folder: str = "in", out: str = "out", keys: int = 1) -> None:
+        rows = hg.read(spark).files(str(tmp_path / folder), schema=schema)
+        counts = rows.key_by("user").aggregate(n=agg.count())
+        if keys == 2:
+            counts = counts.key_by("n").aggregate(users=agg.count())
+        sink = hg.sinks.Parquet(str(tmp_path / out))
+        counts.write(sink).start(str(checkpoint), available_now=True).await_end()
 
     def restored(source: Path) -> None:
         shutil.rmtree(checkpoint)
@@ -62,6 +65,10 @@ def test_what_the_page_says_of_direct_streams(spark: Any, tmp_path: Path) -> Non
         run(folder="other")
     with pytest.raises(CheckpointMismatch, match="columns"):
         run(schema="user long, more long")
+    with pytest.raises(CheckpointMismatch, match=r"/out, and this query names .*/elsewhere.*first_batch=2"):
+        run(out="elsewhere")
+    with pytest.raises(CheckpointMismatch, match="a query with one key, and this one has 2"):
+        run(keys=2)
     restored(backup)
     with pytest.raises(CheckpointMismatch, match="batch"):
         run()

@@ -109,6 +109,7 @@ s like '%b%'; s like 'abc'; s not like 'a%'; s like '%'; s like ''; s like '%%a'
 year(dt); quarter(dt); month(dt); day(dt); dayofmonth(dt); dayofyear(dt)
 dayofweek(dt); weekday(dt); year(ts); month(ts); day(ts); hour(ts); minute(ts); second(ts); dayofyear(ts)
 dayofweek(ts); weekday(ts); quarter(ts); unix_seconds(ts); unix_millis(ts); unix_micros(ts); to_date(ts)
+timestamp_micros(l); timestamp_micros(i); timestamp_micros(unix_micros(ts) - unix_micros(ts) % 10000000)
 date(ts); to_date(dt); date(dt); date_trunc('HOUR', ts); date_trunc('day', ts); date_trunc('minute', ts)
 date_trunc('second', ts); year(DATE '2024-02-29'); hour(ts) * 60 + minute(ts); `a.b` + 1; `i`; I; S || 'x'
 1; -1; 1.5; -1.50; .5; 5.; 1e3; 1.5BD; 10L; 5S; 5Y; 1.5D; 2147483648; -2147483648; 9223372036854775807

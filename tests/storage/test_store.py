@@ -299,6 +299,9 @@ def test_a_store_that_cannot_be_seen_is_not_taken_for_empty(store, monkeypatch) 
 
     for name in ("info", "ls", "exists", "isdir"):
         monkeypatch.setattr(store.fs, name, unreachable)
+    if store.disk is not None:
+        for name in ("size", "names", "is_folder"):
+            monkeypatch.setattr(store.disk, name, unreachable)
     with pytest.raises(CheckpointError, match="no answer"):
         store.exists("file")
     with pytest.raises(CheckpointError, match="no answer"):

@@ -1,13 +1,15 @@
 """The loop of a direct stream, without an engine: offsets, sizes, restarts, and what it refuses."""
 
 from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from headgate import agg
-from headgate.errors import CheckpointMismatch, SourceFailed
+from headgate.errors import CheckpointMismatch, ConfigError, SourceFailed
 from headgate.operators.aggregate import Aggregate
 from headgate.sources.source import Demand, Range, Ranges, Source
 from headgate.stage import sinks
@@ -124,6 +126,62 @@ def test_an_error_of_a_source_is_named() -> None:
     loop.open()
     with pytest.raises(SourceFailed, match="nobody answers"):
         loop.step(0.0)
+
+
+class Dated(Numbers):
+    """Its offset is a pair, and so is a part of its identity."""
+
+    def __init__(self, end: int, offset: Any = (), identity: Any = ("a", 1)) -> None:
+        super().__init__(end)
+        self.wrong, self.pair = offset, identity
+
+    def identity(self) -> dict[str, Any]:
+        return {"source": "dated", "pair": self.pair}
+
+    def plan(self, offset: Any, demand: Demand) -> Ranges:
+        assert offset is None or isinstance(offset, list), "as it is after a restart"
+        planned = super().plan(offset and offset[0], demand)
+        return Ranges(planned.ranges, self.wrong or (planned.offset, "x"), planned.more)
+
+
+def test_an_offset_or_identity_that_json_cannot_hold_is_named() -> None:
+    loop = drive(InProcessDirect(), Dated(5, identity=datetime(2026, 1, 1)))
+    with pytest.raises(ConfigError, match=r"the identity of .* JSON cannot hold \(Object of type datetime"):
+        loop.open()
+    loop = drive(InProcessDirect(), Dated(5, offset=datetime(2026, 1, 1)))
+    loop.open()
+    with pytest.raises(SourceFailed, match=r"the offset of .* JSON cannot hold .*moment\.isoformat"):
+        loop.step(0.0)
+    assert loop.first.opened is not None
+    assert loop.first.opened.checkpoint.last is None, "nothing was committed"
+
+
+def test_a_pair_is_a_list_before_and_after_a_restart() -> None:
+    engine = InProcessDirect()
+    assert [p.rows for p in run_all(drive(engine, Dated(25)))] == [10, 10, 5]
+    assert [p.rows for p in run_all(drive(engine, Dated(30)))] == [5]
+
+
+def test_a_checkpoint_of_a_foreach_batch_query_gives_advice_for_direct_streams() -> None:
+    engine = InProcessDirect()
+    first = drive(engine, Numbers(10)).first
+    first.process(read(Planned.of([Input(Numbers(10))], [[Range([0, 10], 10)]])), 0, "4be35ea6")
+    with pytest.raises(CheckpointMismatch, match=r"query 4be35ea6.* a direct stream .*of its own") as caught:
+        drive(engine, Numbers(20)).open()
+    assert "continues" not in str(caught.value)
+    assert "checkpointLocation" not in str(caught.value)
+
+
+@pytest.mark.parametrize("rows", [10, 25], ids=["one batch", "three batches"])
+def test_another_output_folder(rows: int, tmp_path: Path) -> None:
+    engine, newest = InProcessDirect(), (rows - 1) // 10
+    old, new = str(tmp_path / "old"), str(tmp_path / "new")
+    run_all(drive(engine, Numbers(rows), sink=sinks.Parquet(old)))
+    with pytest.raises(CheckpointMismatch, match=rf"new has no batch.*first_batch={newest + 1}"):
+        drive(engine, Numbers(40), sink=sinks.Parquet(new)).open()
+    run_all(drive(engine, Numbers(40), sink=sinks.Parquet(new, first_batch=newest + 1)))
+    assert sinks.Parquet(old).batches() == list(range(newest + 1))
+    assert sinks.Parquet(new).batches()[0] == newest + 1
 
 
 def test_the_size_of_a_batch_follows_the_latency() -> None:

@@ -1,5 +1,7 @@
 """The map task: no row is lost or sent twice, order is kept, and a retried task sends the same bytes."""
 
+import json
+import math
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -113,3 +115,31 @@ def test_an_error_travels_to_the_channel(source: Source, said: str) -> None:
     with pytest.raises(SourceFailed, match=said):
         list(unpacked([blob]))
     assert channel == 0
+
+
+OPERATORS = [
+    HistoryWindow(3, "mean", of="x"),
+    Aggregate(n=agg.count(), total=agg.sum("x")),
+    Windows(tumbling("1 minute"), on="at", delay="0 s", n=agg.count()),
+]
+
+
+@pytest.mark.parametrize("operator", OPERATORS, ids=str)
+@given(drawn=rows, cuts=st.lists(st.integers(0, 40), max_size=3), channels=st.integers(1, 4))
+def test_a_channel_that_reads_for_itself_gets_what_it_would_be_sent(
+    operator: Any, drawn: Any, cuts: Any, channels: int
+) -> None:
+    times = [None if x is None or not math.isfinite(x) else int(abs(x) % 300) * 1_000_000 for _, x in drawn]
+    columns = [[k for k, _ in drawn], [x for _, x in drawn], pa.array(times, COLUMNS.field("at").type)]
+    task = task_of(operator, Slices(pa.table(columns, schema=COLUMNS)), channels)
+    ends = [0, *sorted(min(cut, len(drawn)) for cut in cuts), len(drawn)]
+    ranges = [InputRange(0, [a, b], b - a) for a, b in pairwise(ends)]
+    blobs = list(task.run(enumerate(ranges)))
+    for channel in range(channels):
+        sent = list(unpacked(blob for c, blob in blobs if c == channel))
+        read = list(task.parcels(ranges, channel))
+        assert json.dumps([(p.came, p.seen) for p in read]) == json.dumps([(p.came, p.seen) for p in sent])
+        assert [p.rows.to_pylist() for p in read] == [p.rows.to_pylist() for p in sent]
+        assert [p.aside and p.aside.to_pylist() for p in read] == [
+            p.aside and p.aside.to_pylist() for p in sent
+        ]

@@ -147,11 +147,11 @@ def test_types_are_sparks(text, value):
 @pytest.mark.parametrize(
     "text",
     [
-        "regexp_extract(user, 'a', 0) = 'a'", "user RLIKE 'a'", "lower(user) = 'a'", "rand() > 0.5", "list[0] = 1", "list.x = 1",
+        "regexp_extract(user, 'a', 0) = 'a'", "user RLIKE 'a'", "lower(user) = 'a'", "list[0] = 1", "list.x = 1",
         "user = 1", "amount > money", "money + 1 > 2", "round(amount) = 1", "cast(amount AS STRING) = '1'", "user LIKE 'a_'",
         "time > DATE '2024-1-1'", "time > TIMESTAMP '2024-01-01 00:00:00Z'", "list = list", "i IN (l, 1)", "user = 'a\\n'",
-        'user = "a"', "user = 'a' 'b'", "day + 1 > day", "i::bigint > 1", "i & 1 = 1", "user IS TRUE", "current_date > day", "NULL",
-        "exists(SELECT 1)", "substring(user, -1) = 'a'", "end > 1", "concat(user, i) = 'a'", "row_number() OVER (ORDER BY i) = 1",
+        'user = "a"', "user = 'a' 'b'", "day + 1 > day", "i::bigint > 1", "i & 1 = 1", "user IS TRUE", "NULL",
+        "exists(SELECT 1)", "substring(user, -1) = 'a'", "end > 1", "concat(user, i) = 'a'", 
         "x'1F' = user", "(i, l) IN ((1, 2))", "NULL = NULL",
         "if(flag, -0e0, 0e0) = 0", "CASE WHEN flag THEN amount + 0 / -2 END > 1", "greatest(user, 'a') = 'a'",
         "INTERVAL '1' DAY > 1", "é = 1", "day = time",
@@ -200,7 +200,7 @@ def test_what_depends_on_the_time_zone_is_left_to_spark_outside_utc(text):
         ("amount > 0)", "was not opened"), ("user = 'a", "quote ' is not closed"), ("amount > 0 amount", r"column 12"),
         ("amount\n> > 0", r"line 2, column 3"), ("", "empty"), ("  -- nothing", "empty"), ("amount > ; 1", "';' is not expected"),
         ("i IN ()", "a value is missing"), ("CASE i END = 1", "CASE has no WHEN"), ("i NOT 5", "NOT is followed by"),
-        ("i BETWEEN 1", "AND is missing"), ("sum(amount) > 1", "aggregate after key_by"), ("count(1) > 1", "aggregate after key_by"),
+        ("i BETWEEN 1", "AND is missing"), ("sum(amount) > 1", "is an aggregate"), ("count(1) > 1", "is an aggregate"),
         ("user", "string and not boolean"), ("AND flag", "a value is missing before AND"), ("CASE WHEN flag THEN 1 = 1", "END is missing"),
     ],
 )  # fmt: skip
@@ -214,7 +214,7 @@ def test_misuse_of_a_condition_is_told_at_once(text, said):
     [
         (["i + 1"], "has no name; add one, such as `i \\+ 1 AS x`"), (["i", "l AS I"], "'I' is the name of two columns"),
         (["*", "1 AS user"], "name of two columns"), ([], "names no column"), (["i,"], "empty"), (["i AS"], "a name is missing"),
-        (["rand() AS r", "max(i) AS m"], "aggregate after key_by"), (["i AS a b"], "the expression ends before this"),
+        (["round(i) AS r", "max(i) AS m"], "is an aggregate"), (["i AS a b"], "the expression ends before this"),
     ],
 )  # fmt: skip
 def test_misuse_of_a_selection_is_told_at_once(texts, said):
@@ -223,7 +223,7 @@ def test_misuse_of_a_selection_is_told_at_once(texts, said):
 
 
 def test_a_selection_leaves_to_spark_what_only_spark_resolves():
-    for texts in (["i AS x", "x + 1 AS y"], ["* EXCEPT (i)"], ["list.x"], ["rand() AS r"], ["i AS (a, b)"]):
+    for texts in (["i AS x", "x + 1 AS y"], ["* EXCEPT (i)"], ["list.x"], ["i AS (a, b)"]):
         with pytest.raises(NotColumnar):
             Select(*texts).bind(ROWS.schema)
 

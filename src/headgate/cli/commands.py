@@ -117,6 +117,24 @@ def reproduce(
 
 
 @app.command()
+def chaos(
+    histories: Annotated[int, typer.Option(help="How many histories to play.")] = 2000,
+    first: Annotated[int, typer.Option(help="The seed of the first one.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Processes that play them.")] = 2,
+    seed: Annotated[int | None, typer.Option(help="Tell one history, step by step.")] = None,
+    trace: Annotated[Path | None, typer.Option(help="With --seed: draw it into this HTML file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run the product's own commit path through histories of faults, each fixed by its seed."""
+    from headgate_lab.chaos.command import ChaosOptions
+    from headgate_lab.chaos.command import chaos as play
+
+    options = ChaosOptions(histories, first, jobs, seed, trace)
+    if not play(options, Output(as_json=as_json)):
+        raise typer.Exit(1)
+
+
+@app.command()
 def simulate(
     scenario: Annotated[str | None, typer.Argument(help="Which scenario; by default, list them.")] = None,
     policy: Annotated[

@@ -135,8 +135,9 @@ class BoundOperator(ABC):
         """Which of the event times are late, if everything up to `closed` is closed."""
         return times <= closed
 
-    def close(self, table: BinTable, now: int) -> pa.RecordBatch | None:
-        """Close what is due in one bin by the watermark `now` (windows, expired state); return rows to emit.
+    def close(self, table: BinTable, now: int) -> pa.RecordBatch | Extract | None:
+        """Close what is due in one bin by the watermark `now` (windows, expired state); return rows to emit,
+        or state rows for `key_output`, which is then called once for all bins.
 
         It is called at the end of a batch for each bin with `table.due <= now`, even if the batch had
         no rows for it, but not while rows of the bin wait. An operator lowers `table.due` in `update`,

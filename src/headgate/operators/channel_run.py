@@ -100,15 +100,21 @@ class ChannelRun:
         chosen = np.argpartition(counts, -most)[-most:] if len(counts) > most else np.arange(len(counts))
         chosen = chosen[np.argsort(-counts[chosen], kind="stable")]
         ends = np.cumsum([0, *(len(h) for _, h, _ in touches)])
-        names = []
-        for at in where[chosen].tolist():
-            which = int(np.searchsorted(ends, at, side="right")) - 1
-            names.append(self._name(touches[which][0], at - ends[which]))
-        return hashes[where[chosen]], counts[chosen], names
+        rows = where[chosen]
+        pieces = []
+        for at, which in zip(
+            rows.tolist(), (np.searchsorted(ends, rows, side="right") - 1).tolist(), strict=True
+        ):
+            table = touches[which][0]
+            row = table.changed[at - ends[which] : at - ends[which] + 1]
+            pieces.append(Extract(extract_keys(table, row), {}))
+        return hashes[rows], counts[chosen], self._names(pieces)
 
-    def _name(self, table: BinTable, at: int) -> str:
-        columns = self.operator.key.decode(extract_keys(table, table.changed[at : at + 1]))
-        return ", ".join(str(column[0].as_py())[:40] for column in columns)
+    def _names(self, pieces: list[Extract]) -> list[str]:
+        if not pieces:
+            return []
+        columns = [column.to_pylist() for column in self.operator.key.decode(join_extracts(pieces).keys)]
+        return [", ".join(str(value)[:40] for value in key) for key in zip(*columns, strict=True)]
 
     def due(self, bounds: Mapping[int, int], now: int) -> set[int]:
         """The bins with work that is due by the watermark `now`.
@@ -121,21 +127,27 @@ class ChannelRun:
     def close(self, bins: Iterable[int], now: int) -> None:
         """Close what is due in the given bins. Rows for touched keys are emitted first."""
         self._answer()
+        pieces = []
         for b in sorted(bins):
             emitted = self.operator.close(self.table(b), now)
-            if emitted is not None and emitted.num_rows:
+            if isinstance(emitted, Extract):
+                pieces.append(emitted)
+            elif emitted is not None and emitted.num_rows:
                 self.output.append(emitted)
+        self._emit(pieces)
 
     def _answer(self) -> None:
         """Emit the operator's output by key, once."""
         if self._answered or not self.operator.answers_by_key:
             return
         self._answered = True
-        whole = [self._answering(b, t) for b, t in self._touched() if b not in self._pieces]
-        if whole:
-            emitted = self.operator.key_output(join_extracts(whole))
-            if emitted is not None:
-                self.output.append(emitted)
+        self._emit([self._answering(b, t) for b, t in self._touched() if b not in self._pieces])
+
+    def _emit(self, pieces: list[Extract]) -> None:
+        """Emit the operator's output for state rows of several bins, in one go."""
+        emitted = self.operator.key_output(join_extracts(pieces)) if pieces else None
+        if emitted is not None:
+            self.output.append(emitted)
 
     def _touched(self) -> list[tuple[int, BinTable]]:
         return [(b, table) for b, table in sorted(self.tables.items()) if len(table.changed)]

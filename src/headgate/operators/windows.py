@@ -214,11 +214,10 @@ class BoundWindows(AggregatingOperator):
         arrays = [*self.key.decode(touched.keys), *times, *self.answers(touched)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.output)
 
-    def close(self, table: BinTable, now: int) -> pa.RecordBatch | None:
+    def close(self, table: BinTable, now: int) -> Extract | None:
         rows = table.take_due(END, now)
-        closed = None
-        if len(rows) and self.config.emit == "append":
-            closed = self.key_output(extract(table, rows, whole=True))
+        emits = len(rows) > 0 and self.config.emit == "append"
+        closed = extract(table, rows, whole=True) if emits else None
         table.remove(rows)
         return closed
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import csv as header
+import io
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as csv
 
 from headgate.errors import ConfigError
-from headgate.sources.fit import fit
+from headgate.sources.fit import check_any, fit
 from headgate.sources.formats import Format, Learned, Piece
 from headgate.sources.place import Entry, Place
 from headgate.sources.text import as_times, opened, sample
@@ -18,6 +21,8 @@ OPTIONS = {"header": True, "delimiter": ",", "null": ""}
 """`header`: whether the first line has the names of the columns; if not, the columns are the declared ones, in order.
 `null`: what stands for a null; in quotes it is a plain value.
 """
+_BOM = b"\xef\xbb\xbf"
+_MARK = "\0the end\0"
 _BLOCK = 16 << 20
 """Bytes that are parsed at once; no row may be longer."""
 
@@ -43,37 +48,102 @@ class CsvFormat(Format):
         yield Piece(*entry, 0, -1), learned.estimate(entry.size)
 
     def read(self, place: Place, piece: Piece, schema: pa.Schema, columns: pa.Schema) -> Iterator[pa.Table]:
-        """One table a block."""
+        """One table a block. A file that ends within quotes is refused."""
         kinds = {field.name: plain_type(field.type) for field in columns}
         with place.failing(piece.path, "reading"), opened(place, piece.path) as stream:
-            reader = self._reader(stream, schema, columns.names, kinds)
-            if reader is None:
+            first = stream.read(_BLOCK)
+            if not first.removeprefix(_BOM).strip():
                 return
-            for batch in reader:
-                yield fit(as_times(pa.Table.from_batches([batch]), kinds), columns, place, piece.path)
+            names = self._names(first, schema)
+            end = _End(names, self._option("delimiter"))
+            try:
+                for batch in self._reader(_Ended(stream, first, end.line), schema, columns.names, kinds, end):
+                    if batch.num_rows:
+                        check_any(names, schema, place, piece.path)
+                    yield fit(as_times(pa.Table.from_batches([batch]), kinds), columns, place, piece.path)
+            except pa.ArrowInvalid as error:
+                if end.seen or not (end.cut or _MARK in str(error) or "Empty CSV file" in str(error)):
+                    raise
+            if not end.seen:
+                raise ValueError("the file ends within quotes")
+
+    def _option(self, name: str) -> Any:
+        return {**OPTIONS, **self.options}[name]
+
+    def _names(self, first: bytes, schema: pa.Schema) -> list[str]:
+        """The columns of the file, which its header names."""
+        if not self._option("header"):
+            return list(schema.names)
+        text = io.TextIOWrapper(io.BytesIO(first), "utf-8-sig", errors="replace", newline="")
+        try:
+            return next((row for row in header.reader(text, delimiter=self._option("delimiter")) if row), [])
+        except header.Error as error:
+            raise ValueError(f"the header cannot be read: {error}") from error
 
     def _reader(
-        self, stream: pa.NativeFile, schema: pa.Schema, names: list[str], kinds: dict[str, pa.DataType]
-    ) -> csv.CSVStreamingReader | None:
-        options = {**OPTIONS, **self.options}
-        try:
-            return csv.open_csv(
-                stream,
-                csv.ReadOptions(block_size=_BLOCK, column_names=None if options["header"] else schema.names),
-                csv.ParseOptions(delimiter=options["delimiter"], newlines_in_values=True),
-                csv.ConvertOptions(
-                    column_types={name: _read_as(kind) for name, kind in kinds.items()},
-                    include_columns=names,
-                    include_missing_columns=True,
-                    null_values=[options["null"]],
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=False,
-                ),
-            )
-        except pa.ArrowInvalid as error:
-            if "Empty CSV file" in str(error):
-                return None
-            raise
+        self,
+        stream: _Ended,
+        schema: pa.Schema,
+        names: list[str],
+        kinds: dict[str, pa.DataType],
+        end: _End,
+    ) -> csv.CSVStreamingReader:
+        named = None if self._option("header") else schema.names
+        return csv.open_csv(
+            stream,
+            csv.ReadOptions(block_size=_BLOCK, column_names=named),
+            csv.ParseOptions(
+                delimiter=self._option("delimiter"), newlines_in_values=True, invalid_row_handler=end.judge
+            ),
+            csv.ConvertOptions(
+                column_types={name: _read_as(kind) for name, kind in kinds.items()},
+                include_columns=names,
+                include_missing_columns=True,
+                null_values=[self._option("null")],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+
+
+class _End:
+    """A line that is put after the end of a file. It has a value too many, so Arrow shows it to `judge` instead of making a
+    row of it. If Arrow does not, the line has become a part of a value: the file ends within quotes.
+    """
+
+    def __init__(self, names: list[str], delimiter: str) -> None:
+        self.line = f"\n{_MARK}{delimiter * len(names)}\n".encode()
+        self.seen = self.cut = False
+
+    def judge(self, row: csv.InvalidRow) -> str:
+        """Skip the line itself, and refuse all others."""
+        if row.text.startswith(_MARK):
+            self.seen = True
+            return "skip"
+        self.cut = self.cut or _MARK in row.text
+        return "error"
+
+
+class _Ended:
+    """A stream whose first bytes were read already, and which is followed by a line more."""
+
+    closed = False
+
+    def __init__(self, stream: pa.NativeFile, first: bytes, line: bytes) -> None:
+        self._parts = [io.BytesIO(first), stream, io.BytesIO(line)]
+
+    def read(self, size: int) -> bytes:
+        """The next bytes: fewer than asked for only at the end."""
+        data = b""
+        while self._parts and len(data) < size:
+            more: bytes = self._parts[0].read(size - len(data))
+            data = data + more if data else more
+            if not more:
+                self._parts.pop(0)
+        return data
+
+    def close(self) -> None:
+        """Nothing: whoever opened the stream closes it."""
 
 
 def _read_as(kind: pa.DataType) -> pa.DataType:

@@ -16,7 +16,7 @@ from headgate.sources.cutting import batches, cut
 from headgate.sources.file_log import FileLog
 from headgate.sources.formats import Format, Learned, Piece
 from headgate.sources.listing import listing_of
-from headgate.sources.source import Demand, Range, Ranges, Source
+from headgate.sources.source import CHEAP_ROWS, Demand, Range, Ranges, Source
 from headgate.storage.store import Store
 
 MOST_FILES = 100_000
@@ -54,13 +54,22 @@ class Files(Source):
         format: str | None = None,  # noqa: A002
         pattern: str = "*",
         recursive: bool = True,
-        ignore: Iterable[str] = (),
+        ignore: Iterable[str | os.PathLike[str]] = (),
         options: Mapping[str, Any] | None = None,
     ) -> None:
         if format is not None and format not in _FORMATS:
             raise ConfigError(f"Files(format={format!r}): the formats are {', '.join(_FORMATS)}")
-        if isinstance(ignore, str):
-            raise ConfigError(f"Files(ignore={ignore!r}): give a list of paths, [{ignore!r}]")
+        names = _names(ignore)
+        if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+            raise ConfigError(f"Files({path!r}) names no folder: give a path, such as 'in/events'")
+        if not isinstance(pattern, str) or not pattern:
+            raise ConfigError(f"Files(pattern={pattern!r}): give a glob for names, such as '*.json'")
+        if schema is not None and not isinstance(schema, pa.Schema):
+            raise ConfigError(
+                f"Files(schema={schema!r}) is not a pyarrow.Schema: give one, as pa.schema([...])"
+            )
+        if options is not None and not isinstance(options, Mapping):
+            raise ConfigError(f"Files(options={options!r}): give a dict, such as {{'header': True}}")
         self._listing = listing_of(os.fspath(path), pattern, recursive)
         self._place = self._listing.place
         self._url = f"{self._place.url}/{self._listing.single or self._listing.glob}".rstrip("/")
@@ -69,7 +78,7 @@ class Files(Source):
         self._columns: tuple[str, ...] | None = None
         self._name = format
         self._options = dict(options or {})
-        self._ignore = frozenset(name.removeprefix("./").strip("/") for name in ignore)
+        self._ignore = frozenset(self._place.relative(name) for name in names)
         self._learned = Learned()
         self._log: FileLog | None = None
         if format is not None:
@@ -134,6 +143,7 @@ class Files(Source):
         self._listing = replace(self._listing, _seen={})
         self._listing.check()
         self._log = FileLog(store)
+        self._check_ignored(self._log)
         if not self._told:
             try:
                 data = store.read(_SCHEMA)
@@ -142,6 +152,17 @@ class Files(Source):
                 store.write_once(_SCHEMA, inferred.serialize().to_pybytes())
                 data = store.read(_SCHEMA)
             self._schema = pa.ipc.read_schema(pa.BufferReader(data))
+
+    def _check_ignored(self, log: FileLog) -> None:
+        """Refuse a name that no file has or had: it may be a typing error."""
+        for name in sorted(self._ignore - log.known):
+            try:
+                self._place.stat(name)
+            except FileNotFoundError:
+                raise ConfigError(
+                    f"{self!r}: ignore names {name!r}, and there is no such file in {self.folder} and none in the checkpoint: write "
+                    "the path below the folder, or leave it out"
+                ) from None
 
     def _inferred(self) -> pa.Schema:
         """The columns of the first file."""
@@ -201,7 +222,9 @@ class Files(Source):
             self._take(log, wave.after or start, wave)
         if wave.after is None:
             return Ranges((), offset)
-        ranges = [Range((wave.name, pieces), rows) for pieces, rows in cut(wave.taken, demand.tasks)]
+        ranges = [
+            Range((wave.name, pieces), rows, len(pieces)) for pieces, rows in cut(wave.taken, demand.tasks)
+        ]
         after = {"file": wave.after[0], "at": wave.after[1]}
         return Ranges(tuple(ranges), after, more=self._left(log, wave.after[0]))
 
@@ -238,6 +261,12 @@ class Files(Source):
             self._name = name
         return formats.load(name, self._options)
 
+    @property
+    def rows_read_again(self) -> int:
+        if not self._place.local:
+            return 0
+        return CHEAP_ROWS if self._name == "parquet" else CHEAP_ROWS // 20  # text takes so much longer
+
     def read(self, what: Any) -> Iterator[pa.RecordBatch]:
         """The rows of some pieces."""
         name, pieces = what
@@ -251,6 +280,21 @@ class Files(Source):
             self._place.check(piece.entry)
             yield from of.read(self._place, piece, full, wanted)
             self._place.check(piece.entry)  # it may have been changed meanwhile
+
+
+def _names(ignore: Any) -> list[str]:
+    """The files to ignore, as the user names them."""
+    if isinstance(ignore, str | os.PathLike):
+        raise ConfigError(f"Files(ignore={ignore!r}): give a list of paths, [{os.fspath(ignore)!r}]")
+    if not isinstance(ignore, Iterable):
+        raise ConfigError(f"Files(ignore={ignore!r}): give a list of paths, such as ['day=1/part-7.parquet']")
+    listed = list(ignore)
+    wrong = [name for name in listed if not isinstance(name, str | os.PathLike) or not os.fspath(name)]
+    if wrong:
+        raise ConfigError(
+            f"Files(ignore=...) has {wrong[0]!r}, which is not a path: give paths such as 'day=1/part-7.parquet'"
+        )
+    return [os.fspath(name) for name in listed]
 
 
 class _Wave:

@@ -1,7 +1,7 @@
 """The columns of a file in the declared types: what is changed without loss, and what is refused.
 
 - A column that the declaration lacks is left out.
-- A column that the file lacks is null.
+- A column that the file lacks is null. A file with rows that has none of the declared columns is refused.
 - If the file lies in a folder `column=value`, a declared column of that name has this value.
 - Integers and floats are widened, decimals too, and integers become floats or decimals that hold all of them. Units of
   time are changed if no value is lost. Dictionaries and Arrow's large types become plain ones.
@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 from urllib.parse import unquote
 
@@ -24,6 +25,8 @@ _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 """Decimal digits that hold every integer of so many bits."""
 _MANTISSA = {16: 11, 32: 24, 64: 53}
 """The bits of an integer that a float of so many bits holds exactly."""
+_SHOWN = 10
+"""How many columns of a file a message names."""
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -57,6 +60,28 @@ def fit(table: pa.Table, schema: pa.Schema, place: Place, path: str) -> pa.Table
                 f"value cannot be changed without loss: {error}. Declare {plain_of(column.type)}. {WAY_OUT}"
             ) from error
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def check_any(have: Collection[str], schema: pa.Schema, place: Place, path: str) -> None:
+    """Refuse a file that has none of the declared columns: all its rows would be null."""
+    names = inside(schema, path)
+    if not names or not names.isdisjoint(have):
+        return
+    listed = sorted(have)
+    shown = ", ".join(listed[:_SHOWN]) + (", ..." if len(listed) > _SHOWN else "")
+    wanted = {name.lower() for name in names}
+    close = [name for name in listed if name.lower() in wanted]
+    case = f" Upper and lower case count: {close[0]} has another case than declared." if close else ""
+    raise SourceFailed(
+        f"{place.path(path)} has none of the declared columns: it has {shown or 'no column'}, and declared are "
+        f"{', '.join(schema.names)}.{case} Declare the columns as they are in the file, or write the file anew, under "
+        f"another name. {WAY_OUT}"
+    )
+
+
+def inside(schema: pa.Schema, path: str) -> set[str]:
+    """The declared columns that do not come from the folders in which a file lies."""
+    return set(schema.names) - _folders(path).keys()
 
 
 def plain_of(kind: pa.DataType) -> pa.DataType:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.json as arrow_json
 
 from headgate.errors import ConfigError
-from headgate.sources.fit import fit
+from headgate.sources.fit import check_any, fit, inside
 from headgate.sources.formats import Format, Learned, Piece
 from headgate.sources.json_lines import Unread, parse_lines
 from headgate.sources.place import Entry, Place
@@ -77,6 +79,7 @@ class JsonFormat(Format):
     def read(self, place: Place, piece: Piece, schema: pa.Schema, columns: pa.Schema) -> Iterator[pa.Table]:
         """One table a block of lines."""
         kinds = {field.name: plain_type(field.type) for field in columns}
+        rows, found = 0, False
         with place.failing(piece.path, "reading"):
             for at, data in blocks(place, piece.path, piece.start, piece.end):
                 if at == 0:
@@ -88,7 +91,26 @@ class JsonFormat(Format):
                 except Unread as error:
                     cut = not data.endswith(b"\n") and error.end == at + len(data)
                     raise ValueError(f"{error}{'; the file ends within this line' if cut else ''}") from error
+                rows += table.num_rows
+                found = found or any(column.null_count < table.num_rows for column in table.columns)
                 yield fit(table, columns, place, piece.path)
+            if rows and not found:
+                check_any(_fields(place, piece.path, inside(schema, piece.path)), schema, place, piece.path)
+
+
+def _fields(place: Place, path: str, wanted: set[str]) -> set[str]:
+    """The fields of the objects in a file, up to the first that has one of those that are wanted. It is called if all
+    values of a piece are null, so that the first object is nearly always enough.
+    """
+    found = set[str]()
+    for _, data in blocks(place, path, 0, -1):
+        for line in data.removeprefix(_BOM).split(b"\n"):
+            with suppress(ValueError):  # a line that is wrong is named when its piece is read
+                row = json.loads(line)
+                found.update(row if isinstance(row, dict) else ())
+            if not found.isdisjoint(wanted):
+                return found
+    return found
 
 
 _NULL = re.compile(rb"^\s*null\s*$", re.MULTILINE)

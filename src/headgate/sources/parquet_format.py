@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headgate.errors import SourceFailed
-from headgate.sources.fit import declared, fit
+from headgate.sources.fit import check_any, declared, fit
 from headgate.sources.formats import Format, Learned, Piece
 from headgate.sources.place import WAY_OUT, Entry, Place
 
@@ -50,7 +50,10 @@ class ParquetFormat(Format):
         """One table a row group."""
         with place.failing(piece.path, "reading"), place.open(piece.path) as opened:
             file = pq.ParquetFile(opened)
-            names = [name for name in columns.names if name in set(file.schema_arrow.names)]
+            have = set(file.schema_arrow.names)
+            if file.metadata.num_rows:
+                check_any(have, schema, place, piece.path)
+            names = [name for name in columns.names if name in have]
             end = file.num_row_groups if piece.end < 0 else piece.end
             for group in range(piece.start, end):
                 yield fit(file.read_row_group(group, columns=names), columns, place, piece.path)

@@ -57,6 +57,13 @@ class Place:
         """The full path of a file, which is named relative to the folder."""
         return f"{self.root.rstrip('/')}/{name}" if name else self.root
 
+    def relative(self, name: str) -> str:
+        """A file as it is named relative to the folder, if a user gives that, or its whole path as messages do."""
+        for root in (self.url, self.root):
+            if root and name.startswith(f"{root.rstrip('/')}/"):
+                name = name[len(root.rstrip("/")) + 1 :]
+        return name.removeprefix("./").strip("/")
+
     def exists(self) -> bool:
         """Whether there is such a folder, or a file."""
         return bool(self.fs.exists(self.root))

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from headgate.errors import ConfigError
-from headgate.sources.source import Demand, Range, Ranges, Source
+from headgate.sources.source import CHEAP_ROWS, Demand, Range, Ranges, Source
 
 _SCHEMA = pa.schema([("timestamp", pa.timestamp("us", "UTC")), ("value", pa.int64())])
 _BATCH = 1 << 18
@@ -30,6 +30,8 @@ class Rate(Source):
 
     The time of the first plan is the start. The offset keeps it once a row was given.
     """
+
+    rows_read_again = CHEAP_ROWS
 
     def __init__(self, rows_per_second: int) -> None:
         if not isinstance(rows_per_second, int) or isinstance(rows_per_second, bool) or rows_per_second < 1:

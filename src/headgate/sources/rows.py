@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from headgate.errors import ConfigError, SourceFailed
 from headgate.sources.fit import plain_of, widens
-from headgate.sources.source import Demand, Range, Ranges, Source
+from headgate.sources.source import CHEAP_ROWS, Demand, Range, Ranges, Source
 from headgate.state.payload import plain_type
 
 _LEAST = 10_000
@@ -31,6 +31,8 @@ class Rows(Source):
     Without a schema the first rows tell it. A restarted query goes on after the rows that it has read, so the same
     rows must be there again, in the same order.
     """
+
+    rows_read_again = CHEAP_ROWS
 
     def __init__(self, rows: Any = (), schema: pa.Schema | None = None) -> None:
         self._lock = threading.Lock()

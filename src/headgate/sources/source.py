@@ -16,6 +16,9 @@ import pyarrow as pa
 
 from headgate.storage.store import Store
 
+CHEAP_ROWS = 1_000_000
+"""How many rows may be read again (`Source.rows_read_again`) where a row takes some 0.1 us."""
+
 
 @dataclass(frozen=True)
 class Demand:
@@ -37,6 +40,8 @@ class Range:
     """What `Source.read` gets: any value that can be pickled."""
     rows: int = 0
     """About how many rows it has; 0 if that is not known."""
+    parts: int = 1
+    """How many files or the like are opened to read it."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,14 @@ class Source(ABC):
     @abstractmethod
     def read(self, what: Any) -> Iterator[pa.RecordBatch]:
         """The rows of a range, in order, with the columns of `schema`. It runs in a task."""
+
+    @property
+    def rows_read_again(self) -> int:
+        """So many rows of a batch may be read again by other tasks. While that is enough, every channel
+        reads the batch for itself, which is faster than an exchange if reading is cheap. By default no
+        range is read twice, unless its task is.
+        """
+        return 0
 
     def only(self, columns: Sequence[str]) -> Source:
         """A source that may leave out all other columns. `read` may still yield them, and often must."""

@@ -8,7 +8,6 @@ published before a restart are verified before anyone sees them.
 
 from __future__ import annotations
 
-import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,7 +46,7 @@ class Output:
         """The rows as an Arrow table in this process."""
         self.verify()
         parts = [
-            pq.ParquetFile(io.BytesIO(self.store.read(file.name))).read(use_threads=False)
+            pq.ParquetFile(pa.BufferReader(self.store.read(file.name))).read(use_threads=False)
             for file in self.files
         ]
         tables = [conform_table(part, self.schema) for part in parts]
@@ -105,7 +104,7 @@ class Parquet(Sink):
     def __init__(self, path: str, *, batch_column: str = "batch", first_batch: int | None = None) -> None:
         if not batch_column or set(batch_column) & set("/=\\") or batch_column[0] in "_.":
             raise ConfigError(f"batch_column={batch_column!r} must be a plain name: it is a part of paths")
-        self.path = path
+        self.path, self.first_batch = path, first_batch
         self._folder = ParquetFolder(path, batch_column, first_batch)
 
     def __repr__(self) -> str:
@@ -118,6 +117,7 @@ class Parquet(Sink):
         self._folder.own(owner, committed)
 
     def check_columns(self, schema: pa.Schema) -> None:
+        check_case(schema)
         column = self._folder.column
         clash = [name for name in schema.names if name.lower() == column.lower()]
         if clash:
@@ -155,6 +155,9 @@ class Function(Sink):
 
     def __repr__(self) -> str:
         return f"sinks.Function({getattr(self.function, '__name__', self.function)!s})"
+
+    def check_columns(self, schema: pa.Schema) -> None:
+        check_case(schema)
 
     def publish(self, output: Output) -> None:
         self.function(output.frame(), output.batch)
@@ -198,6 +201,18 @@ class Memory(Sink):
         for row in self.table().to_pylist():
             rows[tuple(row[k] for k in key)] = row
         return rows
+
+
+def check_case(schema: pa.Schema) -> None:
+    """Refuse columns whose names differ only in case: Spark cannot read them back from Parquet."""
+    seen = dict[str, str]()
+    for name in schema.names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise ConfigError(
+                f"the output has the columns {other!r} and {name!r}, which differ only in case, so Spark could not read it: "
+                "rename one of them"
+            )
 
 
 def as_sink(sink: Sink | Callable[[Any, int], None]) -> Sink:

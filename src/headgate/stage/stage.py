@@ -142,9 +142,7 @@ class KeyedStage(StageControls, Generic[Rows]):
         another does this once.
         """
         self.sink.check()
-        last = self.opened.checkpoint.last if self.opened else last_manifest(self.store)
-        number = (self._first or 0) if last is None else last.delivery.number
-        opened = self._open(nothing, number, origin)
+        opened = self._open(nothing, None, origin)
         if opened.checkpoint.last is not None:
             with self._guarded(opened):
                 self._deliver(nothing, opened.checkpoint.last.delivery.number, origin, opened)
@@ -228,10 +226,10 @@ class KeyedStage(StageControls, Generic[Rows]):
         if last is None:
             return  # there was no batch
         nothing, delivery = self.engine.nothing(last.delivery.columns), last.delivery
-        opened = self._open(nothing, delivery.number, delivery.origin)
+        opened = self._open(nothing, None, delivery.origin)
         with self._guarded(opened):
-            if opened.fresh:
-                self._deliver(nothing, delivery.number, delivery.origin, opened)
+            if opened.fresh and opened.checkpoint.last is not None:
+                self._deliver(nothing, opened.checkpoint.last.delivery.number, delivery.origin, opened)
             self._settle(nothing, opened)
             last = opened.checkpoint.last
             if complete and last is not None and not last.complete:
@@ -258,8 +256,10 @@ class KeyedStage(StageControls, Generic[Rows]):
 
     # -- opening
 
-    def _open(self, rows: Rows, batch: int, origin: str | None) -> Opened:
-        """Check rows, operator and sinks against the checkpoint, then claim it for this driver."""
+    def _open(self, rows: Rows, batch: int | None, origin: str | None) -> Opened:
+        """Check rows, operator and sinks against the checkpoint, then claim it for this driver. `batch` is
+        the one that is delivered; None if none is.
+        """
         columns = self.engine.columns(self._expanded(rows), self.key)
         if self.opened is not None:
             self.opened.check(columns)
@@ -291,10 +291,7 @@ class KeyedStage(StageControls, Generic[Rows]):
         # Check before anything is changed, and before a running driver loses its claim.
         self._check(checkpoint.last, batch, origin)
         checkpoint.identify()
-        committed = checkpoint.last.batch if checkpoint.last else None
-        self.sink.own(Owner(checkpoint.stage, self.store.url), committed)
-        if self.aside is not None:
-            self.aside.own(Owner(checkpoint.stage, self.store.url, "rows aside"), committed)
+        self._own_sinks(checkpoint)
         checkpoint.take()
         self._check(checkpoint.last, batch, origin)
         assert checkpoint.identity is not None
@@ -307,6 +304,23 @@ class KeyedStage(StageControls, Generic[Rows]):
         self.on_step("open")
         return self.opened
 
+    def _own_sinks(self, checkpoint: Checkpoint) -> None:
+        """Claim the places of the output. They are compared with what is committed, and while another
+        driver is still at work, both go on: a difference counts only if nothing was committed meanwhile.
+        """
+        last = checkpoint.last
+        while True:
+            committed = last.batch if last else None
+            try:
+                self.sink.own(Owner(checkpoint.stage, self.store.url), committed)
+                if self.aside is not None:
+                    self.aside.own(Owner(checkpoint.stage, self.store.url, "rows aside"), committed)
+                return
+            except CheckpointMismatch:
+                last = last_manifest(self.store)
+                if last is None or last.batch == committed:
+                    raise
+
     def _change_policy(self, opened: Opened, policy: Policy) -> None:
         """Let another policy decide, from this batch on."""
         operator = opened.operator
@@ -314,8 +328,10 @@ class KeyedStage(StageControls, Generic[Rows]):
         opened.loop = Loop.restore(opened.loop.snapshot(), self._policy, self.guard, self.mode)
         self._next_policy = None
 
-    def _check(self, last: Manifest | None, batch: int, origin: str | None) -> None:
-        """Refuse a batch that does not follow what is committed."""
+    def _check(self, last: Manifest | None, batch: int | None, origin: str | None) -> None:
+        """Refuse a batch that does not follow what is committed. Without one, only the origin counts: the
+        driver of before may still commit while this one opens the stage.
+        """
         where = self.store.path()
         if last is None and self._continues is not None:
             raise CheckpointMismatch(
@@ -324,6 +340,8 @@ class KeyedStage(StageControls, Generic[Rows]):
             )
         if last is not None:
             check_origin(origin, last.delivery.origin, where, continues=self._continues)
+        if batch is None:
+            return
         if last is None or last.delivery.origin != origin:
             check_order(batch, None, where, first=self._first)
         elif batch != last.delivery.number:

@@ -17,7 +17,7 @@ a driver that wakes up late never removes a file of its successor.
 from __future__ import annotations
 
 import json
-import uuid
+import re
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Any
@@ -25,10 +25,15 @@ from typing import Any
 from headgate.errors import BatchOrder, CheckpointMismatch, CorruptState
 from headgate.storage.commit_log import FORMAT, CommitLog, Driver, Link, check_format, checksum
 from headgate.storage.manifest import Manifest
+from headgate.storage.outside import unique
 from headgate.storage.store import Store
 
 LINES_PER_JOURNAL = 1000
+DIRECT = "direct:stream"
+"""Where the batches of a direct stream come from, as its manifests say."""
 IDENTITY = "headgate.json"
+_ONE_LINE = re.compile(r"-\d{12}\.jsonl$")
+"""The end of the name of a journal file that has the line of one batch."""
 _REMEDY = "restore it from a backup of the checkpoint"
 
 
@@ -56,11 +61,13 @@ class Checkpoint:
         self._commit: Link | None = None
         self.last: Manifest | None = None
         self.identity = self._identity()
+        if self.identity is None and (store.names("log") or store.names("journal")):
+            self.identity = self._identity()  # another driver may just have begun
+            if self.identity is None:
+                raise CorruptState(f"{store.path(IDENTITY)} is missing beside committed batches; {_REMEDY}")
         if self.identity is not None:
             self._read(self.log.last())
             self._compare()
-        elif store.names("log") or store.names("journal"):
-            raise CorruptState(f"{store.path(IDENTITY)} is missing beside committed batches; {_REMEDY}")
 
     @property
     def stage(self) -> str:
@@ -82,7 +89,7 @@ class Checkpoint:
         self.store.check()
         self.store.make("")
         with suppress(FileExistsError):  # another driver was faster; the two must be the same stage
-            self.store.create(IDENTITY, self._encoded(uuid.uuid4().hex[:12]))
+            self.store.create(IDENTITY, self._encoded(unique()[:12]))
         self.identity = self._identity()
 
     def take(self) -> None:
@@ -109,12 +116,14 @@ class Checkpoint:
             return False
 
     def _read(self, entry: Any) -> None:
-        if entry is None:
-            if self.store.names("journal"):
+        if entry is None and self.store.names("journal"):
+            entry = self.log.last()  # another driver may just have committed its first batch
+            if entry is None:
                 raise CorruptState(
                     f"{self.store.path('log')} holds no commit, but {self.store.path('journal')} has batches that were "
                     f"committed: the log was deleted or lost; {_REMEDY}, or start anew with an empty folder"
                 )
+        if entry is None:
             return
         self._commit, self.last = entry.link, Manifest.from_json(entry.body)
 
@@ -224,6 +233,8 @@ def read_journal(store: Store, batch: int | None = None) -> tuple[list[str], str
     """
     prefix = "" if batch is None else f"{batch // LINES_PER_JOURNAL:06d}-"
     names = [n for n in store.names("journal") if n.endswith(".jsonl") and n.startswith(prefix)]
+    if batch is not None:
+        names = [n for n in names if not _ONE_LINE.search(n) or n.endswith(f"-{batch:012d}.jsonl")]
     line_of: dict[int, str] = {}
     torn = ""
     for name in names:
@@ -283,6 +294,11 @@ def check_origin(origin: str | None, last: str | None, where: str, *, continues:
     """
     if origin == last or (continues is not None and continues == last):
         return
+    if DIRECT in (origin, last):
+        raise CheckpointMismatch(
+            f"{where} holds the state of {_said(last)}, and these batches come from {_said(origin)}: give "
+            f"{'the direct stream' if origin == DIRECT else 'the stage'} a checkpoint of its own, in another folder"
+        )
     if last and last.startswith("stage:"):
         remedy = "Use the checkpoint of that stage, or give both stages an empty folder"
     else:
@@ -298,6 +314,8 @@ def check_origin(origin: str | None, last: str | None, where: str, *, continues:
 def _said(origin: str | None) -> str:
     if not origin:
         return "no streaming query (the stage was called by hand)"
+    if origin == DIRECT:
+        return "a direct stream (hg.read)"
     kind, _, name = origin.partition(":")
     return f"the streaming query {origin}" if not name else f"the {kind} {name}"
 

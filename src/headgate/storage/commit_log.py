@@ -17,18 +17,15 @@ store whose `create` is exclusive and whose listings show every file created bef
 from __future__ import annotations
 
 import json
-import os
 import re
-import socket
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 import xxhash
 
 from headgate.errors import CheckpointError, CorruptState, NewerFormat, OlderFormat, Superseded
+from headgate.storage.outside import OUTSIDE
 from headgate.storage.store import Store
 
 FORMAT = 3
@@ -63,8 +60,8 @@ class Driver:
     @classmethod
     def here(cls) -> Driver:
         """This process, now."""
-        since = datetime.now(UTC).isoformat(timespec="seconds")
-        return cls(socket.gethostname(), os.getpid(), since, uuid.uuid4().hex[:8])
+        outside = OUTSIDE.get()
+        return cls(*outside.here(), outside.unique()[:8])
 
     def to_json(self) -> list[Any]:
         """Values that JSON can hold."""
@@ -122,7 +119,12 @@ class CommitLog:
             newest, last = self._look()
             number = newest.link.number + 1 if newest else 0
             before = last.link if last else None
-            link = self._create(number, before, None)
+            try:
+                link = self._create(number, before, None)
+            except CheckpointError:
+                if self._is_newest(number - 1) or not self._numbers():
+                    raise
+                continue  # the answer was lost, or others have removed the draft: the log has gone on
             if link is None:
                 continue  # another driver created that entry
             if self._is_newest(number):
@@ -142,10 +144,14 @@ class CommitLog:
 
     def is_mine(self) -> bool:
         """Whether this driver is still the newest. If the store cannot be read, True is returned;
-        the next commit will find out.
+        the next commit will find out. After a commit whose answer was lost, the newest entry is one
+        that this driver does not know of, but it is its own.
         """
         try:
-            return self.claim is None or self._is_newest(self._at)
+            if self.claim is None or self._is_newest(self._at):
+                return True
+            newest = self._look()[0]
+            return newest is not None and newest.driver == self._me
         except CheckpointError:
             return True
 

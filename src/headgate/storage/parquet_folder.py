@@ -14,13 +14,12 @@ one by one, and only a reader who goes by the records is sure to see whole batch
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from headgate.errors import CheckpointMismatch, CorruptState
+from headgate.errors import CheckpointError, CheckpointMismatch, CorruptState
 from headgate.storage.commit_log import checksum, sealed, unsealed
 from headgate.storage.manifest import Written
 from headgate.storage.store import Store, translated
@@ -63,7 +62,7 @@ class ParquetFolder:
                 raise CheckpointMismatch(
                     f"{self.path} holds batches, and nothing says whose they are ({OWNER} is missing); {remedy}"
                 )
-            self._check_batches([], committed)
+            self._check_batches([], committed, new=True)
             self.store.make("", STAGING, RECORDS)
             new = {"stage": owner.stage, "checkpoint": owner.checkpoint, "what": owner.what}
             self.store.write_once(OWNER, sealed(new))
@@ -84,9 +83,9 @@ class ParquetFolder:
         self._check_batches(self.batches(), committed)
         self.store.make(STAGING, RECORDS)
 
-    def _check_batches(self, shown: list[int], committed: int | None) -> None:
+    def _check_batches(self, shown: list[int], committed: int | None, *, new: bool = False) -> None:
         """Refuse a folder with batches that are not committed, or without some that are (the last
-        one may not be published yet).
+        one may not be published yet; but a folder that is `new` never had this stage's output).
         """
         newest = -1 if committed is None else committed
         later = [number for number in shown if number > newest]
@@ -97,7 +96,7 @@ class ParquetFolder:
                 + ", ".join(f"{self._folder(number)} and {_record(number)}" for number in later)
             )
         upto = shown[-1] if shown else -1
-        if upto < newest - 1 and not (not shown and self.first in (newest, newest + 1)):
+        if upto < newest - (not new) and not (not shown and self.first in (newest, newest + 1)):
             has = f"only batches up to {upto}" if shown else "no batch"
             raise CheckpointMismatch(
                 f"{self.path} has {has}, though this stage has committed up to batch {newest}: its output lies elsewhere, or was lost. "
@@ -132,8 +131,10 @@ class ParquetFolder:
 
     def show(self, staged: Store, files: Sequence[Written], batch: int, *, again: bool) -> None:
         """Publish the staged files of a batch. With `again` their bytes are first
-        compared with what was committed.
+        compared with what was committed. A batch before the first of the folder lies elsewhere.
         """
+        if again and self.first is not None and batch < self.first:
+            return
         wanted = [[_base(file.name), file.size, file.checksum] for file in files]
         if self.store.exists(_record(batch)):
             if self._record(batch)["files"] != wanted:
@@ -142,28 +143,34 @@ class ParquetFolder:
         if files and self.store.local:
             self._rename(staged, files, batch, again=again)
         elif files:
-            self._copy(staged, files, batch, again=again)
+            try:
+                self._copy(staged, files, batch, again=again)
+            except CheckpointError:
+                # Another driver may just have done the same, and removed the staged files.
+                if not self.store.exists(_record(batch)) or self._record(batch)["files"] != wanted:
+                    raise
         self.store.write_once(_record(batch), sealed({"batch": batch, "files": wanted}))
 
     def _rename(self, staged: Store, files: Sequence[Written], batch: int, *, again: bool) -> None:
         """On a local disk: gather the files in a folder beside it, then rename that folder."""
-        folder = self._folder(batch)
+        disk, folder = self.store.disk, self._folder(batch)
+        assert disk is not None
         final = self.store.path(folder)
         names = sorted(_base(file.name) for file in files)
         with translated(final, "publishing"):
-            if not os.path.isdir(final):
-                ready = f"{os.path.dirname(files[0].name)}.ready"
+            if not disk.is_folder(final):
+                ready = f"{files[0].name.rpartition('/')[0]}.ready"
                 staged.make(ready)
                 try:
                     for file in files:
                         there = f"{ready}/{_base(file.name)}"
-                        if not os.path.exists(staged.path(there)):
+                        if not staged.exists(there):
                             self._move(staged, file.name, there)
                         if again:
                             verify(staged, there, file)
                     self._move_folder(staged.path(ready), final)
                 except FileNotFoundError:
-                    if not os.path.isdir(final):  # otherwise another driver has just done the same
+                    if not disk.is_folder(final):  # otherwise another driver has just done the same
                         raise CorruptState(
                             f"output of batch {batch} is missing from {staged.path()}: run the stage once with its old output folder, if "
                             "that was changed, or restore it from a backup"
@@ -175,10 +182,12 @@ class ParquetFolder:
             raise self._taken(batch)
 
     def _move(self, staged: Store, name: str, to: str) -> None:
-        os.rename(staged.path(name), staged.path(to))
+        assert staged.disk is not None
+        staged.disk.rename(staged.path(name), staged.path(to))
 
     def _move_folder(self, ready: str, final: str) -> None:
-        os.rename(ready, final)
+        assert self.store.disk is not None
+        self.store.disk.rename(ready, final)
         self.store.flush("")
 
     def _copy(self, staged: Store, files: Sequence[Written], batch: int, *, again: bool) -> None:

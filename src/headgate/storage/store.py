@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import errno
 import importlib.metadata
-import os
 import re
-import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import fsspec
@@ -23,24 +21,34 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 from headgate.errors import CheckpointError, ConfigError, StorageFull
+from headgate.storage.disk import Disk, LocalDisk
+from headgate.storage.outside import unique
 
 
-@contextmanager
-def translated(path: str, doing: str, *, passing: type[OSError] | None = None) -> Iterator[None]:
-    """Translate file system errors to ours, except `passing`, which is an answer and not a failure."""
-    try:
-        yield
-    except OSError as error:
-        if passing is not None and isinstance(error, passing):
-            raise
+class translated:
+    """Translates file system errors to ours, except `passing`, which is an answer and not a failure."""
+
+    __slots__ = ("_doing", "_passing", "_path")
+
+    def __init__(self, path: str, doing: str, *, passing: type[OSError] | None = None) -> None:
+        self._path, self._doing, self._passing = path, doing, passing
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, OSError) or (self._passing is not None and isinstance(error, self._passing)):
+            return
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StorageFull(
-                f"no room left while {doing} {path}: free space and start again; nothing committed was changed"
+                f"no room left while {self._doing} {self._path}: free space and start again; nothing committed was changed"
             ) from error
-        raise CheckpointError(f"{doing} {path} failed: {error}; fix the cause and start again") from error
+        raise CheckpointError(
+            f"{self._doing} {self._path} failed: {error}; fix the cause and start again"
+        ) from error
 
 
-_tried: set[str] = set()
+tried: set[str] = set()
 """The stores on which this process has tried an exclusive create."""
 _CONFLICTS = 8
 """How often a conditional write is tried if it collides with another one under way (S3's 409)."""
@@ -58,8 +66,10 @@ def lacking(fs: Any) -> str:
     """Why a file could be created twice on a file system; empty if it could not."""
     if isinstance(fs, DirFileSystem):
         return lacking(fs.fs)
-    if isinstance(fs, LocalFileSystem | MemoryFileSystem):
+    if isinstance(fs, LocalFileSystem | MemoryFileSystem) or getattr(fs, "disk", None) is not None:
         return ""  # linking to a name that exists fails; memory belongs to this process, and has a lock
+    if getattr(fs, "exclusive_create", False):
+        return ""  # the file system says so itself
     package = type(fs).__module__.partition(".")[0]
     if package not in EXCLUSIVE:
         return f"{type(fs).__name__} of {package} has no exclusive create: it looks for the file, and then writes it"
@@ -86,9 +96,16 @@ class Store:
             self.fs, self.root = fsspec.core.url_to_fs(self.url, use_listings_cache=False)
         except (ImportError, ValueError) as error:
             raise ConfigError(f"{self.url} cannot be reached: {error}") from error
-        self.local = isinstance(self.fs, LocalFileSystem)
+        self.disk: Disk | None = (
+            LocalDisk() if isinstance(self.fs, LocalFileSystem) else getattr(self.fs, "disk", None)
+        )
         self.root = self.root.rstrip("/")
         self.url = self.fs.unstrip_protocol(self.root)  # absolute, because a task has another working folder
+
+    @property
+    def local(self) -> bool:
+        """Whether files are on a disk, where they can be renamed and appended to."""
+        return self.disk is not None
 
     def __getstate__(self) -> dict[str, Any]:
         return {"url": self.url, "durable": self.durable}
@@ -103,13 +120,19 @@ class Store:
 
     def child(self, name: str) -> Store:
         """A store below this one."""
-        return Store(f"{self.url.rstrip('/')}/{name}", durable=self.durable)
+        below = object.__new__(Store)
+        below.__dict__.update(self.__dict__)
+        below.url, below.root = f"{self.url.rstrip('/')}/{name}", f"{self.root}/{name}"
+        return below
 
     def make(self, *names: str) -> None:
         """Make sure that folders exist."""
         for name in names:
             with translated(self.path(name), "making folder"):
-                self.fs.makedirs(self.path(name), exist_ok=True)
+                if self.disk is not None:
+                    self.disk.make_folder(self.path(name))
+                else:
+                    self.fs.makedirs(self.path(name), exist_ok=True)
 
     def write(self, name: str, parts: list[Any]) -> int:
         """Write a file whose name nobody else uses, and return its size. If the
@@ -117,41 +140,25 @@ class Store:
         """
         path, size = self.path(name), 0
         with translated(path, "writing"):
-            if self.local:
-                size = self._write_local(path, parts)
-            else:
-                with self.fs.open(path, "wb") as file:
-                    for part in parts:
-                        size += file.write(memoryview(part).cast("B"))
-        return size
-
-    def _write_local(self, path: str, parts: list[Any]) -> int:
-        size = 0
-        with open(path, "wb", buffering=1 << 20) as file:  # a state file has thousands of small parts
-            try:
+            if self.disk is not None:
+                return self.disk.write(path, parts, durable=self.durable)
+            with self.fs.open(path, "wb") as file:
                 for part in parts:
                     size += file.write(memoryview(part).cast("B"))
-                file.flush()
-                if self.durable:
-                    os.fdatasync(file.fileno())
-            except OSError:
-                with suppress(OSError):  # half a file is useless, and on a full disk it wastes space
-                    os.unlink(path)
-                raise
         return size
 
     def check(self) -> None:
         """Refuse a store whose `create` is not exclusive: two drivers could both commit there. Each
         process tries each store once.
         """
-        if self.url in _tried:
+        if self.url in tried:
             return
         if not self.exclusive:
             raise ConfigError(
                 f"{self.url} cannot hold a checkpoint: {lacking(self.fs)}. Two drivers could both commit there. "
                 "Use a disk, or S3 (s3fs), Google Cloud Storage (gcsfs) or Azure (adlfs)"
             )
-        name = f".headgate-{uuid.uuid4().hex}"
+        name = f".headgate-{unique()}"
         self.make("")
         try:
             self.create(name, b"1")
@@ -171,7 +178,7 @@ class Store:
                 )
         finally:
             self.remove(name)
-        _tried.add(self.url)
+        tried.add(self.url)
 
     @property
     def exclusive(self) -> bool:
@@ -182,8 +189,8 @@ class Store:
         """Make a file appear whole, once; raise FileExistsError if it exists already."""
         path = self.path(name)
         with translated(path, "creating", passing=FileExistsError):
-            if self.local:
-                self._appear(path, data, os.link)
+            if self.disk is not None:
+                self._appear(self.disk, path, data, self.disk.link)
             elif isinstance(self.fs, MemoryFileSystem):
                 self._create_in_memory(path, data)
             else:
@@ -193,7 +200,7 @@ class Store:
         """Create a file in fsspec's memory. Fsspec itself looks for the file and then writes it;
         here the last step is one dictionary operation, which is atomic among threads.
         """
-        draft = f"{path}.{uuid.uuid4().hex}"
+        draft = f"{path}.{unique()}"
         self.fs.pipe_file(draft, data)
         file = self.fs.store.pop(draft)
         file.path = path
@@ -233,43 +240,38 @@ class Store:
         """Make a file appear whole, and replace an existing one."""
         path = self.path(name)
         with translated(path, "replacing"):
-            if self.local:
-                self._appear(path, data, os.replace)
+            if self.disk is not None:
+                self._appear(self.disk, path, data, self.disk.replace)
             else:
                 self.fs.pipe_file(path, data)
 
-    def _appear(self, path: str, data: bytes, step: Callable[[str, str], None]) -> None:
-        temporary = f"{path}.{uuid.uuid4().hex}.tmp"
+    def _appear(self, disk: Disk, path: str, data: bytes, step: Callable[[str, str], None]) -> None:
+        temporary = f"{path}.{unique()}.tmp"
         try:
-            self._write_local(temporary, [data])
+            disk.write(temporary, [data], durable=self.durable)
             step(temporary, path)
-            self._flush(os.path.dirname(path))
+            if self.durable:
+                disk.flush(path.rpartition("/")[0])
         finally:
             with suppress(FileNotFoundError):
-                os.unlink(temporary)
+                disk.remove(temporary)
 
     def flush(self, folder: str) -> None:
         """Make the names in a local folder durable, if the store is durable."""
-        self._flush(self.path(folder))
-
-    def _flush(self, path: str) -> None:
-        if self.durable:
-            folder = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+        if self.durable and self.disk is not None:
+            self.disk.flush(self.path(folder))
 
     @property
     def appends(self) -> bool:
         """Whether files can be appended to; on object stores they are written whole."""
-        return bool(self.local)
+        return self.local
 
     def append(self, name: str, line: str) -> None:
         """Append a line to a file, on stores where `appends` is true."""
+        assert self.disk is not None, "object stores cannot append"
         path = self.path(name)
-        with translated(path, "appending to"), open(path, "a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        with translated(path, "appending to"):
+            self.disk.append(path, f"{line}\n".encode())
 
     def read(self, name: str, start: int | None = None, end: int | None = None) -> bytes:
         """Read a file, or a range of its bytes (negative: from the end); raise
@@ -278,6 +280,8 @@ class Store:
         if start is not None and end is not None and 0 <= end <= start:
             return b""  # a server would return the whole file for such a range
         with translated(self.path(name), "reading", passing=FileNotFoundError):
+            if self.disk is not None:
+                return self.disk.read(self.path(name), start, end)
             data: bytes = self.fs.cat_file(self.path(name), start=start, end=end)
         return data
 
@@ -298,7 +302,7 @@ class Store:
         """
         try:
             with translated(self.path(name), "looking for", passing=FileNotFoundError):
-                self.fs.info(self.path(name))
+                self._size(name)
         except FileNotFoundError:
             return False
         return True
@@ -308,9 +312,14 @@ class Store:
         self.fs.invalidate_cache()
         try:
             with translated(self.path(name), "looking for", passing=FileNotFoundError):
-                return int(self.fs.info(self.path(name))["size"])
+                return self._size(name)
         except FileNotFoundError:
             return None
+
+    def _size(self, name: str) -> int:
+        if self.disk is not None:
+            return self.disk.size(self.path(name))
+        return int(self.fs.info(self.path(name))["size"] or 0)
 
     def copy(self, name: str, to: Store, as_name: str) -> None:
         """Copy a file to a store of the same kind, or of another."""
@@ -327,6 +336,8 @@ class Store:
         self.fs.invalidate_cache()
         try:
             with translated(self.path(folder), "listing", passing=FileNotFoundError):
+                if self.disk is not None:
+                    return sorted(self.disk.names(self.path(folder)))
                 paths = self.fs.ls(self.path(folder), detail=False)
         except FileNotFoundError:
             return []
@@ -340,7 +351,9 @@ class Store:
                 suppress(FileNotFoundError),
                 translated(path, "removing", passing=FileNotFoundError),
             ):
-                if self.local and not os.path.isdir(path):
-                    os.unlink(path)
-                else:
+                if self.disk is None:
                     self.fs.rm(path, recursive=True)
+                elif self.disk.is_folder(path):
+                    self.disk.remove_folder(path)
+                else:
+                    self.disk.remove(path)

@@ -6,22 +6,22 @@ nothing has to be paired. A batch that was not committed is planned anew.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from headgate.errors import CheckpointMismatch, HeadgateError, SourceFailed
+from headgate.errors import CheckpointMismatch, ConfigError, HeadgateError, SourceFailed
 from headgate.sources.source import Demand, Ranges, Source
 from headgate.stage.engine import Rows
 from headgate.stage.stage import KeyedStage
+from headgate.storage.checkpoint import DIRECT
 from headgate.storage.manifest import Manifest
 from headgate.streams.batch_size import BatchSize
 from headgate.streams.planned import Input, Planned
 
 T = TypeVar("T")
-ORIGIN = "direct:stream"
-"""Where the batches of a direct stream come from, as its manifests say."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,9 @@ class Drive(Generic[Rows]):
         """Check everything that can be checked before a row is read, and take over the checkpoint."""
         for one_input in self.inputs:
             _guarded(one_input.source, "checked", one_input.source.check)
+            _guarded(one_input.source, "identified", partial(_identity, one_input.source))
         nothing = self._rows_of(Planned.of(self.inputs, [[] for _ in self.inputs]))
-        last = self.first.resume(nothing, ORIGIN)
+        last = self.first.resume(nothing, DIRECT)
         self._continue(last)
         for number, one_input in enumerate(self.inputs):
             store = self.first.store.child(source_folder(number))
@@ -88,7 +89,7 @@ class Drive(Generic[Rows]):
                 "sources; start another one with a checkpoint of its own"
             )
         for number, (one_input, entry) in enumerate(zip(self.inputs, recorded, strict=True)):
-            identity = one_input.source.identity()
+            identity = _identity(one_input.source)
             for name in sorted(identity.keys() | entry["source"].keys()):
                 was, now = entry["source"].get(name), identity.get(name)
                 if was != now:
@@ -116,7 +117,7 @@ class Drive(Generic[Rows]):
                 )
         rows = Planned.of(self.inputs, [plan.ranges for plan in plans])
         number, offsets = self.batch, self._recorded(plans)
-        self.first.process(self._rows_of(rows), number, ORIGIN, offsets)
+        self.first.process(self._rows_of(rows), number, DIRECT, offsets)
         self.batch += 1
         self._advance(plans)
         more = any(plan.more for plan in plans)
@@ -131,12 +132,13 @@ class Drive(Generic[Rows]):
                 raise SourceFailed(
                     f"{one_input.source!r} planned {plan!r}, which is not hg.sources.Ranges(ranges, offset)"
                 )
-            plans.append(plan)
+            offset = _json(plan.offset, f"the offset of {one_input.source!r}", SourceFailed)
+            plans.append(replace(plan, offset=offset))
         return plans
 
     def _recorded(self, plans: Sequence[Ranges]) -> list[dict[str, Any]]:
         return [
-            {"source": one_input.source.identity(), "offset": plan.offset}
+            {"source": _identity(one_input.source), "offset": plan.offset}
             for one_input, plan in zip(self.inputs, plans, strict=True)
         ]
 
@@ -171,6 +173,27 @@ class Drive(Generic[Rows]):
 def source_folder(number: int) -> str:
     """Where a source keeps its records, within the checkpoint of the first stage."""
     return f"source-{number}"
+
+
+def _identity(source: Source) -> dict[str, Any]:
+    """What a source says of itself, as a checkpoint gives it back."""
+    identity = _json(source.identity(), f"the identity of {source!r}", ConfigError)
+    if not isinstance(identity, dict):
+        raise ConfigError(
+            f"the identity of {source!r} is {identity!r}: return a dict, such as {{'source': 'orders', 'table': 'sales'}}"
+        )
+    return identity
+
+
+def _json(value: Any, what: str, kind: type[HeadgateError]) -> Any:
+    """A value as it comes back from a checkpoint."""
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise kind(
+            f"{what} is {value!r}, which JSON cannot hold ({error}): return numbers, texts, lists, dicts or None, such as "
+            "moment.isoformat() for a time"
+        ) from error
 
 
 def _unsettled(stage: KeyedStage[Any]) -> bool:

@@ -71,9 +71,15 @@ class MapTask:
         """The blobs of some ranges, each with its channel."""
         for number, part in ranges:
             try:
-                yield from self._blobs(number, self._read(part))
+                for channel, parcel in self._parcels(number, part):
+                    yield channel, packed_parcel(number, parcel)
             except HeadgateError as error:  # sent as data, so that the driver raises the same error
                 yield 0, packed(number, {"error": type(error).__name__, "message": str(error)}, [])
+
+    def parcels(self, ranges: Iterable[InputRange], channel: int) -> Iterator[Parcel]:
+        """What one channel gets of some ranges, read by its own task: the same as `run` would send it."""
+        for number, part in enumerate(ranges):
+            yield from (parcel for _, parcel in self._parcels(number, part, only=channel))
 
     def _read(self, part: InputRange) -> pa.RecordBatch:
         """The rows of a range after all steps, with the columns that are routed."""
@@ -109,7 +115,11 @@ class MapTask:
         arrays = [_single(rows.column(name)) for name in names]
         return conform(pa.RecordBatch.from_arrays(arrays, names), schema)
 
-    def _blobs(self, number: int, rows: pa.RecordBatch) -> Iterator[tuple[int, bytes]]:
+    def _parcels(
+        self, number: int, part: InputRange, only: int | None = None
+    ) -> Iterator[tuple[int, Parcel]]:
+        """The parcels of a range, each with its channel, or those for one channel alone."""
+        rows = self._read(part)
         came, operator, table = rows.num_rows, self.operator, self.table
         for at, (name, kind) in enumerate(zip(operator.key.names, operator.key.types, strict=True)):
             if pa.types.is_floating(kind):
@@ -125,16 +135,13 @@ class MapTask:
             spread = _spread(rows, number)
         channels = table.channel_of_hash(hashes, spread)
         sent = self._sent(rows, hashes)
-        order, starts = sort_by_bin(channels, table.channels)
-        if table.channels > 1:
-            sent = sent.take(pa.array(order))
-        header: dict[str, Any] = {"came": came, "seen": arrival.seen()}
+        # What is known about all rows goes to the first channel that has one, once.
+        first = int(channels.min()) if len(channels) else 0
         aside = [batch for batch in arrival.aside if batch.num_rows]
-        chosen = np.flatnonzero(np.diff(starts)).tolist() or [0]  # the driver must know what came
-        for channel in chosen:
-            mine = sent.slice(starts[channel], starts[channel + 1] - starts[channel])
-            yield channel, packed(number, header, [mine, *aside])
-            header, aside = {"came": 0}, []
+        known = (came, arrival.seen(), pa.concat_batches(aside) if aside else None)
+        for channel, mine in _by_channel(sent, channels, table.channels, only):
+            if mine.num_rows or channel == first:
+                yield channel, Parcel(mine, *(known if channel == first else (0, NOTHING_SEEN, None)))
 
     def hashes(self, rows: pa.RecordBatch) -> NDArray[np.int64]:
         """The hash of each row's key."""
@@ -161,11 +168,35 @@ def _spread(rows: pa.RecordBatch, number: int) -> NDArray[np.int64]:
     )
 
 
+def _by_channel(
+    rows: pa.RecordBatch, channels: NDArray[np.int32], count: int, only: int | None
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of each channel, in order."""
+    if count == 1:
+        yield 0, rows
+    elif only is not None:
+        yield only, rows.filter(pa.array(channels == only))
+    else:
+        order, starts = sort_by_bin(channels, count)
+        rows = rows.take(pa.array(order))
+        for channel in range(count):
+            yield channel, rows.slice(starts[channel], starts[channel + 1] - starts[channel])
+
+
 def _single(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 # -- blobs
+
+
+NOTHING_SEEN: dict[str, Any] = {"spans": {}, "aside": {}}
+
+
+def packed_parcel(number: int, parcel: Parcel) -> bytes:
+    """A parcel as a blob."""
+    header = {"came": parcel.came, "seen": parcel.seen}
+    return packed(number, header, [parcel.rows, *([] if parcel.aside is None else [parcel.aside])])
 
 
 def packed(number: int, header: dict[str, Any], batches: Sequence[pa.RecordBatch]) -> bytes:
@@ -195,5 +226,4 @@ def unpacked(blobs: Iterable[bytes]) -> Iterator[Parcel]:
         source.seek(_HEADER.size + length)
         batches = [next(iter([*pa.ipc.open_stream(source)])) for _ in range(header["batches"])]
         aside = pa.concat_batches(batches[1:]) if len(batches) > 1 else None
-        seen = header.get("seen") or {"spans": {}, "aside": {}}
-        yield Parcel(batches[0], header["came"], seen, aside)
+        yield Parcel(batches[0], header["came"], header["seen"], aside)

@@ -24,6 +24,11 @@ class Input:
         """The columns after the last step."""
         return self.steps[-1].schema if self.steps else self.source.schema()
 
+    @property
+    def rows_read_again(self) -> int:
+        """How many rows may be read by several tasks, which all get the same."""
+        return self.source.rows_read_again if all(step.repeatable for step in self.steps) else 0
+
     def only(self, columns: frozenset[str]) -> Input:
         """The same input, reading no more than these columns (as they are after the last step) need."""
         needed: frozenset[str] | None = columns
@@ -42,6 +47,7 @@ class InputRange:
     input: int
     what: Any
     rows: int
+    parts: int = 1
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,9 @@ class Planned:
     def of(cls, inputs: Sequence[Input], ranges: Sequence[Sequence[Range]]) -> Planned:
         """One batch: the ranges of each input."""
         parts = tuple(
-            InputRange(number, part.what, part.rows) for number, mine in enumerate(ranges) for part in mine
+            InputRange(number, part.what, part.rows, part.parts)
+            for number, mine in enumerate(ranges)
+            for part in mine
         )
         return cls(inputs[0].schema, tuple(inputs), parts)
 
@@ -68,6 +76,28 @@ class Planned:
     def only(self, columns: frozenset[str]) -> Planned:
         """The same rows, without columns that nobody needs."""
         return replace(self, inputs=tuple(one_input.only(columns) for one_input in self.inputs))
+
+
+PARTS_READ_AGAIN = 32
+"""How many files are opened again at most: each takes a millisecond or so."""
+
+
+def read_by_channels(planned: Planned, channels: int) -> bool:
+    """Whether every channel reads the whole batch for itself and keeps its rows. That takes one stage of
+    tasks instead of two, and sends nothing; it pays while there is little to read.
+
+    >>> nothing = Planned(pa.schema([]))
+    >>> read_by_channels(nothing, 64)
+    True
+    """
+    again = channels - 1
+    if sum(part.parts for part in planned.ranges) * again > PARTS_READ_AGAIN:
+        return False
+    for number, one_input in enumerate(planned.inputs):
+        sizes = [part.rows for part in planned.ranges if part.input == number]
+        if sizes and (min(sizes) == 0 or sum(sizes) * again > one_input.rows_read_again):
+            return False
+    return True
 
 
 ROWS_PER_TASK = 20_000

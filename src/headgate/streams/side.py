@@ -17,6 +17,8 @@ class SideStep(BoundStep):
     each side's other columns as `left_...` and `right_...`.
     """
 
+    repeatable = True
+
     def __init__(
         self, side: int, key: tuple[str, ...], times: tuple[str, str], sides: tuple[pa.Schema, pa.Schema]
     ):

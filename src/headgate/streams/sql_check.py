@@ -268,6 +268,8 @@ class Check:
             if pattern.op != "literal":
                 raise NotColumnar(f"`{name}` with another pattern than a constant is computed by Spark only")
             return Expr(name, BOOL, (value,), pattern.value)
+        if name == "timestamp_micros":
+            return Expr(name, TIMESTAMP, (self._typed(node.args[0], f"`{name}`", LONG, INT),))
         if name in UNIX:
             return Expr(name, LONG, (self._typed(node.args[0], f"`{name}`", TIMESTAMP),))
         kinds = (TIMESTAMP,) if name in ("hour", "minute", "second") else (TIMESTAMP, DATE)

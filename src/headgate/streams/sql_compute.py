@@ -285,6 +285,10 @@ def _date_part(expr: Expr, rows: pa.RecordBatch) -> Value:
     return pa.array(numbers, mask=~_numpy(value.is_valid(), False)).cast(expr.type)
 
 
+def _timestamp_micros(expr: Expr, rows: pa.RecordBatch) -> Value:
+    return compute(expr.args[0], rows).cast(pa.int64()).cast(expr.type)
+
+
 def _to_date(expr: Expr, rows: pa.RecordBatch) -> Value:
     value = _array(compute(expr.args[0], rows), len(rows))
     days = pa.array(days_of(value), mask=~_numpy(value.is_valid(), False))
@@ -312,5 +316,5 @@ _OPERATIONS: dict[str, Callable[[Expr, pa.RecordBatch], Value]] = {
     "trim": _plain("ascii_trim", characters=" "), "ltrim": _plain("ascii_ltrim", characters=" "),
     "rtrim": _plain("ascii_rtrim", characters=" "), "contains": _given("match_substring", "pattern"),
     "startswith": _given("starts_with", "pattern"), "endswith": _given("ends_with", "pattern"),
-    **dict.fromkeys((*PARTS, *UNIX), _date_part), "to_date": _to_date, "date_trunc": _date_trunc,
+    **dict.fromkeys((*PARTS, *UNIX), _date_part), "to_date": _to_date, "timestamp_micros": _timestamp_micros, "date_trunc": _date_trunc,
 }  # fmt: skip

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from headgate.errors import ConfigError
-from headgate.streams.sql_tokens import NotColumnar, Token, place, tokens_of, unreadable
+from headgate.streams.sql_tokens import NotColumnar, Token, tokens_of, unreadable
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,6 @@ _SELDOM = {
     "HAVING",
 }
 """Words that are columns in Spark unless its settings reserve them."""
-_AGGREGATES = {
-    "count", "sum", "avg", "mean", "min", "max", "first", "last", "any_value", "stddev", "stddev_samp", "stddev_pop",
-    "variance", "var_samp", "var_pop", "collect_list", "collect_set", "approx_count_distinct", "percentile", "median",
-    "count_if", "bool_and", "bool_or", "every", "some", "max_by", "min_by", "corr", "mode", "array_agg", "listagg",
-    "first_value", "last_value", "percentile_approx", "approx_percentile", "skewness", "kurtosis", "sumdistinct",
-}  # fmt: skip
 
 
 def parse_condition(text: str) -> Node:
@@ -312,11 +306,6 @@ class _Reader:
         return tuple(nodes)
 
     def _call(self, name: str, at: int) -> Node:
-        if name in _AGGREGATES:
-            raise ConfigError(
-                f"`{self.text}` has the aggregate `{name}` ({place(self.text, at)}): "
-                "aggregate after key_by, and not in where or select"
-            )
         if name not in CALLS:
             raise NotColumnar(f"`{name}` is computed by Spark only")
         self._expect("(")
@@ -362,6 +351,6 @@ CALLS = frozenset([
     "date", "date_trunc", "day", "dayofmonth", "dayofweek", "dayofyear", "endswith", "floor", "greatest",
     "hour", "if", "ifnull", "isnan", "isnotnull", "isnull", "least", "left", "len", "length", "ltrim",
     "minute", "month", "nullif", "nvl", "quarter", "rtrim", "second", "sqrt", "startswith", "substr",
-    "substring", "to_date", "trim", "unix_micros", "unix_millis", "unix_seconds", "weekday", "year",
+    "substring", "timestamp_micros", "to_date", "trim", "unix_micros", "unix_millis", "unix_seconds", "weekday", "year",
 ])  # fmt: skip
 """The functions that are computed here, under all of their names."""

@@ -16,6 +16,7 @@ from headgate.errors import ConfigError, StepFailed
 from headgate.streams.sql_check import Check
 from headgate.streams.sql_compute import Expr, evaluate
 from headgate.streams.sql_parse import parse_condition, parse_item, split_items
+from headgate.streams.sql_repeatable import check_repeatable
 from headgate.streams.sql_tokens import NotColumnar
 from headgate.streams.sql_types import named
 from headgate.streams.step import BoundStep, Step
@@ -31,6 +32,7 @@ class Where(Step):
 
     def __init__(self, text: str, *, ansi: bool = True, zone: str = "UTC") -> None:
         self.text, self.ansi, self.zone = text, ansi, zone
+        check_repeatable(text)
 
     def __repr__(self) -> str:
         return f"where({self.text!r})"
@@ -56,6 +58,8 @@ class Select(Step):
         if not texts:
             raise ConfigError("select() names no column; name at least one, or '*' for all")
         self.texts, self.ansi, self.zone = texts, ansi, zone
+        for text in texts:
+            check_repeatable(text)
 
     def __repr__(self) -> str:
         return f"select({', '.join(map(repr, self.texts))})"
@@ -125,6 +129,7 @@ def _values(expr: Expr, rows: pa.Table, text: str) -> pa.ChunkedArray:
 
 @dataclass(frozen=True)
 class _BoundWhere(BoundStep):
+    repeatable = True
     schema: pa.Schema
     condition: Expr
     text: str
@@ -139,6 +144,8 @@ class _BoundWhere(BoundStep):
 
 
 class _BoundSelect(BoundStep):
+    repeatable = True
+
     def __init__(self, outputs: tuple[_Output, ...], before: pa.Schema) -> None:
         self.outputs, self._before = outputs, before
         self.schema = pa.schema([pa.field(output.name, output.expr.type) for output in outputs])

@@ -12,6 +12,8 @@ class BoundStep(ABC):
 
     schema: pa.Schema
     """The columns after the step."""
+    repeatable: bool = False
+    """Whether the same rows always give the same rows, which nobody can promise for a function of the user."""
 
     @abstractmethod
     def apply(self, rows: pa.Table) -> pa.Table:

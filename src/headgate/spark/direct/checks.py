@@ -7,29 +7,22 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from headgate.errors import CheckpointMismatch, ConfigError
+from headgate.errors import ConfigError
 from headgate.sources.files import Files
 from headgate.spark.direct.resolve import Resolved, stage_folder
 from headgate.stage.sinks import Parquet, Sink
-from headgate.storage.checkpoint import IDENTITY
 from headgate.storage.store import Store
+from headgate.streams.query_record import check_record
 
 
 def check_folders(plan: Resolved, sink: Sink, checkpoint: str) -> None:
-    """Refuse a checkpoint of a query with another number of keys, and folders that lie in the input."""
-    count, store = len(plan.stages), Store(checkpoint)
-    other = ""
-    if count > 1 and store.exists(IDENTITY):
-        other = "one key"
-    elif count == 1 and store.exists(f"stage-0/{IDENTITY}"):
-        other = "several keys"
-    elif count > 1 and store.exists(f"stage-{count}/{IDENTITY}"):
-        other = "more keys"
-    if other:
-        raise CheckpointMismatch(
-            f"{store.path()} belongs to a query with {other}, and this one has {count}: start another query with a checkpoint "
-            "of its own"
-        )
+    """Refuse columns that the sink cannot hold, a checkpoint of a query with other keys or another output, and folders that
+    lie in the input.
+    """
+    sink.check_columns(plan.output)
+    count = len(plan.stages)
+    stages = [Store(stage_folder(checkpoint, number, count)) for number in range(count)]
+    check_record(Store(checkpoint), stages, sink)
     places = {"checkpoint": Store(stage_folder(checkpoint, 0, 1)).url}
     if isinstance(sink, Parquet):
         places["output"] = Store(sink.path).url

@@ -24,7 +24,7 @@ from headgate.state.lanes import PLAIN
 from headgate.state.payload import Payload
 from headgate.storage.store import Store
 from headgate.streams.map_task import MapTask, read_schema, sent_schema
-from headgate.streams.planned import Planned, split_tasks
+from headgate.streams.planned import Planned, read_by_channels, split_tasks
 
 
 class DirectEngine:
@@ -80,6 +80,8 @@ class DirectEngine:
         operator = task.operator
         pruned = rows.only(frozenset(read_schema(operator, rows.schema).names))
         map_task = MapTask(pruned.inputs, rows.schema, operator, task.rows, task.table, task.clock)
+        if read_by_channels(pruned, task.table.channels):
+            return self._job.run_alone(map_task, rows.ranges, task, self.watch)
         return self._job.run(map_task, split_tasks(rows.ranges, self._tasks), task, self.watch)
 
     def emitted(self, schema: pa.Schema) -> pa.Schema:

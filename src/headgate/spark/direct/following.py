@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headgate.sources.source import Demand, Range, Ranges, Source
+from headgate.sources.source import CHEAP_ROWS, Demand, Range, Ranges, Source
 from headgate.stage.sinks import Output, Sink
 from headgate.stage.stage import KeyedStage
 from headgate.state.conform import conform_table
@@ -38,6 +38,10 @@ class StageOutput(Source):
 
     def plan(self, offset: Any, demand: Demand) -> Ranges:
         raise NotImplementedError("the stage before plans its output")
+
+    @property
+    def rows_read_again(self) -> int:
+        return CHEAP_ROWS if self._store is not None and self._store.local else 0
 
     def read(self, what: Any) -> Iterator[pa.RecordBatch]:
         assert self._store is not None

@@ -7,8 +7,9 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -22,10 +23,13 @@ from headgate.spark.direct.stream import Written
 from headgate.spark.session import is_connect
 from headgate.spark.stage import LockedStage
 from headgate.stage.sinks import Sink
+from headgate.stage.stage import KeyedStage
 from headgate.stage.stages import Stages
 from headgate.stage.status import Status
+from headgate.storage.store import Store
 from headgate.streams.batch_size import MOST, BatchSize
 from headgate.streams.drive import Drive, Progress
+from headgate.streams.query_record import remember
 
 log = logging.getLogger("headgate.stream")
 REMEMBERED = 100
@@ -94,9 +98,12 @@ class Query(Stages):
         drive: Drive[Any],
         trigger: Trigger,
         text: str,
+        opened: Callable[[], None],
     ) -> None:
+        """`opened` is called when the query has taken over its checkpoint."""
         self._spark = spark
         self.stages, self._drive, self._trigger, self._text = stages, drive, trigger, text
+        self._opened = opened
         self._progress: deque[Progress] = deque(maxlen=REMEMBERED)
         self._stopping, self._ended, self._wake = threading.Event(), threading.Event(), threading.Event()
         self._idle = threading.Condition()
@@ -126,11 +133,20 @@ class Query(Stages):
             tasks=plan.tasks,
             now=time.perf_counter,
         )
-        return cls(written.spark, stages, drive, trigger, plan.text())
+        place = Store(checkpoint, durable=durable)
+        return cls(
+            written.spark,
+            stages,
+            drive,
+            trigger,
+            plan.text(),
+            partial(remember, place, len(stages), written.sink),
+        )
 
     def begin(self) -> Query:
         """Check the query against its checkpoint, take that over, and start."""
         self._drive.open()
+        self._opened()
         self._thread.start()
         return self
 
@@ -212,6 +228,10 @@ class Query(Stages):
         """Wait until the query has ended, or for `timeout` seconds; say whether it has. If it failed, its
         error is raised. An interrupt (Ctrl-C) stops the query after its current batch.
         """
+        if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float)):
+            raise ConfigError(
+                f"await_end({timeout!r}) takes a number of seconds, such as await_end(10), or nothing"
+            )
         try:
             with gentle_interrupt():
                 ended = self._wait(self._ended.wait, timeout)
@@ -237,6 +257,18 @@ class Query(Stages):
                 raise
         if self._error is not None:
             raise self._failure()
+        if self._found_nothing < wanted and self.state == "stopped":
+            raise ConfigError(
+                "the query was stopped, so rows may be left: start it again on the same checkpoint before process_all_available()"
+            )
+
+    def _chosen(self, number: int | None) -> Sequence[KeyedStage[Any]]:
+        """The stages that a change is meant for; a query that has ended cannot be changed."""
+        if not self.is_active:
+            raise ConfigError(
+                f"the query does not run any more ({self.state}): start it again, and change that one"
+            )
+        return super()._chosen(number)
 
     def _wait(self, wait: Callable[[float | None], bool], timeout: float | None) -> bool:
         """Wait in pieces, so that an interrupt is noticed."""

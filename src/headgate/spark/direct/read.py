@@ -75,6 +75,14 @@ class Reader:
         `load(spark, what)` makes a DataFrame of one range, the same each time. These rows take
         Spark's row path. `name` tells the source apart when the query is restarted.
         """
+        if not callable(plan) or not callable(load):
+            raise ConfigError(
+                f"reader({plan!r}, {load!r}) needs two functions: plan(offset, demand) and load(spark, what)"
+            )
+        if not isinstance(name, str) or not name:
+            raise ConfigError(
+                f"reader(name={name!r}) needs a text that names the source, such as name='orders'"
+            )
         return self.source(SparkReader(self._spark, plan, load, as_schema(self._spark, schema), name))
 
 

@@ -14,6 +14,7 @@ from headgate.sources.source import Source
 from headgate.spark.direct.engine import DirectEngine, check_key
 from headgate.spark.direct.following import StageOutput
 from headgate.spark.direct.spark_rows import SparkReader, SparkStep, columns_of, frame_of, mapped
+from headgate.spark.direct.step_checks import check_deterministic, check_names, check_pickles, check_table
 from headgate.spark.direct.stream import Expand, SparkOnly, StageSpec, Stream, Written, chain
 from headgate.spark.engine import SparkEngine
 from headgate.spark.gates.expansion_step import checked_step
@@ -43,6 +44,8 @@ class ResolvedInput:
     lines: list[str]
     """What `explain` says of each step."""
     expansion: Expansion | None = None
+    transformed: bool = False
+    """Whether a function of the user on DataFrames is among the steps."""
 
 
 @dataclass
@@ -81,6 +84,11 @@ class Resolved:
     shaping: Shaping | None = None
     """The steps after the last operator."""
     last_lines: tuple[str, ...] = ()
+
+    @property
+    def output(self) -> pa.Schema:
+        """The columns that the sink gets."""
+        return self.stages[-1].output if self.shaping is None else self.shaping.schema
 
     def text(self) -> str:
         """The stream in words."""
@@ -137,9 +145,8 @@ def _stage(
     operator = spec.operator
     build = operator.build_side()
     if build is not None:
-        operator = operator.with_build_columns(
-            SparkEngine(spark=spark).columns(build, operator.build_keys(spec.key))
-        )
+        check_table(build, operator.build_keys(spec.key))
+        operator = operator.with_build_columns(SparkEngine(spark=spark).columns(build, ()))
     bound = operator.bind(KeySpec(spec.key, tuple(one.schema.field(n).type for n in spec.key)), one.schema)
     if not on_frames:
         engine = DirectEngine(spark, tasks)
@@ -198,8 +205,9 @@ def _input(
                 )
             found.expansion = Expansion(step=checked_step(step.function), gate=step.gate)
             found.lines.append(f"  {step!r}: by Spark, behind a gate")
-            found.schema = _expanded(spark, found, tasks)
+            found.schema = _expanded(spark, found, repr(step), tasks)
         elif isinstance(step, SparkOnly):
+            found.transformed = True
             _on_spark(
                 spark,
                 found,
@@ -210,6 +218,7 @@ def _input(
             )
         else:
             _bind(spark, found, step, tasks)
+    check_pickles(found.input)
     return found
 
 
@@ -225,9 +234,12 @@ def _bind(spark: SparkSession, found: ResolvedInput, step: Step, tasks: int) -> 
         bound = step.bind(found.schema)
     except NotColumnar as why:
         assert isinstance(step, (Where, Select))
-        _on_spark(spark, found, _native(step), repr(step), str(why), tasks)
+        rows = _on_spark(spark, found, _native(step), repr(step), str(why), tasks)
+        if not found.transformed:  # otherwise it may be the user's own function
+            check_deterministic(rows, repr(step))
         return
     if found.frames or isinstance(found.input.source, SparkReader):
+        check_pickles(Input(found.input.source, (bound,)))
         native = _native(step) if isinstance(step, (Where, Select)) else mapped(bound, found.schema)
         _on_spark(spark, found, native, repr(step), "an earlier step is Spark's", tasks)
         return
@@ -244,10 +256,13 @@ def _native(step: Where | Select) -> SparkStep:
 
 def _on_spark(
     spark: SparkSession, found: ResolvedInput, function: SparkStep, name: str, why: str, tasks: int
-) -> None:
+) -> DataFrame:
     found.frames.append(function)
     found.lines.append(f"  {name}: by Spark, on rows ({why})")
-    found.schema = columns_of(_nothing(spark, found, tasks))
+    rows = _nothing(spark, found, tasks)
+    check_names(rows.columns, name)
+    found.schema = columns_of(rows)
+    return rows
 
 
 def _nothing(spark: SparkSession, found: ResolvedInput, tasks: int) -> DataFrame:
@@ -264,10 +279,12 @@ def _nothing(spark: SparkSession, found: ResolvedInput, tasks: int) -> DataFrame
     return rows
 
 
-def _expanded(spark: SparkSession, found: ResolvedInput, tasks: int) -> pa.Schema:
+def _expanded(spark: SparkSession, found: ResolvedInput, name: str, tasks: int) -> pa.Schema:
     assert found.expansion is not None
     assert found.expansion.step is not None
-    return columns_of(found.expansion.step(_nothing(spark, found, tasks)))
+    rows = found.expansion.step(_nothing(spark, found, tasks))
+    check_names(rows.columns, name)
+    return columns_of(rows)
 
 
 def _conf(spark: SparkSession, name: str) -> str:

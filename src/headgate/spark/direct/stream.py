@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -177,19 +178,19 @@ class Keyed:
 
     def windows(self, window: Any, **settings: Any) -> Stream:
         """Aggregates by windows of event time: see `hg.Windows`."""
-        return self.apply(Windows(window, **settings))
+        return self.apply(_made("windows", Windows, window, **settings))
 
     def dedup(self, **settings: Any) -> Stream:
         """The first row of each key: see `hg.Dedup`."""
-        return self.apply(Dedup(**settings))
+        return self.apply(_made("dedup", Dedup, **settings))
 
     def top(self, k: int, **settings: Any) -> Stream:
         """The k best rows of each key: see `hg.TopK`."""
-        return self.apply(TopK(k, **settings))
+        return self.apply(_made("top", TopK, k, **settings))
 
     def history(self, k: int, stat: Any, **settings: Any) -> Stream:
         """Statistics over the last k rows of each key: see `hg.HistoryWindow`."""
-        return self.apply(HistoryWindow(k, stat, **settings))
+        return self.apply(_made("history", HistoryWindow, k, stat, **settings))
 
     def join(self, other: Keyed | DataFrame, how: Any = "inner", **settings: Any) -> Stream:
         """Join with another keyed stream within bounds of time (`time="at"` or a pair, then as in
@@ -200,14 +201,14 @@ class Keyed:
                 "join(other) needs a key on both sides: join(other.key_by('user'), time='at', ...)"
             )
         if not isinstance(other, Keyed):
-            return self.apply(HashJoin(other, how=how, **settings))
+            return self.apply(_made("join", HashJoin, other, how=how, **settings))
         time = settings.pop("time", None)
         if time is None:
             raise ConfigError(
                 "a join of two streams needs their event time: join(other, time='at', ...), or time=('left', 'right')"
             )
-        times = (time, time) if isinstance(time, str) else tuple(time)
-        if len(times) != 2:
+        times = (time, time) if isinstance(time, str) else time
+        if not isinstance(times, tuple | list) or [type(name) for name in times] != [str, str]:
             raise ConfigError(
                 f"time={time!r}: name one column, or one of the left and one of the right stream"
             )
@@ -219,7 +220,8 @@ class Keyed:
         if any(value is not None for value in other.settings.values()):
             raise ConfigError("routing, limits and aside belong to the left stream's key_by")
         inputs = (self.stream, other.stream)
-        spec = StageSpec(inputs, self.key, Join(how, **settings), self.settings, times)
+        joined = _made("join", Join, how, **settings)
+        spec = StageSpec(inputs, self.key, joined, self.settings, (times[0], times[1]))
         return Stream(self.stream.spark, spec)
 
 
@@ -260,6 +262,24 @@ class Written:
         from headgate.spark.direct.resolve import resolved
 
         return resolved(self).text()
+
+
+_EXAMPLES = {
+    "windows": "windows(hg.tumbling('1 minute'), on='at', delay='5 minutes', n=agg.count())",
+    "dedup": "dedup(), or dedup(on='at', delay='1 hour')",
+    "top": "top(3, by='amount', keep=['amount'])",
+    "history": "history(100, 'mean', of='amount')",
+    "join": "join(table, how='left'), or join(other.key_by('user'), time='at', before='0 s', after='1 minute', delay='1 minute')",
+}
+
+
+def _made(method: str, operator: Callable[..., Operator], *given: Any, **settings: Any) -> Operator:
+    """An operator; arguments that are missing or unknown are named, with an example."""
+    try:
+        signature(operator).bind(*given, **settings)
+    except TypeError as error:
+        raise ConfigError(f"{method}(...): {error}; write {_EXAMPLES[method]}") from None
+    return operator(*given, **settings)
 
 
 def _text(value: Any, where: str) -> str:

@@ -1,0 +1,175 @@
+"""What must hold of the stored files after every step. They are read as they are, without the product's code.
+
+Every file that the newest commit names is there, with its checksum; batches that readers have seen stay
+as they are; and once faults have stopped, what nobody needs is removed.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import xxhash
+
+_END = struct.Struct("<QQ8s")
+Files = Mapping[str, bytes]
+
+
+class Raw:
+    """The files of one checkpoint and its output, by their paths."""
+
+    def __init__(self, root: str, name: str, sink: str, before: Raw | None = None) -> None:
+        """What `before` has verified is not verified again."""
+        self.checkpoint, self.out, self.sink = f"{root}/{name}", f"{root}/out", sink
+        self._sound: dict[str, bytes] = {} if before is None else dict(before._sound)
+        """Section files whose checksums were verified."""
+        self._rows: dict[str, tuple[bytes, list[dict[str, Any]]]] = {}
+        if before is not None:
+            self._rows = dict(before._rows)
+        self.committed = -1
+        """The newest batch that was seen to be committed."""
+
+    def newest(self, files: Files) -> dict[str, Any] | None:
+        """The manifest of the newest commit; a problem with the log is an AssertionError."""
+        start = f"{self.checkpoint}/log/"
+        names = [name for name in files if name.startswith(start) and name.endswith(".json")]
+        names = [name for name in names if len(name) == len(start) + 17]
+        if not names:
+            return None
+        entry = _unsealed(files[max(names)], max(names))
+        if entry["body"] is None and entry["before"] is not None:
+            number, checksum = entry["before"]
+            name = f"{start}{number:012d}.json"
+            assert name in files, f"the newest claim names commit {number}, and {name} is gone"
+            assert _sum(files[name]) == checksum, f"{name} is not the commit that the newest claim names"
+            entry = _unsealed(files[name], name)
+        body: dict[str, Any] | None = entry["body"]
+        return body
+
+    def problems(self, files: Files, *, rotten: str = "") -> Iterator[str]:
+        """What is wrong now. `rotten` is a file that was damaged on purpose."""
+        if rotten:
+            return
+        try:
+            manifest = self.newest(files)
+        except (AssertionError, ValueError, KeyError) as error:
+            yield f"the log cannot be read: {error}"
+            return
+        batch = -1 if manifest is None else int(manifest["batch"])
+        if batch < self.committed:
+            yield f"batch {self.committed} was committed, and now the newest is {batch}"
+        self.committed = max(self.committed, batch)
+        if manifest is None:
+            return
+        for name in self.named(manifest):
+            yield from self._section_file(files, f"{self.checkpoint}/{name}")
+        yield from self._output(files, manifest)
+
+    def named(self, manifest: Mapping[str, Any]) -> Iterator[str]:
+        """The files of state and backlog that a manifest names."""
+        for name, _, _ in manifest["state"]["files"]:
+            yield f"state/{name}"
+        for name in dict.fromkeys(entry[0] for entry in manifest["backlog"]):
+            yield f"backlog/{name}"
+
+    def _section_file(self, files: Files, path: str) -> Iterator[str]:
+        data = files.get(path)
+        if data is None:
+            yield f"{path} is gone, and the newest commit names it"
+        elif self._sound.get(path) is not data:
+            try:
+                _check_sections(data, path)
+            except (AssertionError, ValueError, KeyError, struct.error) as error:
+                yield f"{path} is damaged: {error}"
+            self._sound[path] = data
+
+    def _output(self, files: Files, manifest: Mapping[str, Any]) -> Iterator[str]:
+        """The output of the newest commit is staged, or on its way, or shown."""
+        number = manifest["batch"]
+        for name, size, checksum in manifest["output"]:
+            folder, _, base = name.rpartition("/")
+            if self.sink == "parquet":
+                staging = f"{self.out}/_staging"
+                places = [
+                    f"{staging}/{name}",
+                    f"{staging}/{folder}.ready/{base}",
+                    f"{self.out}/batch={number}/{base}",
+                ]
+            else:
+                places = [f"{self.checkpoint}/output/{name}"]
+            found = [files[place] for place in places if place in files]
+            if not any(len(data) == size and _sum(data) == checksum for data in found):
+                yield f"output {name} of batch {number} is {'damaged' if found else 'gone'}"
+
+    # -- what readers see
+
+    def shown(self, files: Files) -> dict[int, list[dict[str, Any]]]:
+        """The batches of the Parquet folder by the rule for readers."""
+        start = f"{self.out}/_batches/"
+        batches = {}
+        for name in sorted(n for n in files if n.startswith(start) and n.endswith(".json")):
+            record = _unsealed(files[name], name)
+            rows: list[dict[str, Any]] = []
+            for base, size, checksum in record["files"]:
+                path = f"{self.out}/batch={record['batch']}/{base}"
+                assert path in files, f"{path} is gone, and the record of its batch names it"
+                data = files[path]
+                known = self._rows.get(path)
+                if known is None or known[0] is not data:
+                    assert (len(data), _sum(data)) == (size, checksum), f"{path} is not what its record says"
+                    table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
+                    known = self._rows[path] = data, table.to_pylist()
+                rows += known[1]
+            batches[record["batch"]] = rows
+        return batches
+
+    # -- rubbish
+
+    def rubbish(self, files: Files, drivers: int) -> Iterator[str]:
+        """Files that nobody needs, after a driver has committed without a fault. Each of the drivers may
+        have left an entry in the log, which the commit after the next removes, and a draft of one.
+        """
+        manifest = self.newest(files)
+        if manifest is None:
+            return
+        needed = {f"{self.checkpoint}/{name}" for name in self.named(manifest)}
+        staged = f"{self.checkpoint}/output/{manifest['batch']:012d}-{manifest['run']}/"
+        for path in files:
+            for folder in ("state", "backlog", "waves"):
+                if path.startswith(f"{self.checkpoint}/{folder}/") and path not in needed:
+                    yield path
+            if path.startswith(f"{self.checkpoint}/output/") and not path.startswith(staged):
+                yield path
+            if path.startswith(f"{self.out}/_staging/"):
+                yield path
+        left = [n for n in files if n.endswith(".tmp") or n.startswith(f"{self.checkpoint}/log/")]
+        if len(left) > 3 + 2 * drivers:
+            yield left[0]
+
+
+def _sum(data: bytes) -> str:
+    return str(xxhash.xxh3_64_hexdigest(data))
+
+
+def _unsealed(data: bytes, where: str) -> dict[str, Any]:
+    first, _, text = data.partition(b"\n")
+    assert first.split()[2].decode() == _sum(text), f"the checksum of {where} does not match"
+    record: dict[str, Any] = json.loads(text)
+    return record
+
+
+def _check_sections(data: bytes, where: str) -> None:
+    size, checksum, magic = _END.unpack(data[-_END.size :])
+    assert magic == b"HEADGATE", "its end is missing"
+    footer = data[-_END.size - size : -_END.size]
+    assert xxhash.xxh3_64_intdigest(footer) == checksum, "the footer's checksum does not match"
+    head = json.loads(footer)
+    assert where.endswith(head["file"]), f"it was written as {head['file']}"
+    for *_, at, length, wanted in head["sections"]:
+        assert xxhash.xxh3_64_intdigest(data[at : at + length]) == wanted, (
+            "a section's checksum does not match"
+        )

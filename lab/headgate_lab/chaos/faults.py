@@ -1,0 +1,63 @@
+"""What can go wrong, as values: each fault strikes at one operation on the store, or one task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class Killed(BaseException):
+    """The process that runs this code has died. Whatever it still tries has no effect."""
+
+
+KINDS: dict[str, str] = {
+    "kill": "the driver dies before the operation",
+    "kill after": "the driver dies right after the operation",
+    "error": "the operation fails, and nothing has happened",
+    "lost answer": "the operation happens, but the caller gets an error",
+    "late": "the caller gets an error, and the operation happens later",
+    "late kill": "the driver dies, and its last request arrives later",
+    "twice": "the operation happens, and once more later",
+    "full": "there is no room for a while",
+    "sleep": "the driver sleeps before the operation, and wakes up later",
+    "power loss": "the machine loses power: what was not made durable may be lost or torn",
+    "task dies": "a task's process dies before the operation; the task is tried again",
+    "executor dies": "the same, and the executor's memory is lost",
+    "zombie task": "a task hangs, another attempt does its work, and later it goes on",
+    "task twice": "two attempts of a task run to their end",
+    "cold cache": "all executors lose their memory",
+    "stale cache": "an executor comes back with what it had in memory long ago",
+    "bit rot": "a bit of a stored file flips, until the file is restored from a backup",
+    "range vanishes": "a range of the source cannot be read for a while",
+    "clock jumps": "the clock goes forward or back",
+}
+"""Every kind of fault, in words."""
+
+DISK_ONLY = frozenset(["power loss"])
+OBJECTS_ONLY = frozenset(["lost answer", "late", "late kill", "twice"])
+IN_TASKS = frozenset(["task dies", "executor dies", "zombie task", "task twice"])
+BEFORE = frozenset(["cold cache", "stale cache", "bit rot", "range vanishes", "clock jumps"])
+"""These strike before a step, not at an operation."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault of a step. It strikes at operation number `at` since the step began (of those that change
+    something, unless `any` is set), or before it. A fault whose operation is never reached does not strike.
+    """
+
+    kind: str
+    at: int = 0
+    any: bool = False
+    """Count all operations, also those that only look."""
+    later: int = 0
+    """After so many more changes of the world a late request arrives, or a sleeper wakes up."""
+    pick: int = 0
+    """Chooses among files, lengths and tasks."""
+
+    def __str__(self) -> str:
+        parts = [f"{self.kind} at {'operation' if self.any else 'change'} {self.at}"]
+        if self.kind in BEFORE:
+            parts = [self.kind]
+        if self.later:
+            parts.append(f"{self.later} changes later")
+        return ", ".join(parts)

@@ -1,0 +1,190 @@
+"""A simulated object store, and a file system of fsspec for it.
+
+A request happens whole or not at all; listings show every file created before, as the product demands.
+Answers may be lost, and requests may be late or come twice (`World.operate`).
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import fsspec
+from fsspec.spec import AbstractFileSystem
+
+from headgate_lab.chaos.world import World, here
+
+PROTOCOL = "chaos"
+URL = f"{PROTOCOL}://store"
+
+
+class Objects(World):
+    """A world whose files are objects."""
+
+    url = URL
+
+    def __init__(self, seed: int, files: dict[str, bytes], *, first_name: int = 0) -> None:
+        super().__init__(seed, first_name=first_name)
+        self.files = dict(files)
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write an object, perhaps over another one."""
+        self.operate("write", path, lambda: self.files.__setitem__(path, data))
+
+    def create(self, path: str, data: bytes) -> None:
+        """Write an object if there is none of that name."""
+
+        def do() -> None:
+            if path in self.files:
+                raise FileExistsError(path)
+            self.files[path] = data
+
+        self.operate("create", path, do)
+
+    def get(self, path: str) -> bytes:
+        """Read an object."""
+
+        def do() -> bytes:
+            try:
+                return self.files[path]
+            except KeyError:
+                raise FileNotFoundError(path) from None
+
+        return self.operate("read", path, do, change=False)
+
+    def size(self, path: str) -> int:
+        """The size of an object; 0 for a prefix of objects."""
+
+        def do() -> int:
+            data = self.files.get(path)
+            if data is not None:
+                return len(data)
+            if any(name.startswith(f"{path}/") for name in self.files):
+                return 0
+            raise FileNotFoundError(path)
+
+        return self.operate("look", path, do, change=False)
+
+    def under(self, path: str) -> list[str]:
+        """The next names under a prefix."""
+        start, at = f"{path}/", len(path) + 1
+
+        def do() -> list[str]:
+            found = {name[at:].partition("/")[0] for name in self.files if name.startswith(start)}
+            if not found:
+                raise FileNotFoundError(path)
+            return [start + name for name in sorted(found)]
+
+        return self.operate("list", path, do, change=False)
+
+    def copy(self, path: str, to: str) -> None:
+        """Copy an object."""
+
+        def do() -> None:
+            if path not in self.files:
+                raise FileNotFoundError(path)
+            self.files[to] = self.files[path]
+
+        self.operate("copy", to, do)
+
+    def remove(self, path: str) -> None:
+        """Remove an object, or all under a prefix, one request each."""
+        names = [path] if path in self.files else [n for n in self.files if n.startswith(f"{path}/")]
+        if not names:
+            raise FileNotFoundError(path)
+        for name in names:
+            self.operate("remove", name, lambda name=name: self.files.pop(name, None))  # type: ignore[misc]
+
+    def contents(self) -> dict[str, bytes]:
+        """Every object."""
+        return self.files
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        """Change an object."""
+        self.files[path] = data
+
+
+class ObjectFileSystem(AbstractFileSystem):  # type: ignore[misc]
+    """Requests of fsspec as requests to the present world."""
+
+    protocol = PROTOCOL
+    root_marker = ""
+    exclusive_create = True
+    """`pipe_file(mode="create")` is refused if the object exists."""
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return path.removeprefix(f"{PROTOCOL}://").rstrip("/")
+
+    def unstrip_protocol(self, name: str) -> str:
+        """A URL."""
+        return f"{PROTOCOL}://{name}"
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        """There is no cache."""
+
+    def makedirs(self, path: str, exist_ok: bool = False) -> None:
+        """Folders need not be made."""
+
+    def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
+        """A file to write; it appears when it is closed."""
+        assert mode == "wb", "objects are read whole, or by ranges"
+        return _Upload(path)
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
+        """Write an object."""
+        world: Objects = here()
+        (world.create if mode == "create" else world.put)(path, bytes(value))
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
+        """Read an object, or a range."""
+        world: Objects = here()
+        return world.get(path)[start:end]
+
+    def info(self, path: str, **options: Any) -> dict[str, Any]:
+        """The size of an object."""
+        world: Objects = here()
+        return {"name": path, "size": world.size(path), "type": "file"}
+
+    def ls(self, path: str, detail: bool = False, **options: Any) -> list[str]:
+        """The names in a folder."""
+        world: Objects = here()
+        return world.under(path.rstrip("/"))
+
+    def rm(self, path: str, recursive: bool = False, maxdepth: int | None = None) -> None:
+        """Remove an object, or all under a prefix."""
+        world: Objects = here()
+        world.remove(path)
+
+    def cp_file(self, path1: str, path2: str, **options: Any) -> None:
+        """Copy an object."""
+        world: Objects = here()
+        world.copy(path1, path2)
+
+
+class _Upload:
+    """An object that is being written. If its writer fails, it never appears."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self.parts = path, list[bytes]()
+
+    def write(self, part: Any) -> int:
+        self.parts.append(bytes(part))
+        return len(self.parts[-1])
+
+    def __enter__(self) -> _Upload:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is None:
+            world: Objects = here()
+            world.put(self.path, b"".join(self.parts))
+
+
+fsspec.register_implementation(PROTOCOL, ObjectFileSystem, clobber=True)
+
+
+def flipped(data: bytes, chance: Random) -> bytes:
+    """The same bytes with one bit changed."""
+    at = chance.randrange(len(data))
+    return data[:at] + bytes([data[at] ^ 1 << chance.randrange(8)]) + data[at + 1 :]

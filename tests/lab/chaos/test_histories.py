@@ -1,0 +1,81 @@
+"""The simulator of faults: thousands of histories hold, each is fixed by its seed, and every fault strikes."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from headgate.cli.commands import app
+from headgate_lab.chaos.command import told
+from headgate_lab.chaos.faults import KINDS, Fault
+from headgate_lab.chaos.history import History, Settings, Step, history
+from headgate_lab.chaos.play import play
+from headgate_lab.chaos.report import run, run_all
+from headgate_lab.chaos.story import story
+from headgate_lab.chaos.trace import page
+
+HISTORIES = 2000
+
+
+def test_every_history_holds_and_every_fault_strikes() -> None:
+    report = run_all(HISTORIES, 0, 2, lambda report: None)
+    assert report.failures == []
+    assert (report.histories, report.failed) == (HISTORIES, 0)
+    assert {kind: report.struck[kind] for kind in KINDS if not report.struck[kind]} == {}
+
+
+@pytest.mark.parametrize("seed", [3, 400, 777, 1351, 1969])
+def test_a_seed_fixes_everything_that_happens(seed) -> None:
+    first, second = play(history(seed), tell=True), play(history(seed), tell=True)
+    assert first.told == second.told != []
+    assert first.problems == second.problems == []
+
+
+def test_a_history_does_not_depend_on_those_before_it() -> None:
+    alone = told(130)
+    run(3, 127)
+    assert told(130).told == alone.told
+
+
+def test_a_story_is_told_and_drawn() -> None:
+    kill = Fault("kill", at=3)
+    outcome = play(
+        History(45, Settings(), past=(Step((0, 1)),), steps=(Step((0, 2), faults=(kill,)),)), tell=True
+    )
+    assert outcome.problems == []
+    text = "\n".join(story(outcome))
+    assert text.startswith("History 45: sum over Spark's batches on an object store, ")
+    assert "<== kill" in text
+    assert "All laws held" in text
+    drawn = page(outcome)
+    assert drawn.startswith("<!doctype html>")
+    for part in ("driver 2", "checkpoint/log"):
+        assert part in drawn
+    for part in ("<script", "http"):
+        assert part not in drawn
+
+
+def test_the_command_prints_what_it_found() -> None:
+    result = CliRunner().invoke(app, ["chaos", "--histories", "3", "--first", "64", "--jobs", "1", "--json"])
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)
+    assert {name: found[name] for name in ("histories", "failed")} == {"histories": 3, "failed": 0}
+    assert found["seconds"] > 0
+
+
+def test_one_history_can_be_seen_as_a_page(tmp_path) -> None:
+    file = tmp_path / "history.html"
+    result = CliRunner().invoke(app, ["chaos", "--seed", "45", "--trace", str(file)])
+    assert result.exit_code == 0
+    assert "Again: headgate chaos --seed 45" in result.stdout
+    assert "<svg" in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["--histories", "0"], "at least one of each"), (["--trace", "x.html"], "name it with --seed")],
+)
+def test_arguments_that_make_no_sense_are_named(arguments, message) -> None:
+    result = CliRunner().invoke(app, ["chaos", *arguments])
+    assert result.exit_code == 1
+    assert message in result.stderr
