@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from headgate.operators.arrival import CLOSED, with_reason
 from headgate.operators.base import BoundOperator, Chunk
+from headgate.operators.combine_groups import by_hash
 from headgate.state.kernels import sort_by_bin
 from headgate.state.keys import KeyColumn
 from headgate.state.lanes import NO_INTS
@@ -95,7 +96,7 @@ class ChannelRun:
         counts = np.concatenate([NO_INTS, *(n for _, _, n in touches)])
         where = np.arange(len(hashes))
         if self.operator.layout.parts:  # a key has several rows
-            _, where, group = np.unique(hashes, return_index=True, return_inverse=True)
+            group, where = by_hash(hashes, NO_INTS)
             counts = np.bincount(group, counts, len(where)).astype(np.int64)
         chosen = np.argpartition(counts, -most)[-most:] if len(counts) > most else np.arange(len(counts))
         chosen = chosen[np.argsort(-counts[chosen], kind="stable")]

@@ -181,19 +181,16 @@ class Table:
 
         For a split key it is the piece on `channel`, where the rows arrived; by default the first piece.
         """
-        bins = np.mod(hashes, np.int64(self.hash_bins)).astype(np.int32)
-        if self.pins:
-            pin_hashes, pin_bins = self._pin_arrays
-            if self.splits and channel is not None:
-                pin_bins = pin_bins.copy()
-                for key_hash, pins in self.splits.items():
-                    for pin in pins:
-                        if self.channel_of[pin.bin] == channel:
-                            pin_bins[np.searchsorted(pin_hashes, key_hash)] = pin.bin
-            place = np.minimum(np.searchsorted(pin_hashes, hashes), len(pin_hashes) - 1)
-            pinned = pin_hashes[place] == hashes
-            bins[pinned] = pin_bins[place[pinned]]
-        return bins
+        from headgate.routing.bin_lookup import bins_of
+
+        pin_hashes, pin_bins = self._pin_arrays
+        if self.splits and channel is not None:
+            pin_bins = pin_bins.copy()
+            for key_hash, pins in self.splits.items():
+                for pin in pins:
+                    if self.channel_of[pin.bin] == channel:
+                        pin_bins[np.searchsorted(pin_hashes, key_hash)] = pin.bin
+        return np.asarray(bins_of(hashes, np.int64(self.hash_bins), pin_hashes, pin_bins))
 
     def channel_of_hash(
         self, hashes: npt.NDArray[np.int64], spread: npt.NDArray[np.int64] | None = None
