@@ -43,7 +43,8 @@ def measure(spark: SparkSession, task: Task, say: Say) -> list[float]:
 def _added(task: Task) -> Iterator[None]:
     """The files that a task adds are in its source while it runs."""
     added = {
-        file: Path(task.source) / f"more-{file.name}" for file in Path(task.adds or "-").glob("*.parquet")
+        file: Path(task.source) / f"{Path(task.adds).name}-{file.name}"
+        for file in Path(task.adds or "-").glob("*.parquet")
     }
     for file, place in added.items():
         file.rename(place)

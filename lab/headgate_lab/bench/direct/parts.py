@@ -150,24 +150,30 @@ def _first(sizes: Sizes, work: Path) -> Plan:
     return plan
 
 
-def state_name(keys: int) -> str:
+def state_name(keys: int, turn: int) -> str:
     """What the task beside so many untouched keys is called."""
-    return f"direct, {keys:,} untouched keys"
+    return f"direct, {keys:,} untouched keys, turn {turn}"
 
 
 def _state(sizes: Sizes, work: Path) -> Plan:
+    """Both numbers of keys take turns in one session: sessions differ by more than what is to be seen."""
     plan = Plan("state")
+    loads, turns = [], []
     for keys in (sizes.few_keys, sizes.many_keys):
-        source, more, rows = work / f"state-{keys}", work / f"more-{keys}", min(keys, sizes.preload_rows)
+        source, rows = work / f"state-{keys}", min(keys, sizes.preload_rows)
         batches = data.write(data.untouched(keys, rows), source)
-        data.write(data.uniform(sizes.state_rows, sizes.state_batches, sizes.state_rows), more)
-        name = state_name(keys)
-        load = Task(
-            f"loading {keys:,} untouched keys", "direct", "aggregate", str(source), batches, name, rows=rows
-        )
-        then = replace(load, name=name, batches=sizes.state_batches, rows=sizes.state_rows, adds=str(more))
-        plan.groups.append([load, then])
-        plan.steady |= {load.name: 1, name: sizes.state_steady}
+        name = f"loading {keys:,} untouched keys"
+        load = Task(name, "direct", "aggregate", str(source), batches, f"state {keys:,}", rows=rows)
+        loads.append(load)
+        plan.steady[name] = 1
+        for turn in range(sizes.state_turns):
+            more = work / f"more-{keys}-{turn}"
+            drawn = data.uniform(sizes.state_rows, sizes.state_batches, sizes.state_rows, seed=turn)
+            data.write(drawn, more)
+            then = replace(load, name=state_name(keys, turn), batches=sizes.state_batches, adds=str(more))
+            turns.append((turn, replace(then, rows=sizes.state_rows)))
+            plan.steady[then.name] = sizes.state_steady
+    plan.groups.append(loads + [task for _, task in sorted(turns, key=lambda pair: pair[0])])
     return plan
 
 

@@ -95,8 +95,9 @@ class Sizes:
     many_keys: int = 50_000_000
     preload_rows: int = 1_000_000
     state_rows: int = 100_000
-    state_batches: int = 60
-    state_steady: int = 20
+    state_batches: int = 30
+    state_steady: int = 15
+    state_turns: int = 3
     stores: tuple[str, ...] = tuple(STORES)
 
 
@@ -109,7 +110,7 @@ QUICK = Sizes(
     events=10_000, event_batches=1, event_steady=1,
     first_rows=20_000, first_of=("aggregate",),
     few_keys=2_000, many_keys=50_000, preload_rows=25_000,
-    state_rows=10_000, state_batches=2, state_steady=1,
+    state_rows=10_000, state_batches=2, state_steady=1, state_turns=2,
     stores=("hdfs",),
 )  # fmt: skip
 
