@@ -83,7 +83,7 @@ def test_the_dependencies_are_these(wheels) -> None:
     needs = {package: metadata(wheel).get_all("Requires-Dist") for package, wheel in wheels.items()}
     always = {need.partition(">")[0] for need in needs["headgate"] if "extra ==" not in need}
     assert always == {"fsspec", "numba", "numpy", "pyarrow", "rich", "typer", "xxhash"}
-    assert needs["headgate_lab"] == ["headgate[mpc,plot,spark]", "psutil>=6"]
+    assert needs["headgate_lab"] == ["greenlet>=3", "headgate[mpc,plot,spark]", "psutil>=6"]
 
 
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)

@@ -72,9 +72,7 @@ def test_output_that_is_really_newer_is_refused(stages, tmp_path) -> None:
     two_batches(first)
     for entry in sorted((tmp_path / "checkpoint" / "log").iterdir())[-1:]:
         entry.unlink()
-    with pytest.raises(
-        CheckpointMismatch, match="which this stage has not committed"
-    ):
+    with pytest.raises(CheckpointMismatch, match="which this stage has not committed"):
         make().process(ROWS, 2, "query")
 
 

@@ -165,6 +165,18 @@ def test_a_server_that_overwrites_is_found_out(any_store, monkeypatch) -> None:
     assert store.names("") == []
 
 
+def test_a_store_that_sends_a_request_again_is_accepted(any_store, monkeypatch) -> None:
+    create = Store.create
+
+    def twice(self, name, data) -> None:
+        create(self, name, data)
+        if data == b"1":  # the answer was lost, and the client library has sent it again
+            create(self, name, data)
+
+    monkeypatch.setattr(Store, "create", twice)
+    any_store("sends-again").check()
+
+
 def test_a_store_that_hides_what_was_created_is_found_out(any_store, monkeypatch) -> None:
     store = any_store("stale")
     monkeypatch.setattr(Store, "names", lambda self, folder: [])

@@ -56,7 +56,7 @@ class Raw:
             return
         try:
             manifest = self.newest(files)
-        except (AssertionError, ValueError, KeyError) as error:
+        except (AssertionError, ValueError, KeyError, IndexError) as error:
             yield f"the log cannot be read: {error}"
             return
         batch = -1 if manifest is None else int(manifest["batch"])
@@ -127,11 +127,21 @@ class Raw:
             batches[record["batch"]] = rows
         return batches
 
+    # -- the journal
+
+    def unjournaled(self, files: Files) -> list[int]:
+        """Committed batches of which the journal has no line."""
+        start = f"{self.checkpoint}/journal/"
+        lines = [line for name, data in files.items() if name.startswith(start) for line in data.splitlines()]
+        told = {json.loads(line)["report"]["batch"] for line in lines}
+        return [batch for batch in range(self.committed + 1) if batch not in told]
+
     # -- rubbish
 
-    def rubbish(self, files: Files, drivers: int) -> Iterator[str]:
+    def rubbish(self, files: Files, drivers: int, *, waves: bool) -> Iterator[str]:
         """Files that nobody needs, after a driver has committed without a fault. Each of the drivers may
-        have left an entry in the log, which the commit after the next removes, and a draft of one.
+        have left an entry in the log, which the commit after the next removes, and a draft of one. The rows of
+        waves are removed by the next batch that has waves; `waves` says that there was one.
         """
         manifest = self.newest(files)
         if manifest is None:
@@ -139,7 +149,7 @@ class Raw:
         needed = {f"{self.checkpoint}/{name}" for name in self.named(manifest)}
         staged = f"{self.checkpoint}/output/{manifest['batch']:012d}-{manifest['run']}/"
         for path in files:
-            for folder in ("state", "backlog", "waves"):
+            for folder in ("state", "backlog", "waves") if waves else ("state", "backlog"):
                 if path.startswith(f"{self.checkpoint}/{folder}/") and path not in needed:
                     yield path
             if path.startswith(f"{self.checkpoint}/output/") and not path.startswith(staged):

@@ -13,6 +13,8 @@ from headgate.cli.console import Output
 from headgate.errors import ConfigError
 from headgate_lab.chaos.faults import KINDS
 from headgate_lab.chaos.history import history
+from headgate_lab.chaos.plant import LIMIT, Plantation, hunt_all, mutants
+from headgate_lab.chaos.plant import as_table as as_list
 from headgate_lab.chaos.play import Outcome, play
 from headgate_lab.chaos.report import Report, run_all
 from headgate_lab.chaos.shrink import shrunk
@@ -29,10 +31,17 @@ class ChaosOptions:
     jobs: int = 2
     seed: int | None = None
     trace: Path | None = None
+    plant: bool = False
+    only: str = ""
+    limit: int = LIMIT
 
 
 def chaos(options: ChaosOptions, output: Output) -> bool:
-    """Run the command; returns whether every history held."""
+    """Run the command; returns whether every history held, or, with `plant`, whether enough bugs were caught."""
+    if options.plant:
+        return _plant(options, output)
+    if options.only:
+        raise ConfigError("--only chooses among the bugs that --plant plants")
     if options.seed is not None:
         outcome = told(options.seed)
         if options.trace is not None:
@@ -53,6 +62,21 @@ def chaos(options: ChaosOptions, output: Output) -> bool:
         report = run_all(options.histories, options.first, options.jobs, progress)
     output.result(as_table(report), report.as_json())
     return not report.failed
+
+
+def _plant(options: ChaosOptions, output: Output) -> bool:
+    chosen = mutants(options.only)
+    if options.limit < 1 or options.jobs < 1:
+        raise ConfigError(f"--limit={options.limit}, --jobs={options.jobs}: at least one of each")
+    with output.progress("plant") as tick:
+
+        def progress(so_far: Plantation) -> None:
+            done = len(so_far.hunts)
+            tick(f"bugs: {done} of {len(chosen)}, {len(so_far.missed)} missed", done / len(chosen))
+
+        plantation = hunt_all(chosen, options.limit, options.jobs, progress)
+    output.result(as_list(plantation), plantation.as_json())
+    return plantation.enough
 
 
 def told(seed: int) -> Outcome:

@@ -9,6 +9,10 @@ class Killed(BaseException):
     """The process that runs this code has died. Whatever it still tries has no effect."""
 
 
+class Endless(BaseException):
+    """Far more operations than any history needs: somebody tries the same thing again and again."""
+
+
 KINDS: dict[str, str] = {
     "kill": "the driver dies before the operation",
     "kill after": "the driver dies right after the operation",
@@ -17,6 +21,7 @@ KINDS: dict[str, str] = {
     "late": "the caller gets an error, and the operation happens later",
     "late kill": "the driver dies, and its last request arrives later",
     "twice": "the operation happens, and once more later",
+    "sent again": "the operation happens, its answer is lost, and the file system sends it again",
     "full": "there is no room for a while",
     "sleep": "the driver sleeps before the operation, and wakes up later",
     "power loss": "the machine loses power: what was not made durable may be lost or torn",
@@ -33,7 +38,7 @@ KINDS: dict[str, str] = {
 """Every kind of fault, in words."""
 
 DISK_ONLY = frozenset(["power loss"])
-OBJECTS_ONLY = frozenset(["lost answer", "late", "late kill", "twice"])
+OBJECTS_ONLY = frozenset(["lost answer", "late", "late kill", "twice", "sent again"])
 IN_TASKS = frozenset(["task dies", "executor dies", "zombie task", "task twice"])
 BEFORE = frozenset(["cold cache", "stale cache", "bit rot", "range vanishes", "clock jumps"])
 """These strike before a step, not at an operation."""

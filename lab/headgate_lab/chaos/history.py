@@ -58,6 +58,8 @@ class Step:
     channels: int = 0
     """The number of channels of a new driver; 0 for that of before."""
     faults: tuple[Fault, ...] = ()
+    drain: bool = False
+    """Whether the driver drains the stage then, as at the end of a query."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def _past(number: int) -> tuple[Settings, tuple[Step, ...]]:
     settings = Settings(
         profile=chance.choice(["objects", "objects", "disk"]),
         way=chance.choice(["stage", "direct"]),
-        operator=chance.choice([*OPERATORS, "sum", "last"]),
+        operator=chance.choice([*OPERATORS, "sum", "last", "windows"]),
         bins=chance.randint(2, 6),
         channels=1,
         executors=chance.randint(1, 2),
@@ -101,13 +103,13 @@ def _past(number: int) -> tuple[Settings, tuple[Step, ...]]:
     )
     settings = replace(settings, channels=chance.choice([1, 1, 1, 1, 2, 2, 2, min(3, settings.bins)]))
     kind = chance.random()
-    if kind < 0.08:
+    if kind < 0.12:
         settings = replace(settings, memory=1)
-    elif kind < 0.14:
-        settings = replace(settings, arrivals=1)
     elif kind < 0.2:
+        settings = replace(settings, arrivals=1)
+    elif kind < 0.26:
         settings = replace(settings, buffer=1 << 16)
-    elif kind < 0.3 and settings.way == "stage":
+    elif kind < 0.36 and settings.way == "stage":
         settings = replace(settings, gate=chance.randint(2, 3))
     length = chance.choice([0, 1, 2, 3, 5, 7])
     return settings, tuple(_step(chance, settings, faults=False) for _ in range(length))
@@ -118,15 +120,18 @@ def _step(chance: Random, settings: Settings, *, faults: bool) -> Step:
         min(chance.randrange(KEYS), chance.randrange(KEYS)) for _ in range(chance.choice([1, 2, 3, 4, 6]))
     )
     route: Route | None = None
-    if chance.random() < 0.4:
+    waits = settings.memory or settings.arrivals or settings.buffer
+    if chance.random() < (0.6 if waits else 0.4):
         kinds = ["move", "move", "move", "pin", "pin", "unpin", "channels"]
+        if waits:  # rows may wait for a key whose pin changes
+            kinds += ["pin", "unpin", "unpin"]
         if settings.operator == "sum":
             kinds.append("split")
         route = (chance.choice(kinds), chance.randrange(8), chance.randrange(8))
     restart = chance.choice(["", "", "", "", "new", "again"])
     channels = chance.randint(1, min(3, settings.bins)) if restart == "new" and chance.random() < 0.2 else 0
     chosen = tuple(_fault(chance, settings) for _ in range(chance.choice([1, 1, 1, 2]))) if faults else ()
-    return Step(rows, route, restart, channels, chosen)
+    return Step(rows, route, restart, channels, chosen, drain=chance.random() < 0.06)
 
 
 def kinds_of(settings: Settings) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import tempfile
@@ -56,6 +57,7 @@ def cache_folder() -> str:
     global _folder
     if not _folder or not os.path.isdir(_folder):
         _folder = tempfile.mkdtemp(prefix="headgate-chaos-", dir=cache_root())
+        atexit.register(shutil.rmtree, _folder, ignore_errors=True)
     for name in os.listdir(_folder):
         shutil.rmtree(f"{_folder}/{name}", ignore_errors=True)
     return _folder

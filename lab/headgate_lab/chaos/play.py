@@ -16,7 +16,7 @@ from headgate_lab.chaos.disks import SimulatedDisk
 from headgate_lab.chaos.drivers import FIRST, SECOND, Driver, Published
 from headgate_lab.chaos.engines import Executors
 from headgate_lab.chaos.expected import explained
-from headgate_lab.chaos.faults import BEFORE, IN_TASKS, Fault
+from headgate_lab.chaos.faults import BEFORE, IN_TASKS, Endless, Fault
 from headgate_lab.chaos.history import History, Settings, Step
 from headgate_lab.chaos.objects import Objects, flipped
 from headgate_lab.chaos.past import Snapshot, bring_back, cache_folder, cached, inside
@@ -103,6 +103,8 @@ class Player:
                 self._end()
             except Failure as failure:
                 outcome.problems.append(str(failure))
+            except Endless:
+                outcome.problems.append("a driver goes on for ever")
             finally:
                 self.world.faults = []
                 self.world.end()
@@ -122,7 +124,8 @@ class Player:
         struck = [fault for fault in step.faults if fault.kind not in BEFORE | IN_TASKS]
         self.world.begin(struck)
         sleeps = any(fault.kind == "sleep" for fault in struck)
-        self.world.run(driver.process, driver.work, sleeps=sleeps)
+        end = "drain" if step.drain else ""
+        self.world.run(driver.process, lambda: driver.work(end=end), sleeps=sleeps)
         self.world.faults = []
         self.world.full_until = -1
         self._after(driver)
@@ -141,7 +144,8 @@ class Player:
         self._say("all faults have stopped")
         driver = self._new()
         behind = isinstance(self.source, SparkRecords) and self.source.done + 1 < len(self.source.planned)
-        if not behind or chance.random() < 0.5:  # a row of each key shows all of the state
+        added = not behind or chance.random() < 0.5
+        if added:  # a row of each key shows all of the state
             self._add(sorted({k for k, _, _ in self.rows}) or [0])
         self.world.still = True
         before = [(raw, raw.committed) for raw in (self.raw, *self.others)]
@@ -154,10 +158,14 @@ class Player:
         self.world.settle()
         self._after(driver)
         self._check(final=True)
+        files, drivers = self.world.contents(), len(self.drivers)
+        if not self.world.struck["power loss"] and not self.world.struck["bit rot"]:
+            for raw in (self.raw, *self.others):
+                for number in raw.unjournaled(files):
+                    raise Failure(f"the journal {raw.checkpoint}/journal lacks batch {number}")
         if early:
-            files, drivers = self.world.contents(), len(self.drivers)
             swept = [raw for raw, committed in before if raw.committed > committed]
-            rubbish = [name for raw in swept for name in raw.rubbish(files, drivers)]
+            rubbish = [name for raw in swept for name in raw.rubbish(files, drivers, waves=added)]
             if rubbish:
                 raise Failure(f"nobody removed {rubbish[0]} (of {len(rubbish)} such files)")
 
@@ -218,9 +226,11 @@ class Player:
 
     def _add(self, keys: Any) -> None:
         rows: list[Row] = []
-        for key in keys:
+        times = list(range(len(self.rows), len(self.rows) + len(keys)))
+        Random(len(self.rows)).shuffle(times)  # within a batch, rows come in any order of their times
+        for key, time in zip(keys, times, strict=True):
             n = sum(row[0] == key for row in self.rows)
-            rows.append((key, 1 << n, len(self.rows) * 1_000_000))
+            rows.append((key, 1 << n, time * 1_000_000))
             self.rows.append(rows[-1])
         self.source.add(rows)
 
@@ -333,8 +343,10 @@ def play(history: History, *, tell: bool = False) -> Outcome:
         player = Player(replace(history, seed=0))
         try:
             _past = key, player.past()
-        except Failure as failure:
-            return Outcome(history, [f"in the past, without any fault: {failure}"])
+        except (Failure, Endless) as failure:
+            return Outcome(
+                history, [f"in the past, without any fault: {str(failure) or 'it goes on for ever'}"]
+            )
     return Player(history, _past[1], tell=tell).play()
 
 

@@ -1,10 +1,7 @@
 """Many histories: run them, count the faults, and keep the seeds of those that fail.
 
-    report = run(2_000, first=0)
-    report.failed, report.struck["kill"]
-
-`run` may be called in a process in which a module of the product was changed on purpose: then the
-histories should fail.
+`run` may be called in a process in which a module of the product was changed on purpose: then some of
+its histories should fail.
 """
 
 from __future__ import annotations

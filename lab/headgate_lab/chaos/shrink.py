@@ -57,6 +57,8 @@ def _smaller_steps(step: Step) -> Iterator[Step]:
         yield replace(step, route=None)
     if step.restart:
         yield replace(step, restart="", channels=0)
+    if step.drain:
+        yield replace(step, drain=False)
     if len(step.rows) > 2:
         yield replace(step, rows=step.rows[: len(step.rows) // 2])
     for at in range(len(step.rows)):

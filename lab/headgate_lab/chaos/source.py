@@ -7,6 +7,7 @@ of some rows of a key says which rows they are. Keys are in groups (g), and have
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -81,7 +82,8 @@ class Log(Source):
             end = min(len(rows), start + left)
             more |= end < len(rows)
             if end > start:
-                ranges.append(Range((number, start, end), end - start))
+                cuts = [start, (start + end) // 2, end] if end - start > 2 else [start, end]
+                ranges += [Range((number, *cut), cut[1] - cut[0]) for cut in pairwise(cuts)]
                 taken[str(number)] = end
                 left -= end - start
         return Ranges(tuple(ranges), taken if ranges else offset, more=more)

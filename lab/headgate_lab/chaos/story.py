@@ -73,6 +73,8 @@ def _step(step: Step) -> str:
         parts.append("a new driver" + (f" with {step.channels} channels" if step.channels else ""))
     if step.route is not None:
         parts.append(f"{step.route[0]} wished for")
+    if step.drain:
+        parts.append("then the stage is drained")
     return ", ".join(parts)
 
 

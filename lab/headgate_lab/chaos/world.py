@@ -17,10 +17,12 @@ from typing import Any, TypeVar
 import greenlet
 
 from headgate.storage.outside import Outside
-from headgate_lab.chaos.faults import Fault, Killed
+from headgate_lab.chaos.faults import Endless, Fault, Killed
 
 T = TypeVar("T")
 EPOCH = 1_700_000_000.0
+MOST_OPERATIONS = 20_000
+"""Of a history: far more than it needs."""
 
 
 class Process:
@@ -95,6 +97,8 @@ class World(Outside):
             if process.countdown < 0:
                 process.then()
         self.operations += 1
+        if self.operations > MOST_OPERATIONS:
+            raise Endless
         if change:
             self.changes += 1
             if (self._pending or self._sleeping) and not self.still:
@@ -145,7 +149,7 @@ class World(Outside):
         if kind == "sleep":
             self._sleep(process.driver, fault.later)
             return do()
-        if kind in ("kill after", "lost answer", "twice"):
+        if kind in ("kill after", "lost answer", "twice", "sent again"):
             try:
                 answer = do()
             finally:
@@ -154,6 +158,8 @@ class World(Outside):
             if kind == "twice":
                 self.send_later(fault.later, what, path, do)
                 return answer
+            if kind == "sent again":
+                return do()
         if kind in ("late", "late kill"):
             self.send_later(fault.later, what, path, do)
         if kind == "full":

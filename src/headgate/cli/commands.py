@@ -123,13 +123,16 @@ def chaos(
     jobs: Annotated[int, typer.Option(help="Processes that play them.")] = 2,
     seed: Annotated[int | None, typer.Option(help="Tell one history, step by step.")] = None,
     trace: Annotated[Path | None, typer.Option(help="With --seed: draw it into this HTML file.")] = None,
+    plant: Annotated[bool, typer.Option(help="Plant bugs from a list: are they found?")] = False,
+    only: Annotated[str, typer.Option(help="With --plant: those with this text in their names.")] = "",
+    limit: Annotated[int, typer.Option(help="With --plant: histories for each bug.")] = 20_000,
     as_json: AsJson = False,
 ) -> None:
     """Run the product's own commit path through histories of faults, each fixed by its seed."""
     from headgate_lab.chaos.command import ChaosOptions
     from headgate_lab.chaos.command import chaos as play
 
-    options = ChaosOptions(histories, first, jobs, seed, trace)
+    options = ChaosOptions(histories, first, jobs, seed, trace, plant, only, limit)
     if not play(options, Output(as_json=as_json)):
         raise typer.Exit(1)
 

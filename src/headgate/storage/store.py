@@ -161,7 +161,8 @@ class Store:
         name = f".headgate-{unique()}"
         self.make("")
         try:
-            self.create(name, b"1")
+            with suppress(FileExistsError):  # a request whose answer was lost may have been sent again
+                self.create(name, b"1")
             try:
                 self.create(name, b"2")
             except FileExistsError:
