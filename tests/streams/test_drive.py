@@ -128,6 +128,25 @@ def test_an_error_of_a_source_is_named() -> None:
         loop.step(0.0)
 
 
+def test_numbers_of_rows_that_make_no_sense_are_named() -> None:
+    class Method(Numbers):
+        def rows_read_again(self) -> int:  # type: ignore[override]
+            return 5
+
+    with pytest.raises(ConfigError, match=r"rows_read_again=<bound method .*: make it a property"):
+        drive(InProcessDirect(), Method(5)).open()
+
+    class Negative(Numbers):
+        def plan(self, offset: Any, demand: Demand) -> Ranges:
+            planned = super().plan(offset, demand)
+            return Ranges(tuple(Range(part.what, -3) for part in planned.ranges), planned.offset)
+
+    loop = drive(InProcessDirect(), Negative(5))
+    loop.open()
+    with pytest.raises(SourceFailed, match=r"rows=-3.* cannot be below 0"):
+        loop.step(0.0)
+
+
 class Dated(Numbers):
     """Its offset is a pair, and so is a part of its identity."""
 

@@ -17,6 +17,11 @@ from headgate.streams.sql_step import Select, Where
         ("at > current_timestamp()", "current_timestamp reads the clock"),
         ("at > current_timestamp", "current_timestamp reads the clock"),
         ("day = CURRENT_DATE", "current_date reads the clock"),
+        ("at < TIMESTAMP 'now'", "'now' reads the clock"),
+        ("cast(' Now ' AS timestamp) > at", "reads the clock"),
+        ("day = to_date('today')", "'today' reads the clock"),
+        ("date('tomorrow') AS d", "'tomorrow' reads the clock"),
+        ("try_cast('yesterday' AS date) AS d", "'yesterday' reads the clock"),
         ("unix_timestamp() - x AS age", "unix_timestamp reads the clock"),
         ("monotonically_increasing_id() AS i", "depends on how rows are cut"),
         ("input_file_name() AS f", "depends on how rows are cut"),
@@ -40,6 +45,9 @@ def test_refused(text: str, match: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "status = 'now'",
+        "to_date('2024-01-01') = day AND said IN ('today', 'now')",
+        "DATE 'epoch' < day",
         "rand > 0.5",
         "`rand` > 1 AND `current_timestamp` > 2",
         "x AS now",

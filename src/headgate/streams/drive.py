@@ -70,6 +70,7 @@ class Drive(Generic[Rows]):
         for one_input in self.inputs:
             _guarded(one_input.source, "checked", one_input.source.check)
             _guarded(one_input.source, "identified", partial(_identity, one_input.source))
+            _guarded(one_input.source, "checked", partial(_check_again, one_input.source))
         nothing = self._rows_of(Planned.of(self.inputs, [[] for _ in self.inputs]))
         last = self.first.resume(nothing, DIRECT)
         self._continue(last)
@@ -131,6 +132,12 @@ class Drive(Generic[Rows]):
             if not isinstance(plan, Ranges):
                 raise SourceFailed(
                     f"{one_input.source!r} planned {plan!r}, which is not hg.sources.Ranges(ranges, offset)"
+                )
+            wrong = [part for part in plan.ranges if part.rows < 0 or part.parts < 0]
+            if wrong:
+                raise SourceFailed(
+                    f"{one_input.source!r} planned {wrong[0]!r}: the numbers of rows and parts cannot be below 0; rows=0 is for a "
+                    "range whose size is not known"
                 )
             offset = _json(plan.offset, f"the offset of {one_input.source!r}", SourceFailed)
             plans.append(replace(plan, offset=offset))
@@ -199,6 +206,15 @@ def _json(value: Any, what: str, kind: type[HeadgateError]) -> Any:
 def _unsettled(stage: KeyedStage[Any]) -> bool:
     last = stage.opened.checkpoint.last if stage.opened is not None else None
     return last is not None and any(last.unsettled())
+
+
+def _check_again(source: Source) -> None:
+    again: Any = source.rows_read_again
+    if not isinstance(again, int) or isinstance(again, bool) or again < 0:
+        raise ConfigError(
+            f"{source!r} has rows_read_again={again!r}: make it a property, or an attribute of the class, with a whole number of "
+            "rows that may be read again; 0 if each range is to be read once"
+        )
 
 
 def _guarded(source: Source, doing: str, call: Callable[[], T]) -> T:

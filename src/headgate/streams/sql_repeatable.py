@@ -18,6 +18,10 @@ CLOCK = frozenset(
 _BARE = frozenset(("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"))
 _CLOCK_WITHOUT_ARGUMENTS = frozenset(("unix_timestamp", "to_unix_timestamp"))
 RANDOM = frozenset(["rand", "randn", "random", "randstr", "shuffle", "uniform", "uuid"])
+CLOCK_TEXTS = frozenset(("now", "today", "tomorrow", "yesterday"))
+"""Texts that Spark reads as a time by the clock, where it expects a date or a timestamp."""
+_TIMES = frozenset(("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"))
+_TO_TIMES = _TIMES | {"TO_DATE", "TO_TIMESTAMP", "TO_TIMESTAMP_LTZ", "TO_TIMESTAMP_NTZ", "TRY_TO_TIMESTAMP"}
 PLACE = frozenset(
     [
         "input_file_block_length",
@@ -78,10 +82,13 @@ Compute it from the row, such as crc32(cast(id AS string)) % 100 < 5
     except (NotColumnar, ConfigError):
         return  # whoever reads the text says what is wrong with it
     for at, token in enumerate(tokens):
+        why = ""
         if token.kind == "word" and not _is_field(tokens, at):
             why = _refusal(tokens, at)
-            if why:
-                raise ConfigError(f"`{text}`: {why}")
+        elif token.text[1:-1].strip().lower() in CLOCK_TEXTS and _is_time(tokens, at):
+            why = f"{token.text} reads the clock, and {_AGAIN}. Use a time that is a column of the rows"
+        if why:
+            raise ConfigError(f"`{text}`: {why}")
 
 
 def _refusal(tokens: list[Token], at: int) -> str:
@@ -117,6 +124,16 @@ def _window(what: str) -> str:
 
 def _sign(tokens: list[Token], at: int) -> str:
     return tokens[at].upper if 0 <= at < len(tokens) else ""
+
+
+def _is_time(tokens: list[Token], at: int) -> bool:
+    """Whether a text is written as a date or timestamp: `DATE 'now'`, `to_date('now')`, `cast('now' AS date)`.
+    Beside a column it may be a text like any other.
+    """
+    before, after = _sign(tokens, at - 1), _sign(tokens, at + 1)
+    cast = _sign(tokens, at - 2) in ("CAST", "TRY_CAST") and after == "AS" and _sign(tokens, at + 2) in _TIMES
+    called = before == "(" and (_sign(tokens, at - 2) in _TO_TIMES or cast)
+    return before in _TIMES or called or (after == "::" and _sign(tokens, at + 2) in _TIMES)
 
 
 def _is_field(tokens: list[Token], at: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -233,6 +233,13 @@ class Written:
     stream: Stream
     """The last operator, and the steps after it."""
     sink: sinks.Sink
+
+    def write(self, sink: object) -> NoReturn:
+        """Raises an error: a stream is written once."""
+        raise ConfigError(
+            f"this stream is written to {self.sink!r} already: a query has one sink. Give it a function that writes to both, or "
+            "start a second query with a checkpoint of its own"
+        )
 
     def start(
         self,
