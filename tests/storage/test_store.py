@@ -366,3 +366,20 @@ def test_no_room_is_named_on_any_file_system(number, monkeypatch) -> None:
     ):
         with pytest.raises(StorageFull, match=r"full/(file|folder): free space"):
             doing()
+
+
+def test_a_folder_in_which_files_appear_while_it_is_removed_is_no_error(tmp_path, monkeypatch) -> None:
+    store = Store(str(tmp_path))
+    store.make("staged")
+    remove = os.rmdir
+    times: list[str] = []
+
+    def late(path, **options) -> None:
+        if not times:  # a task that nobody waits for
+            (tmp_path / "staged" / "late").write_bytes(b"x")
+        times.append(path)
+        remove(path, **options)
+
+    monkeypatch.setattr(os, "rmdir", late)
+    store.remove("staged")
+    assert not (tmp_path / "staged").exists()

@@ -174,6 +174,8 @@ class SimulatedDisk(World):
 
     def _removal(self, name: str) -> Callable[[], None]:
         def do() -> None:
+            if any(other.startswith(f"{name}/") for other in self.files):
+                raise OSError(errno.ENOTEMPTY, "not empty", name)  # somebody wrote there meanwhile
             self.files.pop(name, None)
             self._changed()
 

@@ -50,6 +50,8 @@ class translated:
 
 tried: set[str] = set()
 """The stores on which this process has tried an exclusive create."""
+_REMOVALS = 3
+"""How often the removal of a folder is tried if files appear in it meanwhile."""
 _CONFLICTS = 8
 """How often a conditional write is tried if it collides with another one under way (S3's 409)."""
 EXCLUSIVE = {
@@ -344,6 +346,17 @@ class Store:
             return []
         return sorted(p.rstrip("/").rsplit("/", 1)[-1] for p in paths)
 
+    def _remove_folder(self, disk: Disk, path: str) -> None:
+        """Remove a folder. A task that nobody waits for may write there meanwhile; what it leaves
+        behind is removed when the next driver starts.
+        """
+        for _ in range(_REMOVALS):
+            try:
+                return disk.remove_folder(path)
+            except OSError as error:
+                if error.errno != errno.ENOTEMPTY:
+                    raise
+
     def remove(self, *names: str) -> None:
         """Remove files or folders; missing ones are ignored."""
         for name in names:
@@ -355,6 +368,6 @@ class Store:
                 if self.disk is None:
                     self.fs.rm(path, recursive=True)
                 elif self.disk.is_folder(path):
-                    self.disk.remove_folder(path)
+                    self._remove_folder(self.disk, path)
                 else:
                     self.disk.remove(path)
