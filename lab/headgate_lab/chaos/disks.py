@@ -13,8 +13,8 @@ from random import Random
 from typing import Any
 
 import fsspec
-from fsspec.spec import AbstractFileSystem
 
+from headgate_lab.chaos.addresses import Addressed
 from headgate_lab.chaos.world import World, here
 
 PROTOCOL = "chaosdisk"
@@ -252,23 +252,12 @@ class _Port:
         return getattr(here(), "names_in" if name == "names" else name)
 
 
-class DiskFileSystem(AbstractFileSystem):  # type: ignore[misc]
+class DiskFileSystem(Addressed):
     """A file system that is a disk: a store uses `disk`, and nothing else of it."""
 
     protocol = PROTOCOL
     root_marker = "/"
     disk = _Port()
-
-    @classmethod
-    def _strip_protocol(cls, path: str) -> str:
-        return path.removeprefix(f"{PROTOCOL}://").rstrip("/")
-
-    def unstrip_protocol(self, name: str) -> str:
-        """A URL."""
-        return f"{PROTOCOL}://{name}"
-
-    def invalidate_cache(self, path: str | None = None) -> None:
-        """There is no cache."""
 
 
 fsspec.register_implementation(PROTOCOL, DiskFileSystem, clobber=True)

@@ -10,8 +10,8 @@ from random import Random
 from typing import Any
 
 import fsspec
-from fsspec.spec import AbstractFileSystem
 
+from headgate_lab.chaos.addresses import Addressed
 from headgate_lab.chaos.world import World, here
 
 PROTOCOL = "chaos"
@@ -104,24 +104,13 @@ class Objects(World):
         self.files[path] = data
 
 
-class ObjectFileSystem(AbstractFileSystem):  # type: ignore[misc]
+class ObjectFileSystem(Addressed):
     """Requests of fsspec as requests to the present world."""
 
     protocol = PROTOCOL
     root_marker = ""
     exclusive_create = True
     """`pipe_file(mode="create")` is refused if the object exists."""
-
-    @classmethod
-    def _strip_protocol(cls, path: str) -> str:
-        return path.removeprefix(f"{PROTOCOL}://").rstrip("/")
-
-    def unstrip_protocol(self, name: str) -> str:
-        """A URL."""
-        return f"{PROTOCOL}://{name}"
-
-    def invalidate_cache(self, path: str | None = None) -> None:
-        """There is no cache."""
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
         """Folders need not be made."""

@@ -4,7 +4,6 @@ import pytest
 
 from headgate.stage.batch import Batch
 from headgate.stage.stage import KeyedStage
-from headgate.storage import parquet_folder
 from headgate.storage.bin_cache import BinCache
 from headgate.storage.checkpoint import Checkpoint
 from headgate.storage.commit_log import CommitLog
@@ -98,11 +97,6 @@ def forgets_to_clear_the_tag(monkeypatch) -> None:
 
     opened = BinCache.open
     monkeypatch.setattr(BinCache, "open", opening)
-
-
-def does_not_verify_what_it_publishes(monkeypatch) -> None:
-    monkeypatch.setattr(parquet_folder, "verify", lambda store, name, written: None)
-    monkeypatch.setattr("headgate.stage.sinks.verify", lambda store, name, written: None)
 
 
 BUGS = [
