@@ -325,6 +325,14 @@ def unlink(heads, bits, hashes, no_part, following, prev, row):
 def remove_all(header, index, hashes, stamp, touched, part, heads, following, prev, rows):
     """Remove rows: lookups no longer find them. Their keys and columns stay readable until the next batch."""
     bits, no_part = index_bits(len(index)), part[:0]
+    if len(heads) == 0 and 4 * len(rows) > header[ROWS]:  # most rows: to fill the index anew is quicker
+        for row in rows:
+            if stamp[row] >= 0:
+                mark(header, stamp, touched, row)
+                stamp[row] = -stamp[row]
+                header[REMOVED] += 1
+        reindex(header, index, heads, hashes, part, stamp, prev)
+        return
     for row in rows:
         if stamp[row] < 0:
             continue
@@ -351,3 +359,32 @@ def due_rows(header, stamp, due, now):
         elif due[row] < earliest:
             earliest = due[row]
     return rows[:count].copy(), earliest
+
+
+@compiled
+def zero(array, rows):
+    """Set the elements of these rows to zero."""
+    for row in rows:
+        array[row] = 0
+
+
+@compiled
+def free_all(header, hashes, stamp, rows):
+    """Add removed rows to the list of free rows."""
+    for i in range(len(rows)):
+        stamp[rows[i]] = FREED_STAMP
+        hashes[rows[i]] = rows[i - 1] + 1 if i > 0 else header[FREE]
+    header[FREE] = rows[-1] + 1
+    header[FREED] += len(rows)
+    header[REMOVED] = 0
+
+
+@compiled
+def removed_of(stamp, rows, removed):
+    """Those of the rows that this batch removed, or the others."""
+    out = np.empty(len(rows), np.int32)
+    count = 0
+    for row in rows:
+        out[count] = row
+        count += (stamp[row] < 0) == removed
+    return out[:count].copy()

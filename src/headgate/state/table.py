@@ -111,12 +111,15 @@ class BinTable:
     @property
     def touched(self) -> NDArray[np.int32]:
         """Rows changed and not removed since `begin`, in the order of their first change."""
-        return self.changed[self.arrays["stamp"][self.changed] >= 0] if self._removed else self.changed
+        return self._of(self.changed, removed=False) if self._removed else self.changed
 
     @property
     def removed(self) -> NDArray[np.int32]:
         """Rows removed since `begin`; their keys can still be read."""
-        return self.changed[self.arrays["stamp"][self.changed] < 0] if self._removed else self.changed[:0]
+        return self._of(self.changed, removed=True) if self._removed else self.changed[:0]
+
+    def _of(self, rows: NDArray[np.int32], *, removed: bool) -> NDArray[np.int32]:
+        return np.asarray(ix.removed_of(self.arrays["stamp"], rows, removed))
 
     @property
     def changed(self) -> NDArray[np.int32]:
@@ -155,14 +158,9 @@ class BinTable:
         for _, size, unit in self.layout.heap_refs:
             self.header[head.HEAP_GARBAGE] += int(((self.arrays[size][rows] * unit + 7) & ~7).sum())
         for name, array in self.arrays.items():
-            if name not in ("index", "heads", "touched"):
-                array[rows] = 0
-        self.arrays["stamp"][rows] = ix.FREED_STAMP
-        self.arrays["hash"][rows[1:]] = rows[:-1] + 1
-        self.arrays["hash"][rows[0]] = self.header[head.FREE]
-        self.header[head.FREE] = rows[-1] + 1
-        self.header[head.FREED] += len(rows)
-        self.header[head.REMOVED] = 0
+            if name not in ("index", "heads", "touched", "hash", "stamp"):
+                ix.zero(array, rows)
+        ix.free_all(self.header, self.arrays["hash"], self.arrays["stamp"], rows)
 
     def _links(self) -> tuple[NDArray[Any], ...]:
         a = self.arrays
