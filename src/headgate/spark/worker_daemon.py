@@ -9,7 +9,9 @@ channels on two cores, and several minutes if nothing is compiled yet. A forked 
 from __future__ import annotations
 
 import gc
+import sys
 from importlib import import_module
+from importlib.util import find_spec
 
 import numpy as np
 import pyarrow as pa
@@ -55,6 +57,34 @@ def preload(rows: int = 512, bins: int = 2) -> None:
     """Run the common operators once on a few rows, in plain memory, so that everything
     they need is loaded and compiled.
     """
+    with _Hidden("pandas", "scipy"):
+        _preload(rows, bins)
+
+
+class _Hidden:
+    """Packages that cannot be imported for a while. Arrow and numba import pandas and scipy on their first
+    use, for functions that few tasks call; that takes most of a second. Whoever calls them imports them then.
+    """
+
+    def __init__(self, *packages: str) -> None:
+        self._packages = packages
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Where a module is, for Python's import."""
+        if name.partition(".")[0] in self._packages:
+            raise ModuleNotFoundError(f"{name} is not loaded yet", name=name)
+
+    def __enter__(self) -> None:
+        sys.meta_path.insert(0, self)
+
+    def __exit__(self, *error: object) -> None:
+        sys.meta_path.remove(self)
+        # numba looks only once whether matrices can be multiplied.
+        arrays = import_module("numba.np.arraymath")
+        arrays._HAVE_BLAS = find_spec("scipy") is not None  # type: ignore[attr-defined]
+
+
+def _preload(rows: int, bins: int) -> None:
     for module in _MODULES:
         import_module(module)
     users = np.arange(rows, dtype=np.int64) % (rows // 4)
