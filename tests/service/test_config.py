@@ -14,11 +14,13 @@ def options(tmp_path):
 def test_a_file_overrides_the_command_line(options, tmp_path) -> None:
     path = tmp_path / "service.toml"
     path.write_text(
-        '[service]\nservers = 9\ndemo = false\n[limits]\nwindow_s = 60\n[spark]\n"spark.driver.memory" = "1g"\n'
+        '[service]\nservers = 9\ndemo = false\nstate = "s3://bucket/state"\n'
+        '[limits]\nwindow_s = 60\n[spark]\n"spark.driver.memory" = "1g"\n'
         '[functions.twice]\ncall = "numpy:abs"\narguments = ["double"]\nreturns = "double"\n[streams.tick]\nformat = "rate"\n'
     )
     config = options.with_file(path)
     assert (config.servers, config.demo, config.limits.window_s) == (9, False, 60)
+    assert config.state == "s3://bucket/state"
     assert list(config.functions) == ["twice"]
     assert config.streams["tick"]["format"] == "rate"
 

@@ -69,7 +69,7 @@ class Server:
         """Register a computation from the next batch on."""
         prepared = PREPARER.prepare(text, KINDS)
         template = prepared.template
-        line = {"id": number, "born": self.batch, "here": self.batch}
+        line = {"id": number, "born": self.batch}
         line |= {f"s{i}": NAMES.index(name) for i, name in enumerate(prepared.sources)}
         line |= {f"p{i}": value for i, value in enumerate(prepared.constants)}
         self.templates[template.key] = template

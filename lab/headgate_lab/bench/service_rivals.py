@@ -143,7 +143,7 @@ def _of(rows: pa.Table, sources: list[int]) -> pa.Table:
 
 
 def _line(prepared: Prepared, sources: list[int]) -> pa.Table:
-    line: dict[str, Any] = {"id": 0, "born": 0, "here": 0}
+    line: dict[str, Any] = {"id": 0, "born": 0}
     line |= {f"s{i}": number for i, number in enumerate(sources)}
     line |= {f"p{i}": value for i, value in enumerate(prepared.constants)}
     kept = [f for f in prepared.template.constants_schema if f.name not in ("old", "new")]

@@ -346,6 +346,9 @@ def serve(
     registry: Annotated[
         str, typer.Option(help="Path, or postgresql:// URL; by default, a file in the folder.")
     ] = "",
+    state: Annotated[
+        str, typer.Option(help="Where state and results are: a folder or URL; by default, in the folder.")
+    ] = "",
     config: Annotated[
         Path | None, typer.Option(help="TOML: service, limits, spark, streams, functions.")
     ] = None,
@@ -356,7 +359,7 @@ def serve(
     from headgate.cli.serve import serve
     from headgate.service.config import ServiceConfig
 
-    options = ServiceConfig(folder, host, port, servers, master, registry, demo)
+    options = ServiceConfig(folder, host, port, servers, master, registry, demo, state)
     serve(options.with_file(config), Output(as_json=as_json))
 
 

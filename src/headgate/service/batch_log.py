@@ -16,7 +16,7 @@ from contextlib import suppress
 from headgate.errors import CheckpointError
 from headgate.service.manifest import BatchManifest
 from headgate.service.table_file import CONSTANTS, RESULTS, STATE
-from headgate.storage.commit_log import CommitLog
+from headgate.storage.commit_log import CommitLog, Link
 from headgate.storage.store import Store
 
 
@@ -32,10 +32,26 @@ class BatchLog:
         self.store.make(STATE, RESULTS, CONSTANTS)
         self.commits = CommitLog(self.store)
         self._kept_batches = kept_batches
-        entries = self.commits.history(self.commits.take(), kept_batches)
-        self._links = [entry.link for entry in entries]
-        self.history = [BatchManifest.from_json(entry.body) for entry in entries if entry.body is not None]
-        self._swept = False
+        self._links = list[Link]()
+        self.history = list[BatchManifest]()
+        self._in_doubt = self._swept = False
+        self._claim()
+
+    def _claim(self) -> None:
+        """Claim the folder, and read what is committed."""
+        entries = self.commits.history(self.commits.take(), self._kept_batches)
+        self._links[:] = [entry.link for entry in entries]
+        self.history[:] = [BatchManifest.from_json(entry.body) for entry in entries if entry.body is not None]
+
+    def settle(self) -> None:
+        """If the last commit failed, find out whether it was made. The new claim keeps it from being
+        made later, when a batch was computed anew.
+        """
+        if self._in_doubt:
+            if not self.commits.is_mine():
+                raise self.commits.superseded()
+            self._claim()
+            self._in_doubt = False
 
     @property
     def run(self) -> str:
@@ -50,7 +66,9 @@ class BatchLog:
     def commit(self, manifest: BatchManifest) -> None:
         """Commit a batch, or raise `Superseded`; then remove what is needed no longer."""
         before = self.last
+        self._in_doubt = True
         self.commits.commit(manifest.to_json())
+        self._in_doubt = False
         assert self.commits.newest is not None
         self._links.append(self.commits.newest)
         self.history.append(manifest)

@@ -1,8 +1,8 @@
 """Computations: the distinct things that queries ask for, which server hosts each, and the snapshot that a batch gets.
 
 Equal queries share one computation, which is placed once, so placement counts the cost that remains after sharing. A
-computation is *born* at the first batch whose rows it sees. It is *here*, on its server, since a batch; that is later
-than its birth if it moved, and then *origin* is the server that it came from.
+computation is *born* at the first batch whose rows it sees. It moves only when its server is lost, and never comes back
+to a server, so the last commit tells where its state is: on its server, or on one that is lost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COST_UNIT = 20.0
 _INSERT = "INSERT INTO computations VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _INSERT_TEMPLATE = "INSERT INTO templates VALUES (?, ?, ?)"
 _DELETE = "DELETE FROM computations WHERE id = ?"
-_UPDATE_SERVER = "UPDATE computations SET server = ?, here = ?, origin = ? WHERE id = ?"
+_UPDATE_SERVER = "UPDATE computations SET server = ? WHERE id = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,6 @@ class Computation:
     constants: tuple[Any, ...]
     server: int
     born: int
-    here: int
-    origin: int | None = None
 
     @property
     def definition(self) -> tuple[Any, ...]:
@@ -48,7 +46,7 @@ class Computation:
         return (self.template, self.sources, self.constants)
 
     def row(self) -> tuple[Any, ...]:
-        """The row of the registry."""
+        """The row of the registry. Its last two columns are those of an older format."""
         sources, constants = json.dumps(self.sources), json.dumps(self.constants)
         return (
             self.id,
@@ -57,8 +55,8 @@ class Computation:
             constants,
             self.server,
             self.born,
-            self.here,
-            self.origin,
+            self.born,
+            None,
         )
 
 
@@ -87,7 +85,6 @@ class Computations:
         self._constants: dict[ServerTemplate, tuple[int, pa.Table]] = {}
         """Tables of constants as they were last built; what has changed since is missing."""
         self._servers_of_source: list[list[int]] | None = None
-        self._moving: set[int] = set()
         self.version = version
         """The last version given to a table of constants; no two tables share one."""
         self.next_batch = 0
@@ -103,7 +100,7 @@ class Computations:
             self.templates[number] = Template.from_json(json.loads(text))
             self._template_ids[key] = number
         rows = self._registry.read(
-            "SELECT id, template, sources, constants, server, born, here, origin FROM computations ORDER BY id"
+            "SELECT id, template, sources, constants, server, born FROM computations ORDER BY id"
         )
         computations = [
             Computation(r[0], r[1], tuple(json.loads(r[2])), tuple(json.loads(r[3])), *r[4:]) for r in rows
@@ -122,8 +119,6 @@ class Computations:
             cost = self._cost(computation.template)
             self.host.adopt(str(computation.id), names, computation.server, cost)
             self._insert(computation)
-            if computation.origin is not None:
-                self._moving.add(computation.id)
 
     def _cost(self, template: int) -> float:
         return self.templates[template].cost / COST_UNIT
@@ -169,13 +164,9 @@ class Computations:
             prepared.constants,
             decision.server,
             born=self.next_batch,
-            here=self.next_batch,
         )
         self._insert(computation)
         changes.setdefault(_INSERT, []).append(computation.row())
-        for move in decision.moves:
-            for moved in move.queries:
-                self._move(int(moved), move.server, changes)
         return number
 
     def _template_id(self, template: Template, changes: Changes) -> int:
@@ -186,6 +177,12 @@ class Computations:
             self.templates[number] = template
             changes.setdefault(_INSERT_TEMPLATE, []).append((number, key, json.dumps(template.to_json())))
         return self._template_ids[key]
+
+    def begins(self, number: int) -> int:
+        """The first batch whose results a query of a computation may see, if it is registered now. A computation
+        that was registered while a batch failed is born later than the batch that is tried again.
+        """
+        return max(self.next_batch, self.by_id[number].born)
 
     def remove(self, number: int, changes: Changes) -> None:
         """Remove a computation that no query needs any more."""
@@ -205,28 +202,13 @@ class Computations:
         changes: Changes = {}
         decisions = self.host.lose_server(server)
         for decision in decisions:
-            self._move(int(decision.query), decision.server, changes)
+            moved = replace(self._pop(int(decision.query)), server=decision.server)
+            self._insert(moved)
+            changes.setdefault(_UPDATE_SERVER, []).append((moved.server, moved.id))
         changes["UPDATE servers SET alive = 0 WHERE id = ?"] = [(server,)]
         self._registry.write(*changes.items())
         self.alive.discard(server)
         return [int(decision.query) for decision in decisions]
-
-    def _move(self, number: int, server: int, changes: Changes) -> None:
-        """Move a computation, from the next batch on.
-
-        Its state is where the last batch left it, however often the computation moves before the next one.
-        """
-        computation = self._pop(number)
-        if computation.born >= self.next_batch:
-            origin = None  # no batch has run it, so it has no state
-        elif computation.here >= self.next_batch:
-            origin = computation.origin  # it moved since the last batch already
-        else:
-            origin = computation.server
-        moved = replace(computation, server=server, here=self.next_batch, origin=origin)
-        self._insert(moved)
-        self._moving.add(number)
-        changes.setdefault(_UPDATE_SERVER, []).append((moved.server, moved.here, moved.origin, moved.id))
 
     # -- batches
 
@@ -234,12 +216,6 @@ class Computations:
         """What the servers host in a batch; later changes have effect from the next batch on."""
         self.next_batch = batch + 1
         constants = {key: self._constants_table(key) for key in self._hosted}
-        arriving: dict[ServerTemplate, dict[int, list[int]]] = {}
-        for number in self._moving:
-            moved = self.by_id.get(number)
-            if moved and moved.here == batch and moved.origin is not None and moved.origin != moved.server:
-                by_origin = arriving.setdefault((moved.server, moved.template), {})
-                by_origin.setdefault(moved.origin, []).append(moved.id)
         used = {template for _, template in constants}
         return HostingSnapshot(
             servers=max(self.alive) + 1,
@@ -247,15 +223,8 @@ class Computations:
             servers_of_source=self.servers_of_source(),
             templates={number: template for number, template in self.templates.items() if number in used},
             constants=constants,
-            arriving=arriving,
             delay_us=self._sources.delays_us(),
         )
-
-    def batch_committed(self, batch: int) -> None:
-        """Note that a batch is committed: what moved in it has arrived."""
-        self._moving = {
-            number for number in self._moving if number in self.by_id and self.by_id[number].here > batch
-        }
 
     def servers_of_source(self) -> list[list[int]]:
         """By source number: the servers that host a computation over it."""
@@ -278,12 +247,12 @@ class Computations:
     def _constants_table(self, key: ServerTemplate) -> tuple[int, pa.Table]:
         if key not in self._constants:
             template = self.templates[key[1]]
-            schema = pa.schema([f for f in template.constants_schema if f.name not in RUN_COLUMNS[2:]])
+            schema = pa.schema([f for f in template.constants_schema if f.name not in RUN_COLUMNS[1:]])
             hosted = list(self._hosted[key].values())
             columns: list[list[Any]] = [[c.id for c in hosted]]
             columns += [[c.sources[i] for c in hosted] for i in range(template.sources)]
             columns += [[c.constants[i] for c in hosted] for i in range(len(template.constants))]
-            columns += [[c.born for c in hosted], [c.here for c in hosted]]
+            columns += [[c.born for c in hosted]]
             arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
             self.version += 1
             self._constants[key] = (self.version, pa.Table.from_arrays(arrays, schema=schema))

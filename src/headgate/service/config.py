@@ -14,7 +14,7 @@ from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
 
 SECTIONS = {"service", "limits", "spark", "streams", "functions"}
-OPTIONS = {"folder", "host", "port", "servers", "master", "registry", "demo"}
+OPTIONS = {"folder", "host", "port", "servers", "master", "registry", "state", "demo"}
 """What [service] may set: the options of the command line."""
 
 
@@ -30,6 +30,8 @@ class ServiceConfig:
     registry: str
     demo: bool
     """Whether to feed a source of made-up weather."""
+    state: str = ""
+    """Where state and results are stored, if not in the folder."""
     limits: Limits = field(default_factory=Limits)
     spark: Mapping[str, str] = field(default_factory=dict)
     """Settings of Spark."""

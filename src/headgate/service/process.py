@@ -61,6 +61,7 @@ class ServiceProcess:
             config.folder,
             servers=config.servers,
             registry=config.registry,
+            state=config.state,
             limits=config.limits,
             functions=config.functions,
         )

@@ -60,6 +60,8 @@ class Queries:
             if query.computation is not None:
                 self._ids_of_computation.setdefault(query.computation, set()).add(query.id)
         self._next_id = max(self.by_id, default=-1) + 1
+        self.newest_since = max((query.since for query in self.by_id.values()), default=-1)
+        """The latest batch with which a query begins or began."""
 
     def register(self, tenant: str, requests: Iterable[tuple[str, str]]) -> list[Query | HeadgateError]:
         """Register (text, name) pairs; each becomes a query, or the error that says why it was refused."""
@@ -74,7 +76,7 @@ class Queries:
             except HeadgateError as error:
                 answers.append(error)
                 continue
-            number, since = self._next_id, self._computations.next_batch
+            number, since = self._next_id, self._computations.begins(computation)
             query = Query(number, tenant, name or f"q{number}", text, computation, since)
             self._next_id += 1
             self._ids_of_computation.setdefault(computation, set()).add(number)
@@ -83,6 +85,7 @@ class Queries:
         changes[_INSERT] = [_row(query) for query in added]
         self._registry.write(*changes.items())
         for query in added:
+            self.newest_since = max(self.newest_since, query.since)
             self.by_id[query.id] = query
             self._ids_of_tenant.setdefault(tenant, {})[query.id] = None
         return answers
@@ -136,7 +139,7 @@ class Queries:
         prepared = self._preparer.prepare(query.text, self._sources.kinds)
         computation = self._computations.find_or_place(prepared, changes)
         self._ids_of_computation.setdefault(computation, set()).add(number)
-        since = self._computations.next_batch
+        since = self._computations.begins(computation)
         return self._save(replace(query, computation=computation, since=since, state=ACTIVE, why=""), changes)
 
     def fail(self, computation: int, why: str) -> list[Query]:
@@ -152,6 +155,7 @@ class Queries:
     def _save(self, query: Query, changes: Changes) -> Query:
         changes[_UPDATE] = [(query.computation, query.since, query.state, query.why, query.id)]
         self._registry.write(*changes.items())
+        self.newest_since = max(self.newest_since, query.since)
         self.by_id[query.id] = query
         return query
 

@@ -49,6 +49,8 @@ class Settings:
     """Servers at the first start; later they are added and removed over HTTP."""
     registry: str = ""
     """A path (SQLite) or a postgresql:// URL; empty means a SQLite file in the folder."""
+    state: str = ""
+    """Where state and results are stored: a folder or a URL; empty means `state` in the folder."""
     limits: Limits = field(default_factory=Limits)
     functions: Mapping[str, Function] = field(default_factory=dict)
     kept_batches: int = 500
@@ -64,18 +66,23 @@ class Settings:
 class Service:
     """Tenants, sources, queries, servers and results."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, preparer: Preparer | None = None) -> None:
+        """Open the service and claim its state. Services of one process may share a preparer."""
         self.settings = settings
         folder = settings.folder
         folder.mkdir(parents=True, exist_ok=True)
         self._registry = open_registry(settings.registry or str(folder / "registry.db"))
         self._lock = RegistryLock(self._registry, self._reload)
         self.tenants = Tenants(self._registry)
-        self._preparer = Preparer(settings.limits, settings.functions)
-        self._load()
-        self.push_log = PushLog(str(folder / "push"))
-        self.batch_log = BatchLog(str(folder / "state"), settings.kept_batches)
+        self._preparer = preparer or Preparer(settings.limits, settings.functions)
+        try:
+            self.batch_log = BatchLog(settings.state or str(folder / "state"), settings.kept_batches)
+        except BaseException:
+            self._registry.close()
+            raise
+        self._load()  # after the claim, so that it has all that was registered with the service before
         self.computations.next_batch = self.last_batch + 1
+        self.push_log = PushLog(str(folder / "push"))
         self.results = Results(self.batch_log.store, self.batch_log.history)
         self.facts: deque[dict[str, Any]] = deque(maxlen=MAX_FACTS)
         """What was measured in the last batches."""
@@ -87,8 +94,6 @@ class Service:
         """Why batches have stopped, if they have."""
         self._latest_before: dict[int, dict[int, int]] = {}
         """By batch: how far each source had come before it (a cache of the registry's `starts`)."""
-        self._has_new_queries = False
-        """Whether a query begins with the next batch."""
 
     def _load(self, version: int = 0) -> None:
         """Read sources, computations and queries from the registry."""
@@ -116,12 +121,11 @@ class Service:
     def begin_batch(self, batch: int) -> HostingSnapshot:
         """Take the snapshot of what is hosted where, with which a batch works."""
         with self._lock:
-            if self._has_new_queries:
+            if self.queries.newest_since >= batch:  # a query begins with this batch, or later
                 last = self.batch_log.last
                 latest = json.dumps(list((last.latest if last else {}).items()))
                 insert = "INSERT INTO starts VALUES (?, ?) ON CONFLICT (batch) DO NOTHING"
                 self._registry.write((insert, [(batch, latest)]))
-                self._has_new_queries = False
             status = self.computations.host.status()
             facts = {
                 "at": time.time(),
@@ -134,7 +138,6 @@ class Service:
     def batch_committed(self, manifest: BatchManifest) -> None:
         """Act on what a batch committed. Spark may deliver a batch again, so this may come twice for one batch."""
         with self._lock:
-            self.computations.batch_committed(manifest.batch)
             for computation, why in manifest.faults.items():
                 self.queries.fail(computation, why)
             if not self.facts or self.facts[-1]["batch"] != manifest.batch:
@@ -192,7 +195,6 @@ class Service:
         answers = list[Query | HeadgateError]()
         for begin in range(0, len(requests), REGISTER_AT_ONCE):
             with self._lock:
-                self._has_new_queries = True
                 answers += self.queries.register(tenant.name, requests[begin : begin + REGISTER_AT_ONCE])
         return answers
 
@@ -219,7 +221,6 @@ class Service:
     def resume(self, tenant: Tenant, number: int) -> Query:
         """Start a paused or failed query afresh from the next batch on."""
         with self._lock:
-            self._has_new_queries = True
             return self.queries.resume(tenant.name, number)
 
     def remove(self, tenant: Tenant, number: int) -> None:

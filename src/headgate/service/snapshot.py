@@ -28,8 +28,6 @@ class HostingSnapshot:
     templates: Mapping[int, Template]
     constants: Mapping[ServerTemplate, tuple[int, pa.Table]]
     """The constants of a template's computations on a server, with the version of that table."""
-    arriving: Mapping[ServerTemplate, Mapping[int, Sequence[int]]] = field(default_factory=dict)
-    """Computations whose state moves to a server in this batch, by the server that has it now."""
     delay_us: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """By source number: how late its rows may arrive."""
     facts: Mapping[str, Any] = field(default_factory=dict)

@@ -39,7 +39,7 @@ def write_tables(
     """Write tables as the sections of one file; returns where each of them is, in order."""
     inside = store.child(folder)
     section_file.write(inside, name, {}, [(table.labels, [table.data]) for table in tables])
-    _, sections = section_file.contents(inside, name, "file")
+    sections = section_file.contents(inside, name, "file").sections
     return [
         StoredTable(name, batch, table.rows, section.at, section.size, section.checksum)
         for table, section in zip(tables, sections, strict=True)

@@ -4,7 +4,7 @@ watermark) -> (state', results).
 The state is a set of *pieces*: small tables that are written once, each under a *label*, its first
 pane. A batch writes new pieces and says which labels it removes. It reads only the pieces whose
 windows may close, so windows that stay open cost nothing. To move a computation, another server
-reads its pieces: `moved` selects its part of them. The rows that joins keep are in `join_state`.
+reads its pieces: `moved` selects its part of each. The rows that joins keep are in `join_state`.
 
 Law: results do not depend on how rows are divided into batches, on which computations share a
 template, or on moves, as long as no row is later than the delay of its source allows.
@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from headgate.errors import QueryFailed
 from headgate.sql.clock import Clock, timed
@@ -135,7 +134,7 @@ def _panes(
         new = [_since(written[label], work.batch, label) for label in due if label in written]
         before = work.pieces(due)
         pieces = pa.concat_tables(new if before is None else [before, *new])
-        results = engine.ask(template.due_sql, constants=active, pieces=pieces)
+        results = engine.ask(template.due_sql, pieces=pieces)
         everyone = timed(template, work.constants, work.clock)
         needed = set(engine.ask(template.open_sql, constants=everyone).column("home").to_pylist())
         for label in due:
@@ -188,22 +187,19 @@ def _last(
     before = work.pieces([0])
     new = _since(begun, work.batch, 0)
     pieces = new if before is None else pa.concat_tables([before, new])
-    results = engine.ask(work.template.last_sql, constants=active, pieces=pieces)
+    results = engine.ask(work.template.last_sql, pieces=pieces)
     everyone = timed(work.template, work.constants, work.clock)
     written[0] = engine.ask(work.template.history_sql, constants=everyone).cast(begun.schema)
     gone.add(0)
     return results
 
 
-def moved(theirs: Mapping[Label, Sequence[pa.Table]], ids: NDArray[np.int64]) -> dict[Label, pa.Table]:
-    """The part of another server's pieces that belongs to the computations that move here."""
-    parts = dict[Label, pa.Table]()
-    for label, pieces in theirs.items():
-        whole = pa.concat_tables(pieces)
-        mine = whole.filter(pa.array(np.isin(whole.column("id").to_numpy(), ids)))
-        if mine.num_rows:
-            parts[label] = mine
-    return parts
+def moved(piece: pa.Table, batch: int, constants: pa.Table) -> pa.Table:
+    """The part of another server's piece that belongs to computations of this server. Ids are used again,
+    so a computation has nothing in a piece that was written before it was born.
+    """
+    ids = constants.column("id").to_numpy()[constants.column("born").to_numpy() <= batch]
+    return piece.filter(pa.array(np.isin(piece.column("id").to_numpy(), ids)))
 
 
 def guarded(work: Work, attempt: Callable[[Work], TemplateResult]) -> tuple[TemplateResult, dict[int, str]]:

@@ -127,7 +127,7 @@ class Template:
         columns = [f"g{i}" for i in range(len(self.groups))]
         parts = [f"x{i}" if self.raw else f"{_merged(e)}(x{i}) AS x{i}" for i, e in enumerate(self.begins)]
         select = ", ".join(["p.id AS id", "pane", *columns, *parts])
-        merge = f"SELECT {select} FROM pieces p JOIN constants c ON p.id = c.id AND p.batch >= c.here WHERE pane + {self.size_us} > c.new"
+        merge = f"SELECT {select} FROM pieces p JOIN constants c ON p.id = c.id AND p.batch >= c.born WHERE pane + {self.size_us} > c.new"
         return merge if self.raw else f"{merge} GROUP BY ALL"
 
     @property
@@ -139,7 +139,7 @@ class Template:
         outputs = "".join(f", {e} AS o{i}" for i, e in enumerate(self.outputs))
         kept = "".join(f", x{i}" for i in range(len(self.begins)))
         first = (
-            f"SELECT p.id AS id, {listed}p.pane - o.off AS win{kept} FROM pieces p JOIN constants c ON p.id = c.id AND p.batch >= c.here"
+            f"SELECT p.id AS id, {listed}p.pane - o.off AS win{kept} FROM pieces p JOIN constants c ON p.id = c.id AND p.batch >= c.born"
             f" CROSS JOIN (SELECT unnest(range(0, {self.size_us}, {self.slide_us})) AS off) o"
             f" WHERE p.pane - o.off + {self.size_us} > c.old AND p.pane - o.off + {self.size_us} <= c.new"
         )
@@ -153,7 +153,7 @@ class Template:
     def open_sql(self) -> str:
         """The labels of panes that a computation still needs."""
         return (
-            "SELECT DISTINCT p.home AS home FROM pieces p JOIN constants c ON p.id = c.id AND p.batch >= c.here "
+            "SELECT DISTINCT p.home AS home FROM pieces p JOIN constants c ON p.id = c.id AND p.batch >= c.born "
             f"WHERE p.pane + {self.size_us} > c.new"
         )
 
@@ -169,7 +169,8 @@ class Template:
         merged = "".join(f", {e} OVER w AS a{i}" for i, e in enumerate(self.merges))
         outputs = "".join(f", {e} AS o{i}" for i, e in enumerate(self.outputs))
         return (
-            f"WITH m AS (SELECT {by}, t{merged} FROM pieces WHERE id IN (SELECT id FROM constants) WINDOW w AS ({over})) "
+            f"WITH q AS (SELECT p.* FROM pieces p JOIN constants c ON p.id = c.id AND p.batch >= c.born), "
+            f"m AS (SELECT {by}, t{merged} FROM q WINDOW w AS ({over})) "
             f"SELECT m.id AS id, m.t AS at{outputs} FROM m JOIN constants c ON m.id = c.id "
             f"WHERE m.t >= c.old AND m.t < c.new AND {self.having}"
         )
@@ -184,7 +185,7 @@ class Template:
             f", x{i}" for i in range(len(self.begins))
         )
         return (
-            f"SELECT p.id AS id, t{kept} FROM pieces p JOIN constants c ON p.id = c.id AND p.batch >= c.here "
+            f"SELECT p.id AS id, t{kept} FROM pieces p JOIN constants c ON p.id = c.id AND p.batch >= c.born "
             f"QUALIFY t >= c.new OR row_number() OVER (PARTITION BY {by}, t >= c.new ORDER BY {self._order(' DESC')}) < {self.last_rows}"
         )
 
@@ -205,10 +206,8 @@ class Template:
         return pa.schema([*fields, *(pa.field(n, pa.int64()) for n in RUN_COLUMNS)])
 
 
-RUN_COLUMNS = ("born", "here", "old", "new")
-"""The batch from which a computation sees rows, the batch from which its state is on this server,
-and its watermark before and after the batch.
-"""
+RUN_COLUMNS = ("born", "old", "new")
+"""The batch from which a computation sees rows, and its watermark before and after the batch."""
 
 
 def _tuples(value: Any) -> Any:

@@ -27,6 +27,7 @@ from headgate.spark.session import origin_of
 from headgate.sql.clock import NEVER
 from headgate.sql.source_schema import slot_type
 from headgate.storage.checkpoint import check_order, check_origin
+from headgate.storage.outside import unique
 
 Job = Callable[[Any, HostingSnapshot, ServerTask], JobReport]
 """Delivers a batch's rows to the servers that want them, and runs the task for every server."""
@@ -55,6 +56,7 @@ class BatchProcessor:
             raise
 
     def _process(self, df: Any, batch: int) -> None:
+        self._log.settle()
         last, origin = self._log.last, origin_of(df)
         folder = self._log.store.path()
         if last is not None:
@@ -65,11 +67,13 @@ class BatchProcessor:
         check_order(batch, last.batch if last else None, folder)
         try:
             manifest = replace(self._compute(df, batch, last), origin=origin)
+            self._log.commit(manifest)
+        except Superseded:
+            raise
         except Exception as error:
             if not self._log.commits.is_mine():
                 raise self._log.commits.superseded() from error
             raise
-        self._log.commit(manifest)
         self._log.sweep(CONSTANTS, keep={stored.file for _, stored in self._constants.values()})
         self._service.batch_committed(manifest)
 
@@ -142,23 +146,22 @@ class BatchProcessor:
             _, table = snapshot.constants[server, template]
             with_template = table.replace_schema_metadata({"template": templates[template]})
             encoded.append(encode(with_template, server, template))
-        name = f"{batch:012d}-{self._log.run}"
+        name = f"{batch:012d}-{self._log.run}-{unique()[:8]}"  # a batch may be tried again
         written = write_tables(self._log.store, CONSTANTS, name, batch, encoded)
         for key, stored in zip(changed, written, strict=True):
             self._constants[key] = (snapshot.constants[key][0], stored)
 
     def _template_files(self, snapshot: HostingSnapshot, pieces: Pieces) -> dict[int, list[TemplateFiles]]:
         """By server: the files of every template that it hosts."""
+        lost = _lost(snapshot, pieces)
         state: dict[ServerTemplate, dict[int, tuple[StoredTable, ...]]] = {}
         for (server, template, pane), stored in pieces.items():
             state.setdefault((server, template), {})[pane] = stored
         files: dict[int, list[TemplateFiles]] = {}
         for (server, template), (_, constants) in self._constants.items():
-            arriving = snapshot.arriving.get((server, template), {})
-            origin_state = {origin: state.get((origin, template), {}) for origin in arriving}
-            files.setdefault(server, []).append(
-                TemplateFiles(template, constants, state.get((server, template), {}), arriving, origin_state)
-            )
+            here = state.get((server, template), {})
+            of_lost = [state[origin, template] for origin in lost if (origin, template) in state]
+            files.setdefault(server, []).append(TemplateFiles(template, constants, here, of_lost))
         return files
 
     # -- after the job
@@ -195,17 +198,17 @@ class BatchProcessor:
 
 
 def _join_row_files(snapshot: HostingSnapshot, pieces: Pieces) -> dict[int, JoinRowFiles]:
-    """By server: the rows that it keeps for joins, and those of the servers whose computations arrive."""
-    origins: dict[int, set[int]] = {}
-    for (server, _), arriving in snapshot.arriving.items():
-        origins.setdefault(server, set()).update(arriving)
+    """By server: the rows that it keeps for joins, and those that lost servers kept."""
+    places = [(server, JOIN_ROWS, 0) for server in _lost(snapshot, pieces)]
+    of_lost = [pieces[place] for place in places if place in pieces]
     return {
-        server: JoinRowFiles(
-            pieces.get((server, JOIN_ROWS, 0), ()),
-            {origin: pieces.get((origin, JOIN_ROWS, 0), ()) for origin in origins.get(server, ())},
-        )
-        for server in snapshot.alive
+        server: JoinRowFiles(pieces.get((server, JOIN_ROWS, 0), ()), of_lost) for server in snapshot.alive
     }
+
+
+def _lost(snapshot: HostingSnapshot, pieces: Pieces) -> list[int]:
+    """The servers that were lost since the last commit: others take over the state that it names."""
+    return sorted({server for server, _, _ in pieces} - snapshot.alive)
 
 
 def _pieces_after(

@@ -45,24 +45,23 @@ REPORT_COLUMN = "report"
 
 @dataclass(frozen=True)
 class TemplateFiles:
-    """Where the constants and the state of a template on a server are, with the state that arrives in this batch."""
+    """Where the constants and the state of a template on a server are, with the state of lost servers."""
 
     template: int
     constants: StoredTable
     state: Mapping[Label, tuple[StoredTable, ...]] = field(default_factory=dict)
-    arriving: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    """Origin server -> the computations that move from there to here in this batch."""
-    origin_state: Mapping[int, Mapping[Label, tuple[StoredTable, ...]]] = field(default_factory=dict)
-    """Origin server -> its state of this template."""
+    of_lost: Sequence[Mapping[Label, tuple[StoredTable, ...]]] = ()
+    """The state of this template on each server that was lost since the last commit: what belongs to a
+    computation of this server is taken over in this batch.
+    """
 
 
 @dataclass(frozen=True)
 class JoinRowFiles:
-    """Where the rows are that a server keeps for its joins, and those of servers whose computations arrive."""
+    """Where the rows are that a server keeps for its joins, and those that lost servers kept."""
 
     pieces: tuple[StoredTable, ...] = ()
-    origin_pieces: Mapping[int, tuple[StoredTable, ...]] = field(default_factory=dict)
-    """Origin server -> the rows that it keeps."""
+    of_lost: Sequence[tuple[StoredTable, ...]] = ()
 
 
 @dataclass(frozen=True)
@@ -134,9 +133,10 @@ class _Attempt:
         rows = pa.concat_tables([task.row_schema.empty_table(), *parts])
         rows = rows.filter(rows.column("time").is_valid())
         self.engine = _engine(task.functions, task.memory)
-        self.engine.give(rows=rows)
         clock = Clock.over(task.latest, task.delay_us, rows)
         templates = task.templates.get(self.server, ())
+        if templates:
+            self.engine.give(rows=rows)
         self.leads = self._update_join_rows(templates, rows, clock)
         for files in templates:
             self._run_template(files, rows, clock)
@@ -162,7 +162,7 @@ class _Attempt:
         task = self.task
         template, constants = self._read_constants(files.constants)
         constants = self._without_faults(template, constants)
-        arrived = self._arriving_state(files)
+        arrived = self._arriving_state(files, constants)
         state: dict[Label, list[Piece]] = {
             label: [Piece(stored.batch, stored) for stored in pieces] for label, pieces in files.state.items()
         }
@@ -202,7 +202,7 @@ class _Attempt:
         if not joins and not join_files.pieces:
             return 1
         pieces = self._load([Piece(stored.batch, stored) for stored in join_files.pieces])
-        arrived = self._arriving_join_rows(templates, join_files, pieces)
+        arrived = self._arriving_join_rows(joins, join_files, pieces)
         kept = keep(joins, rows, [*pieces, *arrived], clock, task.batch)
         self.faults |= crowded(joins, kept, clock, task.limits.state_rows)
         kept.give(self.engine)
@@ -215,19 +215,18 @@ class _Attempt:
         return 3 if kept.before.num_rows else 1
 
     def _arriving_join_rows(
-        self, templates: Sequence[TemplateFiles], join_files: JoinRowFiles, present: Sequence[pa.Table]
+        self, joins: Sequence[Join], join_files: JoinRowFiles, present: Sequence[pa.Table]
     ) -> list[pa.Table]:
-        """The rows that arrive with joins that move here, without those that this server has already."""
-        sources_from: dict[int, set[int]] = {}
-        for files in templates:
-            template, constants = self._read_constants(files.constants)
-            for origin, ids in files.arriving.items() if template.sources > 1 else ():
-                moved_here = constants.filter(pa.array(_among(constants, ids)))
-                for i in range(template.sources):
-                    sources_from.setdefault(origin, set()).update(moved_here.column(f"s{i}").to_pylist())
+        """The rows that lost servers kept of the sources that are joined here, without those that this server has."""
+        sources = {
+            source
+            for template, constants in joins
+            for i in range(template.sources)
+            for source in constants.column(f"s{i}").to_pylist()
+        }
         arrived = list[pa.Table]()
-        for origin, sources in sources_from.items():
-            pieces = [Piece(stored.batch, stored) for stored in join_files.origin_pieces.get(origin, ())]
+        for lost in join_files.of_lost:
+            pieces = [Piece(stored.batch, stored) for stored in lost]
             table = taken_over(self._load(pieces), [*present, *arrived], sorted(sources))
             if table is not None:
                 arrived.append(table)
@@ -241,16 +240,16 @@ class _Attempt:
 
     # -- files
 
-    def _arriving_state(self, files: TemplateFiles) -> dict[Label, pa.Table]:
-        """The state of the computations that move here in this batch."""
+    def _arriving_state(self, files: TemplateFiles, constants: pa.Table) -> dict[Label, pa.Table]:
+        """What lost servers had of the computations of this server."""
         arrived: dict[Label, list[pa.Table]] = {}
-        for origin, ids in files.arriving.items():
-            there = {
-                label: self._load([Piece(stored.batch, stored) for stored in pieces])
-                for label, pieces in files.origin_state.get(origin, {}).items()
-            }
-            for label, table in moved(there, np.array(ids, np.int64)).items():
-                arrived.setdefault(label, []).append(table)
+        for lost in files.of_lost:
+            for label, pieces in lost.items():
+                tables = self._load([Piece(stored.batch, stored) for stored in pieces])
+                for stored, table in zip(pieces, tables, strict=True):
+                    mine = moved(table, stored.batch, constants)
+                    if mine.num_rows:
+                        arrived.setdefault(label, []).append(mine)
         return {label: pa.concat_tables(tables) for label, tables in arrived.items()}
 
     def _load(self, pieces: Sequence[Piece]) -> list[pa.Table]:
