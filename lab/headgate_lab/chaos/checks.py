@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -28,8 +29,10 @@ class Raw:
         self._sound: dict[str, bytes] = {} if before is None else dict(before._sound)
         """Section files whose checksums were verified."""
         self._rows: dict[str, tuple[bytes, list[dict[str, Any]]]] = {}
+        self._read: dict[str, tuple[bytes, Any]] = {}
+        """What sealed files and journals say; bytes that were read once are not read again."""
         if before is not None:
-            self._rows = dict(before._rows)
+            self._rows, self._read = dict(before._rows), dict(before._read)
         self.committed = -1
         """The newest batch that was seen to be committed."""
 
@@ -40,13 +43,13 @@ class Raw:
         names = [name for name in names if len(name) == len(start) + 17]
         if not names:
             return None
-        entry = _unsealed(files[max(names)], max(names))
+        entry = self._record(files, max(names))
         if entry["body"] is None and entry["before"] is not None:
             number, checksum = entry["before"]
             name = f"{start}{number:012d}.json"
             assert name in files, f"the newest claim names commit {number}, and {name} is gone"
             assert _sum(files[name]) == checksum, f"{name} is not the commit that the newest claim names"
-            entry = _unsealed(files[name], name)
+            entry = self._record(files, name)
         body: dict[str, Any] | None = entry["body"]
         return body
 
@@ -65,6 +68,7 @@ class Raw:
         self.committed = max(self.committed, batch)
         if manifest is None:
             return
+        yield from _stale_bins(manifest)
         for name in self.named(manifest):
             yield from self._section_file(files, f"{self.checkpoint}/{name}")
         yield from self._output(files, manifest)
@@ -112,7 +116,7 @@ class Raw:
         start = f"{self.out}/_batches/"
         batches = {}
         for name in sorted(n for n in files if n.startswith(start) and n.endswith(".json")):
-            record = _unsealed(files[name], name)
+            record = self._record(files, name)
             rows: list[dict[str, Any]] = []
             for base, size, checksum in record["files"]:
                 path = f"{self.out}/batch={record['batch']}/{base}"
@@ -129,12 +133,28 @@ class Raw:
 
     # -- the journal
 
-    def unjournaled(self, files: Files) -> list[int]:
-        """Committed batches of which the journal has no line."""
+    def journal(self, files: Files) -> Iterator[str]:
+        """Committed batches of which the journal has no line, or two different ones."""
         start = f"{self.checkpoint}/journal/"
-        lines = [line for name, data in files.items() if name.startswith(start) for line in data.splitlines()]
-        told = {json.loads(line)["report"]["batch"] for line in lines}
-        return [batch for batch in range(self.committed + 1) if batch not in told]
+        lines: dict[bytes, int] = {}
+        for name in files:
+            if name.startswith(start):
+                lines |= self._once(files, name, _batches)
+        told = Counter(lines.values())
+        for batch in range(self.committed + 1):
+            if told[batch] != 1:
+                yield f"{start} has {told[batch] or 'no'} lines of batch {batch}, and must have one"
+
+    def _record(self, files: Files, name: str) -> dict[str, Any]:
+        record: dict[str, Any] = self._once(files, name, lambda data: _unsealed(data, name))
+        return record
+
+    def _once(self, files: Files, name: str, read: Callable[[bytes], Any]) -> Any:
+        """What `read` makes of a file, unless that is known from before."""
+        data, known = files[name], self._read.get(name)
+        if known is None or known[0] is not data:
+            known = self._read[name] = data, read(data)
+        return known[1]
 
     # -- rubbish
 
@@ -161,8 +181,23 @@ class Raw:
             yield left[0]
 
 
+def _stale_bins(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """The index of state has only bins of the table; a bin that is gone would keep its files for ever."""
+    table, state = manifest["table"], manifest["state"]
+    bins = {*range(table["hash_bins"]), *(bin for _, bin, _ in table["pins"])}
+    for what in ("bases", "sizes", "keys", "due"):
+        gone = sorted(set(state[what][0]) - bins)
+        if gone:
+            yield f"batch {manifest['batch']} has {what} of bin {gone[0]}, which its table does not have"
+
+
 def _sum(data: bytes) -> str:
     return str(xxhash.xxh3_64_hexdigest(data))
+
+
+def _batches(data: bytes) -> dict[bytes, int]:
+    """The batch of each line of a journal."""
+    return {line: int(json.loads(line)["report"]["batch"]) for line in data.splitlines()}
 
 
 def _unsealed(data: bytes, where: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from headgate_lab.chaos.faults import Killed
 from headgate_lab.chaos.history import Settings
 from headgate_lab.chaos.oracle import FIRST_OF_KEY, groups, operator_of
 from headgate_lab.chaos.routes import Scripted
-from headgate_lab.chaos.source import Log, SparkRecords, table_of
+from headgate_lab.chaos.source import SIDES, Log, Side, SparkRecords, joined, table_of
 from headgate_lab.chaos.world import World
 
 ORIGIN = "query"
@@ -92,9 +92,10 @@ class Driver:
             self.stages = [self.stage]
         self.drive: Drive[Any] | None = None
         if isinstance(source, Log):
-            self.drive = Drive(
-                self.stages, [Input(source)], planned_rows, size=SIZE, tasks=2, now=lambda: 0.0
-            )
+            inputs = [Input(source)]
+            if source.two_sides:
+                inputs = [Input(Side(source, number), (step,)) for number, step in enumerate(SIDES)]
+            self.drive = Drive(self.stages, inputs, planned_rows, size=SIZE, tasks=2, now=lambda: 0.0)
         self._opened = False
         for stage in self.stages:
             (store.tried.add if settings.tried else store.tried.discard)(stage.store.url)
@@ -126,9 +127,9 @@ class Driver:
         )
 
     @property
-    def alive(self) -> bool:
-        """Whether it can take on more work."""
-        return self.done and not self.process.dead and self.error is None
+    def failed(self) -> bool:
+        """Whether it has stopped with an error, and can be used on."""
+        return self.done and not self.process.dead and self.error is not None
 
     def work(self, *, end: str = "") -> None:
         """Process all rows there are; with `end`, drain the stage or finish it then."""
@@ -150,7 +151,9 @@ class Driver:
         source = self.source
         if isinstance(source, SparkRecords):
             while (number := source.done + 1) < len(source.planned):
-                self.stage.process(table_of(source.planned[number]), number, ORIGIN)
+                rows = source.planned[number]
+                table = joined(rows) if self._settings.operator == "join" else table_of(rows)
+                self.stage.process(table, number, ORIGIN)
                 source.done = max(source.done, number)
             return
         assert self.drive is not None

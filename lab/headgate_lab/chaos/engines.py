@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
@@ -19,6 +19,7 @@ from headgate.streams.planned import Planned
 from headgate.testing.engine import InProcess
 from headgate.testing.watches import ModelledTime
 from headgate_lab.chaos.faults import IN_TASKS, Fault, Killed
+from headgate_lab.chaos.memory import SharedMemory
 from headgate_lab.chaos.world import Process, World
 
 PACE_US = 100.0
@@ -28,8 +29,8 @@ PACE_US = 100.0
 class Executors:
     """The machines that run tasks. Each has a folder for its cache; a new one has a new folder."""
 
-    def __init__(self, folder: str, slots: int) -> None:
-        self.folder = folder
+    def __init__(self, slots: int, caches: Mapping[str, bytes]) -> None:
+        self.memory = SharedMemory(caches)
         self.slots = list(range(slots))
         self.lost: list[int] = []
 
@@ -43,11 +44,11 @@ class Executors:
         for slot in range(len(self.slots)):
             self.lose(slot)
 
-    def bring_back(self, slot: int) -> bool:
-        """An executor that was lost long ago takes over, with what its cache held then."""
+    def bring_back(self, slot: int, which: int = 0) -> bool:
+        """An executor that was lost takes over, with what its cache held then."""
         if not self.lost:
             return False
-        self.slots[slot] = self.lost.pop(0)
+        self.slots[slot] = self.lost.pop(which % len(self.lost))
         return True
 
 
@@ -61,7 +62,6 @@ class FaultyEngine(InProcess):
         self.executors, self.distinct = len(executors.slots), 2**63
         self.chunks = ()
         self.answers = []
-        self.folder = executors.folder
         self.task_faults: list[Fault] = []
         self._now = 0.0
         self._workers: dict[tuple[int, str], BinCache] = {}
@@ -76,7 +76,7 @@ class FaultyEngine(InProcess):
 
     def _other_worker(self, task: Task, channel: int) -> BinCache:
         number = self.machines.slots[channel % len(self.machines.slots)]
-        return BinCache(task.stage, task.operator.layout, base=f"{self.folder}/{number}")
+        return BinCache(task.stage, task.operator.layout, base=str(number), files=self.machines.memory.file)
 
     def run(self, rows: Any, task: Task) -> list[Answer]:
         """Run the task on one channel after the other, with the faults of this step."""
@@ -99,6 +99,10 @@ class FaultyEngine(InProcess):
         world.struck[fault.kind] += 1
         first = world.born(f"task {channel}, first attempt, of {driver.name}", driver)
         second = world.born(f"task {channel}, second attempt, of {driver.name}", driver)
+        if fault.pick % 4 == 1:
+            self.machines.lose(
+                channel % len(self.machines.slots)
+            )  # the first attempt has to read everything back
         if fault.kind == "zombie task":
             self._hang(task, channel, parcels, first, fault)
         elif fault.kind == "task twice":

@@ -16,6 +16,7 @@ from headgate.errors import (
     StorageFull,
     Superseded,
 )
+from headgate_lab.chaos.faults import AWAY
 
 ERRORS: dict[str, tuple[type[HeadgateError], ...]] = {
     "error": (CheckpointError, SinkFailed),
@@ -32,12 +33,13 @@ PRECISE = (CorruptState, NewerFormat, OlderFormat, Superseded, StorageFull)
 
 def explained(error: HeadgateError, struck: Counter[str], *, overtaken: bool, way: str) -> bool:
     """Whether the faults that struck explain an error of a driver; `overtaken` says that there is a newer one."""
+    slept = any(struck[kind] for kind in AWAY)
     if isinstance(error, Superseded):
         # The newest claim counts, and a driver that slept may have claimed after a younger one.
-        return overtaken or bool(struck["sleep"])
+        return overtaken or slept
     if isinstance(error, BatchOrder):
         # Spark delivers what a driver, which was thought to be dead, commits meanwhile.
-        return way == "stage" and bool(struck["sleep"])
+        return way != "direct" and slept
     allowed = [kind for fault, kinds in ERRORS.items() if struck[fault] for kind in kinds]
     if isinstance(error, PRECISE):
         return type(error) in allowed

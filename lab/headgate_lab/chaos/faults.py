@@ -24,6 +24,7 @@ KINDS: dict[str, str] = {
     "sent again": "the operation happens, its answer is lost, and the file system sends it again",
     "full": "there is no room for a while",
     "sleep": "the driver sleeps before the operation, and wakes up later",
+    "naps": "the driver falls asleep again and again, so that it and the next one take turns",
     "power loss": "the machine loses power: what was not made durable may be lost or torn",
     "task dies": "a task's process dies before the operation; the task is tried again",
     "executor dies": "the same, and the executor's memory is lost",
@@ -44,6 +45,12 @@ BEFORE = frozenset(["cold cache", "stale cache", "bit rot", "range vanishes", "c
 """These strike before a step, not at an operation."""
 
 
+ON_READS = frozenset(["sleep", "naps", "error"])
+"""These strike at operations that only look, too."""
+AWAY = ("sleep", "naps")
+"""After these two drivers are at work at once."""
+
+
 @dataclass(frozen=True)
 class Fault:
     """A fault of a step. It strikes at operation number `at` since the step began (of those that change
@@ -54,15 +61,22 @@ class Fault:
     at: int = 0
     any: bool = False
     """Count all operations, also those that only look."""
+    place: str = ""
+    """Count only operations of this kind (`list`), or on paths with this part (`log`)."""
     later: int = 0
-    """After so many more changes of the world a late request arrives, or a sleeper wakes up."""
+    """After so many more operations a late request arrives, or a sleeper wakes up; of naps, their number."""
     pick: int = 0
     """Chooses among files, lengths and tasks."""
 
+    def is_at(self, what: str, path: str) -> bool:
+        """Whether an operation is at the place of this fault."""
+        return what == self.place or f"/{self.place}" in path
+
     def __str__(self) -> str:
-        parts = [f"{self.kind} at {'operation' if self.any else 'change'} {self.at}"]
         if self.kind in BEFORE:
-            parts = [self.kind]
+            return f"{self.kind} of {self.place}" if self.place else self.kind
+        place = f" of `{self.place}`" if self.place else ""
+        parts = [f"{self.kind} at {'operation' if self.any else 'change'} {self.at}{place}"]
         if self.later:
-            parts.append(f"{self.later} changes later")
+            parts.append(f"{self.later} {'times' if self.kind == 'naps' else 'operations later'}")
         return ", ".join(parts)

@@ -13,15 +13,25 @@ from typing import Any
 import pyarrow as pa
 
 from headgate import agg
+from headgate.kernels.kernel import kernel
 from headgate.operators.aggregate import Aggregate
 from headgate.operators.base import Operator
 from headgate.operators.dedup import Dedup
+from headgate.operators.stream_join import Join
 from headgate.operators.windows import Windows, tumbling
-from headgate_lab.chaos.source import Row, bit_of, group_of
+from headgate_lab.chaos.source import Row, bit_of, group_of, side_of
 
 WINDOW_S = 4
 Batches = Mapping[int, Sequence[Mapping[str, Any]]]
 """The rows of the output, by batch."""
+
+
+@kernel(state={"n": int, "s": int}, output={"n": int, "s": int}, compiled=False)
+def running(state: Any, row: Any) -> Any:
+    """The number and the sum of a key's rows, after each row."""
+    state.n += 1
+    state.s += row.v
+    return state.n, state.s
 
 
 def operator_of(name: str) -> Operator:
@@ -34,6 +44,10 @@ def operator_of(name: str) -> Operator:
         return Dedup(keep=["v"])
     if name == "two stages":
         return Dedup(keep=["g", "w"])
+    if name == "kernel":
+        return running
+    if name == "join":  # the bounds are so wide that every row of a key matches all of the other side
+        return Join(before="1 day", after="1 day", delay="1 day")
     window = tumbling(f"{WINDOW_S} seconds")
     return Windows(window, on="t", delay="1 second", n=agg.count(), s=agg.sum("v"))
 
@@ -56,10 +70,12 @@ def wrong(name: str, rows: Sequence[Row], output: Batches, *, split: bool, final
         sent = [(group_of(k), bit_of(k), t) for k, _, t in rows]
         renamed = [{**row, "k": row["g"]} for row in ordered]
         return _running(sent, renamed, split=True, final=final, last=False)
-    if name in ("sum", "last"):
+    if name in ("sum", "last", "kernel"):
         return _running(rows, ordered, split=split, final=final, last=name == "last")
     if name == "dedup":
         return _first(rows, ordered, final=final)
+    if name == "join":
+        return _pairs(rows, ordered, final=final)
     return _windows(rows, ordered, final=final)
 
 
@@ -101,6 +117,18 @@ def _first(rows: Sequence[Row], output: Sequence[Mapping[str, Any]], *, final: b
     missing = {k for k, _, _ in rows} - seen
     if final and missing:
         yield f"the first row of key {min(missing)} never came"
+
+
+def _pairs(rows: Sequence[Row], output: Sequence[Mapping[str, Any]], *, final: bool) -> Iterable[str]:
+    left, right = ([(k, v) for k, v, _ in rows if side_of(v) == side] for side in (0, 1))
+    wanted = {(k, v, other) for k, v in left for same, other in right if k == same}
+    for row in output:
+        pair = (row["k"], row["left_v"], row["right_v"])
+        if pair not in wanted:
+            yield f"the rows {pair[1]:b} and {pair[2]:b} of key {pair[0]} matched twice, or nobody sent them"
+        wanted.discard(pair)
+    if final and wanted:
+        yield f"these key and rows never matched: {min(wanted)}"
 
 
 def _windows(rows: Sequence[Row], output: Sequence[Mapping[str, Any]], *, final: bool) -> Iterable[str]:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
-import os
-import shutil
-import tempfile
 from dataclasses import dataclass
 from typing import Any
 
-from headgate.storage.bin_cache import cache_root
 from headgate.storage.outside import OUTSIDE
 from headgate_lab.chaos.checks import Raw
 from headgate_lab.chaos.history import Settings
@@ -47,36 +42,3 @@ class inside:
 
     def __exit__(self, *error: object) -> None:
         OUTSIDE.reset(self._token)
-
-
-_folder = ""
-
-
-def cache_folder() -> str:
-    """An empty folder for the caches of executors, the same for every history of this process."""
-    global _folder
-    if not _folder or not os.path.isdir(_folder):
-        _folder = tempfile.mkdtemp(prefix="headgate-chaos-", dir=cache_root())
-        atexit.register(shutil.rmtree, _folder, ignore_errors=True)
-    for name in os.listdir(_folder):
-        shutil.rmtree(f"{_folder}/{name}", ignore_errors=True)
-    return _folder
-
-
-def cached(folder: str) -> dict[str, bytes]:
-    """The files of all caches."""
-    files = {}
-    for inner, _, names in os.walk(folder):
-        for name in names:
-            with open(f"{inner}/{name}", "rb") as file:
-                files[os.path.relpath(f"{inner}/{name}", folder)] = file.read()
-    return files
-
-
-def bring_back(folder: str, files: dict[str, bytes]) -> None:
-    """Write them again."""
-    for name, data in files.items():
-        path = f"{folder}/{name}"
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as file:
-            file.write(data)

@@ -16,7 +16,7 @@ import time
 import tomllib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,8 @@ class Mutant:
     module: str
     old: str
     new: str
+    way: str = ""
+    """`service` if only histories of the service can find it."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +110,9 @@ def mutants(part: str = "") -> list[Mutant]:
     """The list, or those of it with this text in their area or name."""
     found = []
     for file in sorted(LISTS.glob("*.toml")):
-        for entry in tomllib.loads(file.read_text(encoding="utf-8"))["mutant"]:
-            mutant = Mutant(file.stem, **entry)
+        listed = tomllib.loads(file.read_text(encoding="utf-8"))
+        for entry in listed["mutant"]:
+            mutant = Mutant(file.stem, **entry, way=listed.get("way", ""))
             if part.lower() in f"{mutant.area}: {mutant.name}".lower():
                 found.append(mutant)
     if not found:
@@ -141,7 +144,7 @@ def planted(mutant: Mutant) -> str:
 def hunt(mutant: Mutant, limit: int = LIMIT) -> Hunt:
     """Play histories with the bug in a process of its own, until one fails."""
     planted(mutant)
-    asked = {"module": mutant.module, "old": mutant.old, "new": mutant.new, "limit": limit}
+    asked = {**asdict(mutant), "limit": limit}
     path = os.pathsep.join(entry for entry in sys.path if entry)
     try:
         done = subprocess.run(

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from itertools import islice
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -49,18 +50,21 @@ class Planter(MetaPathFinder):
         return spec
 
 
-def hunt(limit: int) -> dict[str, Any]:
-    """Play histories from seed 0 on until one fails: which one, and what was wrong."""
-    from headgate_lab.chaos.history import history
+def hunt(limit: int, way: str) -> dict[str, Any]:
+    """Play histories from seed 0 on, or those of a way, until one fails: which one, and what was wrong."""
+    from headgate_lab.chaos.garbage import rarely_collected
+    from headgate_lab.chaos.history import history, seeds
     from headgate_lab.chaos.play import play
 
-    for seed in range(limit):
-        try:
-            problems = play(history(seed)).problems
-        except Exception as error:  # the world itself could not go on
-            problems = [f"{type(error).__name__}: {error}"]
-        if problems:
-            return {"seed": seed, "problem": problems[0], "histories": seed + 1}
+    with rarely_collected() as collect:
+        for played, seed in enumerate(islice(seeds(way), limit), start=1):
+            try:
+                problems = play(history(seed)).problems
+            except Exception as error:  # the world itself could not go on
+                problems = [f"{type(error).__name__}: {error}"]
+            if problems:
+                return {"seed": seed, "problem": problems[0], "histories": played}
+            collect()
     return {"seed": None, "problem": "", "histories": limit}
 
 
@@ -70,7 +74,7 @@ def main() -> None:
     assert asked["module"] not in sys.modules, "the module was loaded before it could be changed"
     sys.meta_path.insert(0, Planter(asked["module"], asked["old"], asked["new"]))
     started = time.perf_counter()
-    found = hunt(asked["limit"])
+    found = hunt(asked["limit"], asked["way"])
     assert asked["module"] in sys.modules, "the histories never load the module"
     print(json.dumps({**found, "seconds": round(time.perf_counter() - started, 3)}))
 

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from headgate.errors import HeadgateError
+from headgate.errors import BatchOrder, HeadgateError, Superseded
 from headgate_lab.chaos import oracle
 from headgate_lab.chaos.checks import Raw
 from headgate_lab.chaos.disks import SimulatedDisk
 from headgate_lab.chaos.drivers import FIRST, SECOND, Driver, Published
 from headgate_lab.chaos.engines import Executors
 from headgate_lab.chaos.expected import explained
-from headgate_lab.chaos.faults import BEFORE, IN_TASKS, Endless, Fault
+from headgate_lab.chaos.faults import AWAY, BEFORE, IN_TASKS, Endless, Fault
 from headgate_lab.chaos.history import History, Settings, Step
 from headgate_lab.chaos.objects import Objects, flipped
-from headgate_lab.chaos.past import Snapshot, bring_back, cache_folder, cached, inside
+from headgate_lab.chaos.past import Snapshot, inside
 from headgate_lab.chaos.source import Log, Row, SparkRecords
 from headgate_lab.chaos.world import EPOCH, Place, World
 
@@ -57,10 +57,12 @@ class Player:
             first_name=0 if before is None else before.names,
         )
         Place.world = self.world
-        self.folder = cache_folder()
-        self.machines = Executors(self.folder, self.settings.executors)
+        self.machines = Executors(self.settings.executors, {} if before is None else before.caches)
         self.published = Published()
-        self.source: Log | SparkRecords = Log() if self.settings.way == "direct" else SparkRecords()
+        join = self.settings.operator == "join"
+        self.source: Log | SparkRecords = SparkRecords()
+        if self.settings.way == "direct":
+            self.source = Log(two_sides=join)
         self.rows: list[Row] = []
         self.split = False
         self.driver: Driver | None = None
@@ -123,7 +125,7 @@ class Player:
         driver.engine.task_faults = [fault for fault in step.faults if fault.kind in IN_TASKS]
         struck = [fault for fault in step.faults if fault.kind not in BEFORE | IN_TASKS]
         self.world.begin(struck)
-        sleeps = any(fault.kind == "sleep" for fault in struck)
+        sleeps = any(fault.kind in AWAY for fault in struck)
         end = "drain" if step.drain else ""
         self.world.run(driver.process, lambda: driver.work(end=end), sleeps=sleeps)
         self.world.faults = []
@@ -133,26 +135,37 @@ class Player:
     def _end(self) -> None:
         """Faults have stopped: everything that is late happens, then a new driver finishes the query."""
         chance = Random(f"end {self.history.seed}")
-        early = chance.random() < 0.5
-        if early:
-            self.world.settle()
-            self._check()
-        if chance.random() < 0.5:
-            self.machines.lose_all()
         if isinstance(self.source, Log):
             self.source.vanished = False
         self._say("all faults have stopped")
-        driver = self._new()
+        old = self.driver
+        if old is not None and old.failed and chance.random() < 0.6:
+            self._say("the same stage is used on")
+            self._work_in_peace(old)
+            self._check()
+        early = chance.random() < 0.35
+        if early:
+            self.world.settle()
+            self._check()
+        executors = chance.random()
+        if executors < 0.4:
+            self.machines.lose_all()
+        elif executors < 0.7:
+            self.machines.bring_back(0, -1)
         behind = isinstance(self.source, SparkRecords) and self.source.done + 1 < len(self.source.planned)
         added = not behind or chance.random() < 0.5
         if added:  # a row of each key shows all of the state
             self._add(sorted({k for k, _, _ in self.rows}) or [0])
-        self.world.still = True
         before = [(raw, raw.committed) for raw in (self.raw, *self.others)]
         finishing = "finish" if self.settings.operator == "windows" else "drain"
-        self.world.run(driver.process, lambda: driver.work(end=finishing), sleeps=False)
-        self._after(driver)
-        if driver.process.dead or not driver.done or driver.error is not None:
+        driver = self._new()
+        # Whoever sleeps may wake up while the last driver is at work, and overtake it once more.
+        self.world.still = early or chance.random() < 0.2
+        self._work_in_peace(driver, finishing)
+        if driver.error is not None and not self.world.still:
+            driver, self.world.still = self._new(), True
+            self._work_in_peace(driver, finishing)
+        if driver.error is not None:
             raise Failure(f"the last driver did not finish: {driver.error!r}")
         self.world.still = False
         self.world.settle()
@@ -161,13 +174,22 @@ class Player:
         files, drivers = self.world.contents(), len(self.drivers)
         if not self.world.struck["power loss"] and not self.world.struck["bit rot"]:
             for raw in (self.raw, *self.others):
-                for number in raw.unjournaled(files):
-                    raise Failure(f"the journal {raw.checkpoint}/journal lacks batch {number}")
+                for problem in raw.journal(files):
+                    raise Failure(problem)
         if early:
             swept = [raw for raw, committed in before if raw.committed > committed]
             rubbish = [name for raw in swept for name in raw.rubbish(files, drivers, waves=added)]
             if rubbish:
                 raise Failure(f"nobody removed {rubbish[0]} (of {len(rubbish)} such files)")
+
+    def _work_in_peace(self, driver: Driver, end: str = "") -> None:
+        """A driver works without faults; only another driver can stop it."""
+        self.world.run(driver.process, lambda: driver.work(end=end), sleeps=False)
+        self._after(driver)
+        if driver.process.dead or not driver.done:
+            raise Failure(f"{driver.process.name} did not finish")
+        if driver.error is not None and not isinstance(driver.error, (Superseded, BatchOrder)):
+            raise Failure(f"{driver.process.name} raised without any fault: {driver.error!r}")
 
     # -- drivers
 
@@ -181,7 +203,8 @@ class Player:
 
     def _driver(self, restart: str) -> Driver:
         driver = self.driver
-        if restart == "new":
+        dead = driver is not None and driver.process.dead
+        if restart == "new" or (restart == "again" and dead):
             self.machines.lose(0)  # one of the old executors is not there for the new driver
         if driver is None or restart == "new" or not driver.done or driver.process.dead:
             return self._new()
@@ -242,9 +265,9 @@ class Player:
             if fault.kind == "cold cache":
                 self.machines.lose_all()
             elif fault.kind == "stale cache":
-                struck = self.machines.bring_back(fault.pick % len(self.machines.slots))
+                struck = self.machines.bring_back(fault.pick % len(self.machines.slots), fault.pick // 4)
             elif fault.kind == "bit rot":
-                struck = self._rot(fault.pick)
+                struck = self._rot(fault)
             elif fault.kind == "range vanishes" and isinstance(self.source, Log):
                 self.source.vanished = True
             elif fault.kind == "clock jumps":
@@ -253,15 +276,19 @@ class Player:
                 self.world.struck[fault.kind] += 1
                 self._say(f"{fault.kind}: {self._rotten}" if fault.kind == "bit rot" else fault.kind)
 
-    def _rot(self, pick: int) -> bool:
-        """Flip a bit of a file that somebody may need."""
+    def _rot(self, fault: Fault) -> bool:
+        """Flip a bit of a file that somebody may need; nobody has it in memory."""
         places = [f"{self.raw.out}/_", *(f"{raw.checkpoint}/" for raw in (self.raw, *self.others))]
         names = [
             n for n, data in sorted(self.world.contents().items()) if data and n.startswith(tuple(places))
         ]
+        names = [n for n in names if fault.is_at("", n)] or names
         if not names or self._rotten:
             return False
+        pick = fault.pick
         self._rotten = names[pick % len(names)]
+        if fault.place == "state":
+            self.machines.lose_all()
         self._sound = self.world.contents()[self._rotten]
         self._damaged = flipped(self._sound, Random(pick))
         self.world.overwrite(self._rotten, self._damaged)
@@ -317,7 +344,7 @@ class Player:
         return Snapshot(
             dict(self.world.contents()), self.world.names, self.world.now, tuple(self.rows), inner,
             dict(self.published.batches), self.settings, self._number, self.split,
-            tuple(self.machines.slots), tuple(self.machines.lost), cached(self.folder), self.raw,
+            tuple(self.machines.slots), tuple(self.machines.lost), self.machines.memory.contents(), self.raw,
         )  # fmt: skip
 
     def _restore(self, before: Snapshot) -> None:
@@ -329,7 +356,6 @@ class Player:
         self.published.batches = dict(before.published)
         self._number, self.split = before.drivers, before.split
         self.machines.slots, self.machines.lost = list(before.slots), list(before.lost)
-        bring_back(self.folder, before.caches)
 
 
 _past: tuple[tuple[Settings, tuple[Step, ...]], Snapshot] | None = None
@@ -340,14 +366,22 @@ def play(history: History, *, tell: bool = False) -> Outcome:
     global _past
     key = history.settings, history.past
     if tell or _past is None or _past[0] != key:
-        player = Player(replace(history, seed=0))
+        player = _player(history)(replace(history, seed=0))
         try:
             _past = key, player.past()
         except (Failure, Endless) as failure:
             return Outcome(
                 history, [f"in the past, without any fault: {str(failure) or 'it goes on for ever'}"]
             )
-    return Player(history, _past[1], tell=tell).play()
+    return _player(history)(history, _past[1], tell=tell).play()
+
+
+def _player(history: History) -> type[Player]:
+    if history.settings.way != "service":
+        return Player
+    from headgate_lab.chaos.service_play import ServicePlayer  # it takes a second to import
+
+    return ServicePlayer
 
 
 __all__ = ["Outcome", "Player", "play"]

@@ -15,6 +15,7 @@ from itertools import islice, pairwise
 from multiprocessing import get_context
 from typing import Any
 
+from headgate_lab.chaos.garbage import rarely_collected
 from headgate_lab.chaos.history import SHARED, history
 from headgate_lab.chaos.play import play
 
@@ -57,15 +58,17 @@ class Report:
 def run(histories: int, first: int = 0, *, stop_at: int = 0) -> Report:
     """Play histories in this process, seed after seed; with `stop_at`, until so many have failed."""
     report, started = Report(), time.perf_counter()
-    for seed in range(first, first + histories):
-        outcome = play(history(seed))
-        report.histories += 1
-        report.struck += outcome.struck
-        if outcome.failed:
-            report.failed += 1
-            report.failures = [*report.failures, (seed, outcome.problems[0])][:KEPT]
-            if stop_at and report.failed >= stop_at:
-                break
+    with rarely_collected() as collect:
+        for seed in range(first, first + histories):
+            outcome = play(history(seed))
+            collect()
+            report.histories += 1
+            report.struck += outcome.struck
+            if outcome.failed:
+                report.failed += 1
+                report.failures = [*report.failures, (seed, outcome.problems[0])][:KEPT]
+                if stop_at and report.failed >= stop_at:
+                    break
     report.seconds = time.perf_counter() - started
     return report
 

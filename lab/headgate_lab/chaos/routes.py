@@ -1,12 +1,16 @@
-"""A policy that proposes what the history asks for, from the table and the load at that moment."""
+"""A policy that proposes what the history asks for, from the table at that moment."""
 
 from __future__ import annotations
 
 from headgate.control.plan import Plan
 from headgate.control.policy import Policy
 from headgate.control.view import LoadView
+from headgate.routing.key_hash import hash_ints
 from headgate.routing.table import Move, Pin, Table
-from headgate_lab.chaos.history import Route
+from headgate_lab.chaos.history import KEYS, Route
+
+HASHES: tuple[int, ...] = tuple(hash_ints(range(KEYS)).tolist())
+"""The hashes of all keys."""
 
 
 class Scripted(Policy):
@@ -34,17 +38,22 @@ class Scripted(Policy):
                 moves = (Move(b, table.channel_of[b], other),)
         elif kind == "unpin" and table.pins:
             key = table.pins[first % len(table.pins)].hash
-            unpins = tuple(pin.bin for pin in table.pins if pin.hash == key)
+            everything = second % 3 == 0
+            unpins = tuple(pin.bin for pin in table.pins if everything or pin.hash == key)
         elif kind in ("pin", "split"):
-            hot = [key for key in view.hot_keys if key.hash not in table.pinned]
-            if hot:
-                key = hot[first % len(hot)].hash
+            free = [key for key in HASHES if key not in table.pinned]
+            if free:
+                # The first keys have most of the rows.
+                key = free[0 if kind == "split" else first * second // 8 % len(free)]
                 home = table.channel_of[table.home_bin(key)]
                 number = 2 if kind == "split" and table.channels > 1 else 1
                 pins = tuple(Pin(key, b, "hot") for b in table.free_bins(number))
                 target = other if other != home else (home + 1) % table.channels
                 if target != home:
                     moves = (Move(pins[-1].bin, home, target),)
+                near = [h for h in free if h != key and table.home_bin(h) == table.home_bin(key)]
+                if kind == "pin" and second % 2 and near:  # two keys of a bin at once
+                    pins = (*pins, Pin(near[0], table.free_bins(2)[-1], "hot"))
         if not (moves or pins or unpins):
             return None
         return Plan(

@@ -6,13 +6,15 @@ of some rows of a key says which rows they are. Keys are in groups (g), and have
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from headgate.sources.source import Demand, Range, Ranges, Source
+from headgate.streams.side import SideStep
 
 SCHEMA = pa.schema(
     [
@@ -37,6 +39,21 @@ def bit_of(key: int) -> int:
     return 1 << key // 2
 
 
+def side_of(value: int) -> int:
+    """The side of a row in a join: the rows of a key take turns."""
+    return (value.bit_length() - 1) % 2
+
+
+SIDES = tuple(SideStep(side, ("k",), ("t", "t"), (SCHEMA, SCHEMA)) for side in (0, 1))
+"""The steps that make one stream of the two sides of a join."""
+
+
+def joined(rows: Sequence[Row]) -> pa.Table:
+    """The rows of both sides as one table."""
+    parts = [[row for row in rows if side_of(row[1]) == side] for side in (0, 1)]
+    return pa.concat_tables(step.apply(table_of(part)) for step, part in zip(SIDES, parts, strict=True))
+
+
 def table_of(rows: Sequence[Row]) -> pa.Table:
     """Rows as an Arrow table."""
     return pa.Table.from_batches([batch_of(rows)])
@@ -46,16 +63,22 @@ def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
     """Rows as an Arrow batch."""
     keys, values, times = zip(*rows, strict=True) if rows else ((), (), ())
     columns = [keys, values, times, [group_of(k) for k in keys], [bit_of(k) for k in keys]]
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, SCHEMA.types, strict=True)]
+    whole = [pa.py_buffer(np.array(column, np.int64)) for column in columns]
+    arrays = [
+        pa.Array.from_buffers(kind, len(rows), [None, data])
+        for data, kind in zip(whole, SCHEMA.types, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
 class Log(Source):
     """A log with partitions, of which each has the rows of some keys in their order. A partition appears
-    with its first row. An offset is the number of rows taken, by partition.
+    with its first row. An offset is the number of rows taken, by partition. With two sides, each is
+    a source of its own (`Side`).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, two_sides: bool = False) -> None:
+        self.two_sides = two_sides
         self.partitions: dict[int, list[Row]] = {}
         self.vanished = False
         """Whether reading fails."""
@@ -65,8 +88,9 @@ class Log(Source):
 
     def add(self, rows: Sequence[Row]) -> None:
         """Rows arrive."""
-        for row in rows:
-            self.partitions.setdefault(row[0] % PARTITIONS, []).append(row)
+        for key, value, time in rows:
+            number = 2 * (key % 2) + side_of(value) if self.two_sides else key % PARTITIONS
+            self.partitions.setdefault(number, []).append((key, value, time))
 
     def schema(self) -> pa.Schema:
         return SCHEMA
@@ -75,9 +99,14 @@ class Log(Source):
         return {"source": "log"}
 
     def plan(self, offset: Any, demand: Demand) -> Ranges:
+        return self.planned(self.partitions, offset, demand)
+
+    def planned(self, numbers: Iterable[int], offset: Any, demand: Demand) -> Ranges:
+        """The next ranges of some partitions."""
         taken = dict(offset or {})
         ranges, left, more = [], demand.rows, False
-        for number, rows in sorted(self.partitions.items()):
+        for number in sorted(numbers):
+            rows = self.partitions[number]
             start = int(taken.get(str(number), 0))
             end = min(len(rows), start + left)
             more |= end < len(rows)
@@ -93,6 +122,28 @@ class Log(Source):
         if self.vanished:
             raise FileNotFoundError(f"rows {start} to {end} of partition {number} are gone")
         yield batch_of(self.partitions[number][start:end])
+
+
+class Side(Source):
+    """One side of a join: the partitions of a log whose numbers are even, or odd."""
+
+    def __init__(self, log: Log, number: int) -> None:
+        self._log, self._number = log, number
+
+    def __repr__(self) -> str:
+        return f"side {self._number} of the log"
+
+    def schema(self) -> pa.Schema:
+        return SCHEMA
+
+    def identity(self) -> dict[str, Any]:
+        return {"source": "log", "side": self._number}
+
+    def plan(self, offset: Any, demand: Demand) -> Ranges:
+        return self._log.planned([n for n in self._log.partitions if n % 2 == self._number], offset, demand)
+
+    def read(self, what: Any) -> Iterator[pa.RecordBatch]:
+        return self._log.read(what)
 
 
 class SparkRecords:

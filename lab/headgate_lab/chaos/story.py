@@ -53,6 +53,9 @@ def _short(path: str) -> str:
 
 def _setting(settings: Settings) -> str:
     where = "an object store" if settings.profile == "objects" else "a local disk"
+    if settings.way == "service":
+        kept = f"results of {settings.kept or 'all'} batches kept"
+        return f"a service with {settings.operator} on {where}, {settings.channels} servers, {kept}"
     way = "Spark's batches" if settings.way == "stage" else "a direct stream"
     extras = [
         f"{name} {value}"

@@ -11,6 +11,7 @@ import errno
 from collections import Counter
 from collections.abc import Callable
 from contextvars import copy_context
+from dataclasses import replace
 from random import Random
 from typing import Any, TypeVar
 
@@ -101,12 +102,12 @@ class World(Outside):
             raise Endless
         if change:
             self.changes += 1
-            if (self._pending or self._sleeping) and not self.still:
-                self._meanwhile()
-                if process.dead:
-                    raise Killed
+        if (self._pending or self._sleeping) and not self.still:
+            self._meanwhile()
+            if process.dead:
+                raise Killed
         if self.faults:
-            fault = self._due(change)
+            fault = self._due(what, path, change)
             if fault is not None:
                 return self._strike(fault, what, path, do)
         if self.changes <= self.full_until and what in ("write", "create", "copy", "append"):
@@ -126,17 +127,32 @@ class World(Outside):
         process.countdown, process.then = after, die
 
     def hang(self, process: Process, after: int, later: int) -> None:
-        """A process will fall asleep before an operation, and wake up so many changes later."""
+        """A process will fall asleep before an operation, and wake up so many operations later."""
         process.countdown, process.then = after, lambda: self._sleep(process, later)
+
+    def nap(self, process: Process, times: int, chance: Random) -> None:
+        """A process falls asleep now, for a few operations of others, and again soon, so many times."""
+        if times:
+            process.countdown = chance.choice((0, 0, 1, 1, 2, 3, 5, 30))
+            process.then = lambda: self.nap(process, times - 1, chance)
+        self._sleep(process, chance.choice((1, 1, 2, 2, 3, 4, 6, 9)))
 
     def tell(self, what: str, path: str, remark: str = "") -> None:
         """Note an operation, if somebody listens."""
         if self.told is not None:
             self.told.append((self.changes, self.process.name, what, path, remark))
 
-    def _due(self, change: bool) -> Fault | None:
+    def _due(self, what: str, path: str, change: bool) -> Fault | None:
         operations, changes = self.operations - self._begun[0], self.changes - self._begun[1]
-        for fault in self.faults:
+        for number, fault in enumerate(self.faults):
+            if fault.place:
+                if not (fault.any or change) or not fault.is_at(what, path):
+                    continue
+                if fault.at:
+                    self.faults[number] = replace(fault, at=fault.at - 1)
+                    continue
+                self.faults.remove(fault)
+                return fault
             if operations > fault.at if fault.any else change and changes > fault.at:
                 self.faults.remove(fault)
                 return fault
@@ -148,6 +164,9 @@ class World(Outside):
         process, kind = self.process, fault.kind
         if kind == "sleep":
             self._sleep(process.driver, fault.later)
+            return do()
+        if kind == "naps":
+            self.nap(process.driver, fault.later, Random(fault.pick))
             return do()
         if kind in ("kill after", "lost answer", "twice", "sent again"):
             try:
@@ -180,16 +199,17 @@ class World(Outside):
     # -- requests and processes that are late
 
     def send_later(self, later: int, what: str, path: str, do: Callable[[], Any]) -> None:
-        """Let a request arrive after so many more changes."""
-        self._pending.append((self.changes + later, what, path, do))
+        """Let a request arrive after so many more operations."""
+        self._pending.append((self.operations + later, what, path, do))
 
     def _meanwhile(self) -> None:
-        due = [request for request in self._pending if request[0] <= self.changes]
+        now = self.operations
+        due = [request for request in self._pending if request[0] <= now]
         if due:
-            self._pending = [request for request in self._pending if request[0] > self.changes]
+            self._pending = [request for request in self._pending if request[0] > now]
             for request in due:
                 self._arrive(*request[1:])
-        awake = [sleeper for at, sleeper in self._sleeping if at <= self.changes]
+        awake = [sleeper for at, sleeper in self._sleeping if at <= now]
         for sleeper in awake:
             self.wake(sleeper)
 
@@ -220,7 +240,7 @@ class World(Outside):
         if process.coroutine is None or process.coroutine is not greenlet.getcurrent():
             return
         running = self.process
-        self._sleeping.append((self.changes + later, process))
+        self._sleeping.append((self.operations + later, process))
         process.coroutine.parent.switch()
         self.process = running
         if running.dead or process.dead:
@@ -228,7 +248,10 @@ class World(Outside):
 
     def wake(self, sleeper: Process) -> None:
         """Let a sleeping process go on, now."""
+        asleep = len(self._sleeping)
         self._sleeping = [pair for pair in self._sleeping if pair[1] is not sleeper]
+        if len(self._sleeping) == asleep:
+            return  # another one that woke up has woken it
         running = self.process
         sleeper.coroutine.parent = greenlet.getcurrent()
         sleeper.coroutine.switch()
