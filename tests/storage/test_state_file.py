@@ -10,7 +10,7 @@ from headgate.errors import CorruptState, NewerFormat, OlderFormat
 from headgate.state.keys import KeyColumn
 from headgate.state.layout import Kind, StateColumn, StateLayout
 from headgate.state.section import Extract, encode
-from headgate.storage import state_file
+from headgate.storage import section_file, state_file
 from headgate.storage.commit_log import FORMAT
 from headgate.storage.state_file import Piece
 from headgate.storage.store import Store
@@ -163,3 +163,23 @@ def test_a_file_with_a_footer_larger_than_the_first_guess(tmp_path, bins) -> Non
 def test_a_file_without_sections(store) -> None:
     state_file.write(store, "file", LAYOUT, [])
     assert read(store) == []
+
+
+def test_a_small_file_is_fetched_once_for_all_its_bins(store) -> None:
+    state_file.write(store, "file", LAYOUT, [Piece(b, state_file.DELTA, rows_of(b)) for b in (1, 2)])
+    known: dict[str, section_file.Contents] = {}
+    (first,) = state_file.read(store, "file", LAYOUT, {1}, known)
+    store.remove("file")
+    (second,) = state_file.read(store, "file", LAYOUT, {2}, known)
+    assert (first[0], second[0], as_bytes(second[2])) == (1, 2, as_bytes(rows_of(2)))
+
+
+def test_the_sections_of_a_known_file_are_verified(store) -> None:
+    state_file.write(store, "file", LAYOUT, [Piece(1, state_file.DELTA, rows_of(1))])
+    file = section_file.contents(store, "file", "state file")
+    (section,) = file.sections
+    assert file.whole is not None
+    damaged = bytearray(file.whole)
+    damaged[section.at] ^= 1
+    with pytest.raises(CorruptState, match="is damaged at bytes"):
+        section_file.read(store, "file", [section], "state file", whole=bytes(damaged))

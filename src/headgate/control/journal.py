@@ -22,6 +22,7 @@ from headgate.control.view import LoadView
 from headgate.errors import CorruptState, NewerFormat, StaleTable
 
 FORMAT = 1
+_as_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def encode(report: BatchReport, decision: Decision, *, start: Mapping[str, Any] 
     }
     if start is not None:
         line["start"] = dict(start)
-    return json.dumps(line, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _as_json(line)
 
 
 def decode(line: str) -> Entry:

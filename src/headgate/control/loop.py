@@ -97,7 +97,7 @@ class Loop:
         self.mode = Mode.parse(mode)
         self.table = table
         view = LoadView() if view is None else view
-        self.view = replace(view, keep=max(view.keep, policy.remembers))
+        self.view = view if view.keep >= policy.remembers else replace(view, keep=policy.remembers)
         self._last_batch: BatchId | None = None
         self._last_change: BatchId | None = None
         self._asked: deque[int] = deque(maxlen=1)  # append and pop are atomic, so threads may share it

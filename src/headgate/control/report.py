@@ -129,20 +129,29 @@ class BatchReport:
 
 def columns_of(kind: type[_Record], records: Iterable[_Record]) -> dict[str, list[Any]]:
     """Turn records into columns; numpy's numbers become JSON numbers."""
-    convert: dict[str, type] = {"float": float, "str": str, "bool": bool}
     rows = tuple(records)
     columns: dict[str, list[Any]] = {}
-    for attribute in fields(kind):
-        to = convert.get(str(attribute.type), int)
-        column = [to(getattr(row, attribute.name)) for row in rows]
-        if not (attribute.metadata.get("sparse") and all(value == attribute.default for value in column)):
-            columns[attribute.name] = column
+    for name, to, sparse, default in _COLUMNS[kind]:
+        column = [to(getattr(row, name)) for row in rows]
+        if not (sparse and all(value == default for value in column)):
+            columns[name] = column
     return columns
+
+
+_CONVERT: dict[str, type] = {"float": float, "str": str, "bool": bool}
+_COLUMNS: dict[type, list[tuple[str, type, bool, Any]]] = {
+    kind: [
+        (f.name, _CONVERT.get(str(f.type), int), bool(f.metadata.get("sparse")), f.default)
+        for f in fields(kind)
+    ]
+    for kind in (ChannelReport, BinReport, HotKey)
+}
+"""Of each column of a record: its name, its type in JSON, whether it may be omitted, and its default."""
 
 
 def records_of(kind: type[_Record], columns: Mapping[str, list[Any]]) -> tuple[_Record, ...]:
     """Turn columns back into records; an absent column takes its default."""
-    names = [f.name for f in fields(kind) if f.name in columns or f.default is MISSING]
+    names = [name for name, _, _, default in _COLUMNS[kind] if name in columns or default is MISSING]
     rows = zip(*(columns[name] for name in names), strict=True)
     return tuple(kind(**dict(zip(names, row, strict=True))) for row in rows)
 

@@ -140,11 +140,13 @@ class LoadView:
                 work[home] = work.get(home, 0.0) + share
         sizes = {bin: self.bin_bytes.get(bin, 0) for bin in work}
         keys = {bin: self.bin_keys.get(bin, 0) for bin in work}
-        seen = replace(self, bin_work=work, bin_bytes=sizes, bin_keys=keys, pinned=now)
+        costs = [self.row_cost_ms(channel) for channel in range(table.channels)]
         loads = [0.0] * table.channels
-        for bin, load in seen.bin_loads(table).items():
-            loads[table.channel_of[bin]] += load
-        return replace(seen, channel_load=tuple(loads))
+        for bin, channel in table.items():
+            loads[channel] += work.get(bin, 0.0) * costs[channel]
+        return replace(
+            self, bin_work=work, bin_bytes=sizes, bin_keys=keys, pinned=now, channel_load=tuple(loads)
+        )
 
     def _work_per_row(self, bin: Bin, table: Table) -> float:
         return 1.0 if self.basis == "rows" else self.measured_cost_ms(table.channel_of[bin])

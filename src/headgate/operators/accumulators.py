@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 from headgate.errors import ArithmeticOverflow, UnsupportedType
 from headgate.operators import aggregate_kernels as ak
 from headgate.operators.base import Chunk
-from headgate.state.lanes import NO_BYTES, Lane, LaneColumn, bitmap, carrier_of, from_lane, lane_of, to_lane
+from headgate.state.lanes import (
+    NO_BYTES,
+    Lane,
+    LaneColumn,
+    bitmap,
+    carrier_of,
+    from_lane,
+    ints,
+    lane_of,
+    to_lane,
+)
 from headgate.state.layout import Kind, StateColumn
 from headgate.state.section import Extract
 from headgate.state.table import BinTable
@@ -90,7 +100,7 @@ class Count(Accumulator):
         ak.add(slots, order, *self._taken(pieces, "n"), *self._arrays(table, "n"))
 
     def answer(self, piece: Extract) -> pa.Array:
-        return pa.array(self._taken(piece, "n")[0])
+        return ints(self._taken(piece, "n")[0])
 
 
 class Sum(Accumulator):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from headgate.far_ahead import merged, spans_of
 from headgate.operators.base import BoundOperator
 from headgate.operators.event_time import Clock
+from headgate.state.lanes import ints
 
 CLOSED, REASON = "__headgate_closed", "reason"
 
@@ -68,7 +69,7 @@ class Arrival:
         late = self.operator.late(times, self.clock.closed)
         if late.any():
             rows = self._without(rows, late, "late")
-        return rows.append_column(CLOSED, pa.array(np.full(rows.num_rows, self.clock.closed)))
+        return rows.append_column(CLOSED, ints(np.full(rows.num_rows, self.clock.closed, np.int64)))
 
     def note(self, seen: Mapping[str, Any], aside: pa.RecordBatch | None) -> None:
         """Take in rows that were judged elsewhere: `seen` says how, and `aside` could not be used."""

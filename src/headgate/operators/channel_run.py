@@ -89,27 +89,36 @@ class ChannelRun:
             table.begin()
         return table
 
-    def hot_keys(self, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
-        """Hashes, exact row counts and names of the `most` most frequent keys; call it after `feed`."""
-        touches = [(t, *t.touches) for t in self.tables.values()]
-        hashes = np.concatenate([NO_INTS, *(h for _, h, _ in touches)])
-        counts = np.concatenate([NO_INTS, *(n for _, _, n in touches)])
+    def hot_keys(
+        self, most: int, *, least: int = 1
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
+        """Hashes, exact row counts and names of the `most` most frequent keys with at least so many rows; call
+        it after `feed`.
+        """
+        tables = list(self.tables.values())
+        touches = [table.touches for table in tables]
+        hashes = np.concatenate([NO_INTS, *(h for h, _ in touches)])
+        counts = np.concatenate([NO_INTS, *(n for _, n in touches)])
         where = np.arange(len(hashes))
         if self.operator.layout.parts:  # a key has several rows
             group, where = by_hash(hashes, NO_INTS)
             counts = np.bincount(group, counts, len(where)).astype(np.int64)
         chosen = np.argpartition(counts, -most)[-most:] if len(counts) > most else np.arange(len(counts))
+        chosen = chosen[counts[chosen] >= least]
+        if not len(chosen):
+            return NO_INTS, NO_INTS, []
         chosen = chosen[np.argsort(-counts[chosen], kind="stable")]
-        ends = np.cumsum([0, *(len(h) for _, h, _ in touches)])
         rows = where[chosen]
-        pieces = []
-        for at, which in zip(
-            rows.tolist(), (np.searchsorted(ends, rows, side="right") - 1).tolist(), strict=True
-        ):
-            table = touches[which][0]
-            row = table.changed[at - ends[which] : at - ends[which] + 1]
-            pieces.append(Extract(extract_keys(table, row), {}))
-        return hashes[rows], counts[chosen], self._names(pieces)
+        ends = np.cumsum([0, *(len(h) for h, _ in touches)])
+        which = np.searchsorted(ends, rows, side="right") - 1
+        pieces, places = list[Extract](), list[int]()
+        for at, table in enumerate(tables):
+            mine = np.flatnonzero(which == at)
+            if len(mine):
+                pieces.append(Extract(extract_keys(table, table.changed[rows[mine] - ends[at]]), {}))
+                places += mine.tolist()
+        named = dict(zip(places, self._names(pieces), strict=True))
+        return hashes[rows], counts[chosen], [named[place] for place in range(len(rows))]
 
     def _names(self, pieces: list[Extract]) -> list[str]:
         if not pieces:

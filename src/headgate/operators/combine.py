@@ -26,7 +26,7 @@ from headgate.operators.base import BoundOperator, Chunk
 from headgate.operators.combine_groups import grouped
 from headgate.state import kernels as k
 from headgate.state.keys import KeyColumn
-from headgate.state.lanes import NO_BYTES, NO_INTS, Lane, LaneColumn, from_lane, open_view, to_lane
+from headgate.state.lanes import NO_BYTES, NO_INTS, Lane, LaneColumn, from_lane, ints, open_view, to_lane
 from headgate.state.layout import Kind, StateColumn, StateLayout, head
 from headgate.state.section import Column, Extract
 from headgate.state.table import BinTable
@@ -81,9 +81,11 @@ class CombinedAccumulators(Combined, AggregatingOperator):
         except ArithmeticOverflow:
             group = first = np.arange(len(hashes))
             state = self._state(chunk, group, hashes)
-        found = pa.array(first)
-        columns = [rows.column(name).take(found) for name in self.key.names]
-        columns += [pa.array(parts[first])] if self.parted else []
+        columns = [rows.column(name) for name in self.key.names]
+        if len(first) < len(hashes):  # otherwise each row is a group of its own, in order
+            found = pa.array(first)
+            columns = [column.take(found) for column in columns]
+        columns += [ints(parts[first])] if self.parted else []
         columns += [_to_arrow(state, column, len(first)) for column in self.columns]
         columns += [rows.column(CLOSED).slice(0, len(first))] if CLOSED in rows.schema.names else []
         return pa.RecordBatch.from_arrays(columns, schema=self.partial_schema(rows.schema)), hashes[first]
@@ -134,6 +136,8 @@ def _to_arrow(table: BinTable, column: StateColumn, rows: int) -> pa.Array:
         k.gather_bytes(table.heap, table.arrays[f"{column.name}.off"], every, offsets, data)
         return from_lane(LaneColumn(Lane.BYTES, data, NO_BYTES, offsets), pa.binary())
     values = table.arrays[column.name][:rows]
+    if column.kind is Kind.I64:
+        return ints(values)
     return pa.array(values.view(np.int8) if column.kind is Kind.U8 else values)
 
 

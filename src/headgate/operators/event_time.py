@@ -132,4 +132,4 @@ class Clock:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Clock:
         """Read what `to_json` wrote."""
-        return replace(cls(**data), newest=tuple(data["newest"]))
+        return cls(**{**data, "newest": tuple(data["newest"])})

@@ -164,11 +164,7 @@ class HeavyKeys:
         self.rows = 0.0
         self.floor = 0.0
         self._guess = 0
-        slots = 1 << max(3, (16 * capacity - 1).bit_length())  # sparse, so that most misses take one look
-        self._mask = np.uint64(slots - 1)
-        self._table_key = np.zeros(slots, dtype=np.int64)
-        self._table_at = np.zeros(slots, dtype=np.int32)
-        self._tag = np.zeros(slots, dtype=np.uint8)
+        self._table: tuple[Any, ...] = ()
         self._keys = np.empty(0, dtype=np.int64)
         self._lower = np.empty(0, dtype=np.float64)
         self._upper = np.empty(0, dtype=np.float64)
@@ -252,7 +248,7 @@ class HeavyKeys:
         if cut >= _HISTOGRAM:  # rare: more large counts than the summary can hold
             cut = float(np.partition(weights, -self.capacity - 1)[-self.capacity - 1])
         picked = np.empty(int(size), dtype=np.int64)
-        table = (self._mask, self._tag, self._table_key, self._table_at)
+        table = self._index()
         held_lower = self._lower.copy() if lower is not None else self._lower
         size = _select(keys, weights, cut, *table, self._lower, self._upper, picked)
         fresh = picked[:size]
@@ -278,4 +274,12 @@ class HeavyKeys:
 
     def _keep(self, keys: npt.NDArray[np.int64], lower: Floats, upper: Floats) -> None:
         self._keys, self._lower, self._upper = keys, lower, upper
-        _index(keys, self._mask, self._tag, self._table_key, self._table_at)
+
+    def _index(self) -> tuple[Any, ...]:
+        """A hash table of the keys that are held: its mask, its tags, and the key and the place of each slot."""
+        if not self._table:
+            slots = 1 << max(3, (16 * self.capacity - 1).bit_length())  # sparse: most misses take one look
+            table = (np.empty(slots, np.uint8), np.empty(slots, np.int64), np.empty(slots, np.int32))
+            self._table = (np.uint64(slots - 1), *table)
+        _index(self._keys, *self._table)
+        return self._table

@@ -134,7 +134,7 @@ class Table:
         assignment = tuple(channel_of[bin] for bin in range(bins))
         return cls(version=0, from_batch=0, channels=channels, hash_bins=bins, assignment=assignment)
 
-    @property
+    @cached_property
     def bins(self) -> tuple[Bin, ...]:
         """All bin ids: the hash bins, then the pinned ones, ascending."""
         return (*range(self.hash_bins), *(pin.bin for pin in self.pins))
@@ -196,15 +196,19 @@ class Table:
         self, hashes: npt.NDArray[np.int64], spread: npt.NDArray[np.int64] | None = None
     ) -> npt.NDArray[np.int32]:
         """The channel of each key hash; `spread` is a hash of the whole row and selects a split key's piece."""
-        channel_of_bin = np.full(self.bins[-1] + 1, -1, dtype=np.int32)
-        channel_of_bin[list(self.bins)] = self.assignment
-        channels = channel_of_bin[self.bin_of_hash(hashes)]
+        channels = self._channel_of_bin[self.bin_of_hash(hashes)]
         if spread is None:
             return channels
         for key_hash, pins in self.splits.items():
             mine = hashes == key_hash
             pieces = np.array([self.channel_of[pin.bin] for pin in pins], dtype=np.int32)
             channels[mine] = pieces[np.mod(spread[mine], len(pieces))]
+        return channels
+
+    @cached_property
+    def _channel_of_bin(self) -> npt.NDArray[np.int32]:
+        channels = np.full(self.bins[-1] + 1, -1, dtype=np.int32)
+        channels[list(self.bins)] = self.assignment
         return channels
 
     @cached_property

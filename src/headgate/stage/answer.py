@@ -12,6 +12,9 @@ from typing import Any
 from headgate.flow.backlog import Backlog
 from headgate.storage.manifest import Written
 
+HOT_ROWS = 2
+"""A key with fewer rows in a batch does not matter for balance."""
+
 
 @dataclass(frozen=True, slots=True)
 class TouchedBin:

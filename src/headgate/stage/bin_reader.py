@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from headgate.state.index import FOREVER
 from headgate.state.section import Extract, apply, apply_removed, extract, join_extracts, take
 from headgate.state.table import BinTable
 from headgate.storage import state_file
+from headgate.storage.section_file import Contents
 from headgate.storage.state_index import StateIndex
 from headgate.storage.store import Store
 
@@ -29,6 +30,8 @@ class BinReader:
     index: StateIndex
     store: Store
     reshaped: Mapping[int, tuple[BinPart, ...]]
+    _known: dict[str, Contents] = field(default_factory=dict, repr=False, compare=False)
+    """The footers of the files read so far, and the small files themselves: other bins are in them, too."""
 
     def read(self, b: int, table: BinTable) -> None:
         """Fill an empty table with the state of bin b. Pieces of a split key
@@ -58,7 +61,8 @@ class BinReader:
 
     def _chain(self, b: int) -> Iterator[tuple[int, Extract]]:
         for file in self.index.chain(b):
-            for _, kind, section in state_file.read(self.store, file.name, self.operator.layout, {b}):
+            layout = self.operator.layout
+            for _, kind, section in state_file.read(self.store, file.name, layout, {b}, self._known):
                 yield kind, section
 
 

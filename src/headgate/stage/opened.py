@@ -62,7 +62,8 @@ def restored_loop(stage: KeyedStage[Any], last: Manifest | None, asked: int | No
         loop = Loop(stage.policy, stage.guard, stage.mode, table, view=view)
     else:
         loop = Loop.restore(last.loop, stage.policy, stage.guard, stage.mode)
-        loop.view = replace(loop.view, alpha=routing.smoothing)
+        if loop.view.alpha != routing.smoothing:
+            loop.view = replace(loop.view, alpha=routing.smoothing)
         if last.channels != stage.channels and loop.table.channels != stage.channels:
             loop.request_channels(stage.channels)
     if asked is not None:

@@ -14,7 +14,7 @@ from headgate.flow.backlog import Backlog
 from headgate.flow.flow_state import FlowState
 from headgate.routing.reshape import BinPart
 from headgate.routing.table import Table
-from headgate.stage.answer import Answer
+from headgate.stage.answer import HOT_ROWS, Answer
 from headgate.stage.flow_control import Flow
 from headgate.state.index import FOREVER
 from headgate.storage.state_index import StateFile, StateIndex, live_files
@@ -153,7 +153,7 @@ def _hot_keys(table: Table, answers: Sequence[Answer]) -> tuple[HotKey, ...]:
     for key in (key for answer in answers for key in answer.frequent):
         counts[key.hash] += key.rows
         labels[key.hash] = key.label
-    least = max(2.0, HOT_SHARE * sum(answer.rows for answer in answers) / table.channels)
+    least = max(HOT_ROWS, HOT_SHARE * sum(answer.rows for answer in answers) / table.channels)
     hot = sorted(((-n, h) for h, n in counts.items() if n >= least))
     bins = table.bin_of_hash(np.array([h for _, h in hot], np.int64)).tolist()
     return tuple(HotKey(hash=h, bin=b, label=labels[h], rows=-n) for (n, h), b in zip(hot, bins, strict=True))

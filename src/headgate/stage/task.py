@@ -25,7 +25,7 @@ from headgate.operators.event_time import Clock
 from headgate.routing.reshape import BinPart
 from headgate.routing.table import Table
 from headgate.stage import split_keys
-from headgate.stage.answer import Answer, KeyCount, TouchedBin
+from headgate.stage.answer import HOT_ROWS, Answer, KeyCount, TouchedBin
 from headgate.stage.bin_reader import BinReader, belongs
 from headgate.stage.engine import Watch
 from headgate.stage.flow_control import Flow
@@ -238,7 +238,8 @@ class Attempt:
         snapshots = sorted((task.snapshots | task.reshaped.keys()) & self.mine | self.pieces)
         for b in snapshots:
             run.table(b)
-        hot = zip(*run.hot_keys(HOT_KEYS), strict=True)
+        # The rows of a split key are added up, so a piece of it is reported however few they are.
+        hot = zip(*run.hot_keys(HOT_KEYS, least=1 if self.pieces else HOT_ROWS), strict=True)
         frequent = tuple(KeyCount(int(h), int(count), label) for h, count, label in hot)
         self._close(run, left)
         touched = run.finish()

@@ -13,6 +13,8 @@ def conform(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The same columns under the given names and in exactly the given types (Spark labels timestamps with the
     session's zone, and says of nested fields whether they can be null).
     """
+    if rows.schema.equals(schema, check_metadata=True):
+        return rows
     arrays = [_conformed(column, field.type) for column, field in zip(rows.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ class KeySpec:
         named = zip(self.names, self.types, strict=True)
         return tuple(lane_of(t, f"key column {n!r}", "cannot be a key") for n, t in named)
 
-    @property
+    @cached_property
     def is_fixed(self) -> bool:
         """Whether the key is a single int64."""
         return self.lanes == (Lane.I64,)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -100,7 +100,6 @@ class StateLayout:
         """Bytes that one key takes in the arrays, without the heap."""
         return sum(dtype.itemsize for dtype, _ in self.arrays(1).values()) + 4
 
-    @lru_cache(maxsize=64)  # noqa: B019 (layouts are few and live as long as the process)
     def arrays(self, capacity: int) -> dict[str, tuple[np.dtype[np.generic], int]]:
         """Array name to (dtype, length), in buffer order."""
         out: dict[str, tuple[np.dtype[np.generic], int]] = {
@@ -123,23 +122,38 @@ class StateLayout:
 
     def nbytes(self, capacity: int, heap_size: int) -> int:
         """Bytes of a whole table's buffer."""
-        arrays = sum(_padded(dtype.itemsize * length) for dtype, length in self.arrays(capacity).values())
-        return 8 * HEAD_SLOTS + arrays + _padded(heap_size)
+        return self._places(capacity)[1] + _padded(heap_size)
+
+    @cached_property
+    def _known(self) -> dict[int, tuple[list[tuple[str, np.dtype[np.generic], int, int]], int]]:
+        return {}
+
+    def _places(self, capacity: int) -> tuple[list[tuple[str, np.dtype[np.generic], int, int]], int]:
+        """(name, dtype, start, end) of each array in the buffer, and where the heap begins."""
+        known = self._known.get(capacity)
+        if known is None:
+            places, at = [], 8 * HEAD_SLOTS
+            for name, (dtype, length) in self.arrays(capacity).items():
+                size = dtype.itemsize * length
+                places.append((name, dtype, at, at + size))
+                at += _padded(size)
+            known = self._known[capacity] = places, at
+        return known
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def views(
         self, buffer: NDArray[np.uint8], capacity: int, heap_size: int
     ) -> tuple[NDArray[np.int64], dict[str, NDArray[Any]], NDArray[np.uint8]]:
         """The header, the arrays by name and the heap, all views into `buffer`."""
-        at = 8 * HEAD_SLOTS
-        header = buffer[:at].view(np.int64)
-        arrays: dict[str, NDArray[Any]] = {}
-        for name, (dtype, length) in self.arrays(capacity).items():
-            size = dtype.itemsize * length
-            arrays[name] = buffer[at : at + size].view(dtype)
-            at += _padded(size)
-        return header, arrays, buffer[at : at + heap_size]
+        places, heap = self._places(capacity)
+        arrays: dict[str, NDArray[Any]] = {
+            name: buffer[start:end].view(dtype) for name, dtype, start, end in places
+        }
+        return buffer[: 8 * HEAD_SLOTS].view(np.int64), arrays, buffer[heap : heap + heap_size]
 
-    @property
+    @cached_property
     def heap_refs(self) -> tuple[tuple[str, str, int], ...]:
         """(offset array, size array, bytes per unit of size) of everything that lives in the heap."""
         refs: list[tuple[str, str, int]] = [] if self.fixed_key else [("key.off", "key.len", 1)]

@@ -136,7 +136,8 @@ class BinTable:
 
         The number is the exact frequency of the key.
         """
-        return self.arrays["hash"][self.changed], np.abs(self.arrays["stamp"][self.changed]) & 0xFFFFFFFF
+        changed = self.changed
+        return self.arrays["hash"][changed], np.abs(self.arrays["stamp"][changed]) & 0xFFFFFFFF
 
     def begin(self) -> None:
         """Begin a new batch: nothing is touched yet, and rows that the last batch removed become free."""

@@ -40,7 +40,8 @@ def read(
 ) -> tuple[pa.RecordBatch, NDArray[np.int32]]:
     """The rows of these entries of one file, in the order of the entries, and the bin of each row."""
     name = entries[0].file
-    where = {section.labels: section for section in section_file.contents(store, name, _KIND)[1]}
+    file = section_file.contents(store, name, _KIND)
+    where = {section.labels: section for section in file.sections}
     missing = [entry for entry in entries if (entry.bin, entry.rows) not in where]
     if missing:
         raise CorruptState(
@@ -48,7 +49,7 @@ def read(
         )
     wanted = [where[entry.bin, entry.rows] for entry in entries]
     batches: list[pa.RecordBatch] = []
-    for raw in section_file.read(store, name, wanted, _KIND):
+    for raw in section_file.read(store, name, wanted, _KIND, whole=file.whole):
         with pa.ipc.open_stream(pa.py_buffer(raw)) as reader:
             if reader.schema != schema:
                 raise CorruptState(

@@ -21,7 +21,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 import xxhash
@@ -73,18 +73,26 @@ class BinCache:
 
     _opened: ClassVar[dict[str, BinCache]] = {}
 
-    def __init__(self, stage: str, layout: StateLayout, base: str | None = None) -> None:
-        """`base` is the folder for mapped files; by default the executor has its
-        own, in memory if there is room.
+    def __init__(
+        self,
+        stage: str,
+        layout: StateLayout,
+        base: str | None = None,
+        *,
+        files: Callable[[str], CacheFile] | None = None,
+    ) -> None:
+        """`base` is the folder for mapped files; by default the executor has its own, in memory if there is
+        room. `files` makes a file of a path; by default it is mapped.
         """
         self.layout = layout
-        self._files: dict[int, _File] = {}
+        self._file = files or MappedFile
+        self._files: dict[int, CacheFile] = {}
         self._tables: dict[int, BinTable] = {}
         mine = f"headgate-{os.getuid()}"
         self._base = cache_root() if base is None else base
         self._folder = f"{mine}/{executor_identity()[1]}/{stage}" if base is None else stage
-        os.makedirs(os.path.join(self._base, self._folder), mode=0o700, exist_ok=True)
         if base is None:
+            os.makedirs(os.path.join(self._base, self._folder), mode=0o700, exist_ok=True)
             _sweep(os.path.join(self._base, mine))
 
     @classmethod
@@ -101,7 +109,7 @@ class BinCache:
         """
         file = self._files.get(b)
         if file is None:
-            file = self._files[b] = _File(os.path.join(self._base, self._folder, f"bin-{b}"))
+            file = self._files[b] = self._file(f"{self._base}/{self._folder}/bin-{b}")
         if not file.lock():
             table = BinTable.create(self.layout)
             rebuild(table)
@@ -124,7 +132,7 @@ class BinCache:
     def evict(self, bins: Iterable[int]) -> None:
         """Evict tables from memory. A table that is locked is in use, and stays."""
         for b in bins:
-            file = self._files.get(b) or _File(os.path.join(self._base, self._folder, f"bin-{b}"))
+            file = self._files.get(b) or self._file(f"{self._base}/{self._folder}/bin-{b}")
             if file.lock():
                 self._tables.pop(b, None)
                 file.drop()
@@ -147,7 +155,7 @@ class BinCache:
         for file in self._files.values():
             file.unlock()
 
-    def _current(self, b: int, file: _File) -> BinTable | None:
+    def _current(self, b: int, file: CacheFile) -> BinTable | None:
         """The table that is mapped under the name of bin b, if there is one. Without the lock
         its arrays may move meanwhile.
         """
@@ -171,8 +179,27 @@ class BinCache:
         return capacity > 0 and self.layout.nbytes(capacity, heap) == buffer.nbytes
 
 
-class _File:
-    """One mapped file. The lock lives in a file of its own, which is never replaced."""
+class CacheFile(Protocol):
+    """The bytes of one table, which the workers of an executor share."""
+
+    def lock(self) -> bool:
+        """Take the lock, if nobody else has it; returns whether it was taken."""
+
+    def unlock(self) -> None:
+        """Release the lock, if this file has it."""
+
+    def attach(self) -> NDArray[np.uint8] | None:
+        """The existing bytes, if there are any."""
+
+    def drop(self) -> None:
+        """Remove them; whoever has them still sees that they are dead."""
+
+    def allocate(self, nbytes: int) -> NDArray[np.uint8]:
+        """New bytes, filled with zeros, that replace the old ones. The old ones are marked as dead."""
+
+
+class MappedFile:
+    """A file that is mapped. The lock lives in a file of its own, which is never replaced."""
 
     def __init__(self, path: str) -> None:
         self.path = path

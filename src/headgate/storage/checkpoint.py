@@ -110,10 +110,8 @@ class Checkpoint:
         """Whether the journal has the line of a batch. A damaged journal does not stop a
         stage: it is a record for people.
         """
-        try:
-            return last.journal in journal_lines(self.store, last.batch)
-        except CorruptState:
-            return False
+        names = _journal_names(self.store, last.batch)
+        return any(last.journal in _raw_lines(self.store, name) for name in names)
 
     def _read(self, entry: Any) -> None:
         if entry is None and self.store.names("journal"):
@@ -123,7 +121,7 @@ class Checkpoint:
                     f"{self.store.path('log')} holds no commit, but {self.store.path('journal')} has batches that were "
                     f"committed: the log was deleted or lost; {_REMEDY}, or start anew with an empty folder"
                 )
-        if entry is None:
+        if entry is None or (self.last is not None and entry.link == self._commit):
             return
         self._commit, self.last = entry.link, Manifest.from_json(entry.body)
 
@@ -231,16 +229,10 @@ def read_journal(store: Store, batch: int | None = None) -> tuple[list[str], str
     A driver that dies may leave the last line of its file incomplete; its successor writes that
     line again. Any other line that cannot be read is an error.
     """
-    prefix = "" if batch is None else f"{batch // LINES_PER_JOURNAL:06d}-"
-    names = [n for n in store.names("journal") if n.endswith(".jsonl") and n.startswith(prefix)]
-    if batch is not None:
-        names = [n for n in names if not _ONE_LINE.search(n) or n.endswith(f"-{batch:012d}.jsonl")]
     line_of: dict[int, str] = {}
     torn = ""
-    for name in names:
-        lines = store.read(f"journal/{name}").decode("utf-8", errors="replace").split("\n")
-        if not lines[-1]:
-            lines.pop()
+    for name in _journal_names(store, batch):
+        lines = _raw_lines(store, name)
         torn = ""
         for at, line in enumerate(lines, start=1):
             number = _batch_of(line)
@@ -253,6 +245,22 @@ def read_journal(store: Store, batch: int | None = None) -> tuple[list[str], str
                     f"{store.path(f'journal/{name}')}, journal line {at}, cannot be read: {line[:60]!r}; remove the line"
                 )
     return [line_of[number] for number in sorted(line_of)], torn
+
+
+def _journal_names(store: Store, batch: int | None) -> list[str]:
+    """The files of the journal; with `batch`, only those that may hold its line."""
+    prefix = "" if batch is None else f"{batch // LINES_PER_JOURNAL:06d}-"
+    names = [n for n in store.names("journal") if n.endswith(".jsonl") and n.startswith(prefix)]
+    if batch is None:
+        return names
+    return [n for n in names if not _ONE_LINE.search(n) or n.endswith(f"-{batch:012d}.jsonl")]
+
+
+def _raw_lines(store: Store, name: str) -> list[str]:
+    lines = store.read(f"journal/{name}").decode("utf-8", errors="replace").split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines
 
 
 def check_order(

@@ -33,6 +33,7 @@ FOLDER = "log"
 _REMEDY = "restore it from a backup of the checkpoint"
 _RUN = re.compile(r"-(\d{8})\.[0-9a-f]{8}(?:[-.]|$)")
 """Finds a driver's `run` in the name of a file, after the batch."""
+as_json = json.JSONEncoder(separators=(",", ":")).encode
 _LOOKS = 100
 """How often a reader retries when entries are removed while it reads them, before it gives up."""
 
@@ -99,6 +100,8 @@ class CommitLog:
         self.newest: Link | None = None
         """The newest commit that this driver knows of."""
         self._names: list[str] = []
+        self._seen: dict[Link, Entry] = {}
+        """The last two entries that were read. The same bytes need not be decoded again."""
 
     @property
     def run(self) -> str:
@@ -250,19 +253,20 @@ class CommitLog:
             data = self.store.read(name)
         except FileNotFoundError:
             return None
-        where = self.store.path(name)
+        link, where = Link(number, checksum(data)), self.store.path(name)
+        if link in self._seen:
+            return self._seen[link]
         content = unsealed(data, where)
         if content.get("entry") != number:
             raise CorruptState(
                 f"{where} holds entry {content.get('entry')} of a log: it was put in another's place; {_REMEDY}"
             )
         before = content["before"]
-        return Entry(
-            Link(number, checksum(data)),
-            Driver(*content["driver"]),
-            Link(*before) if before else None,
-            content["body"],
-        )
+        entry = Entry(link, Driver(*content["driver"]), Link(*before) if before else None, content["body"])
+        if len(self._seen) > 1:
+            del self._seen[next(iter(self._seen))]
+        self._seen[link] = entry
+        return entry
 
 
 def _name(number: int) -> str:
@@ -276,8 +280,8 @@ def checksum(data: Any) -> str:
 
 def sealed(body: Mapping[str, Any]) -> bytes:
     """A record as bytes, preceded by its format and a checksum."""
-    text = json.dumps(body, separators=(",", ":"))
-    return f"headgate {FORMAT} {checksum(text.encode())}\n{text}".encode()
+    text = as_json(body).encode()
+    return b"headgate %d %s\n%s" % (FORMAT, checksum(text).encode(), text)
 
 
 def unsealed(data: bytes, where: str) -> dict[str, Any]:

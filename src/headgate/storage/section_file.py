@@ -19,7 +19,7 @@ from typing import Any
 import xxhash
 
 from headgate.errors import CorruptState
-from headgate.storage.commit_log import FORMAT, check_format
+from headgate.storage.commit_log import FORMAT, as_json, check_format
 from headgate.storage.store import Store
 
 MAGIC = b"HEADGATE"
@@ -41,6 +41,15 @@ class Section:
     checksum: int
 
 
+@dataclass(frozen=True)
+class Contents:
+    """What the footer of a file says, and the whole file if it is so small that it was read with the footer."""
+
+    head: dict[str, Any]
+    sections: list[Section]
+    whole: bytes | None
+
+
 def write(
     store: Store, name: str, head: dict[str, Any], sections: Sequence[tuple[tuple[int, ...], Sequence[Any]]]
 ) -> int:
@@ -59,18 +68,19 @@ def write(
         index.append([*labels, at, size, digest.intdigest()])
         parts += buffers
         at += size
-    footer = json.dumps({**head, "file": name, "sections": index}, separators=(",", ":")).encode()
+    footer = as_json({**head, "file": name, "sections": index}).encode()
     parts += [footer, _END.pack(len(footer), xxhash.xxh3_64_intdigest(footer), MAGIC)]
     return store.write(name, parts)
 
 
-def contents(store: Store, name: str, kind: str) -> tuple[dict[str, Any], list[Section]]:
+def contents(store: Store, name: str, kind: str) -> Contents:
     """The head and the list of sections of a file, from its footer, whose checksum is verified."""
     where = f"{kind} {store.path(name)}"
     tail = _fetch(store, name, kind, -_TAIL_GUESS)
     if len(tail) < _START.size + _END.size:
         raise CorruptState(f"{where} is cut short at {len(tail)} bytes; {REMEDY}")
-    start = tail if len(tail) < _TAIL_GUESS else _fetch(store, name, kind, 0, _START.size)
+    whole = tail if len(tail) < _TAIL_GUESS else None
+    start = tail if whole is not None else _fetch(store, name, kind, 0, _START.size)
     first_magic, version, zero = _START.unpack(start[: _START.size])
     if first_magic != MAGIC or version < 1:
         raise CorruptState(f"{where} does not begin as a headgate {kind} does; {REMEDY}")
@@ -89,14 +99,22 @@ def contents(store: Store, name: str, kind: str) -> tuple[dict[str, Any], list[S
     written_as = head.pop("file", None)
     if written_as != name:
         raise CorruptState(f"{where} was written as {written_as}: it was put in another's place; {REMEDY}")
-    return head, [Section(tuple(numbers[:-3]), *numbers[-3:]) for numbers in head.pop("sections")]
+    sections = [Section(tuple(numbers[:-3]), *numbers[-3:]) for numbers in head.pop("sections")]
+    return Contents(head, sections, whole)
 
 
-def read(store: Store, name: str, sections: Sequence[Section], kind: str) -> list[bytearray]:
-    """The bytes of these sections, fetched in one request; each checksum is verified."""
+def read(
+    store: Store, name: str, sections: Sequence[Section], kind: str, *, whole: bytes | None = None
+) -> list[bytearray]:
+    """The bytes of these sections, fetched in one request unless the `whole` file is at hand; each
+    checksum is verified.
+    """
     first = min((section.at for section in sections if section.size), default=0)
     last = max((section.at + section.size for section in sections if section.size), default=0)
-    raw = memoryview(_fetch(store, name, kind, first, last) if last > first else b"")
+    if last <= first:
+        raw = memoryview(b"")
+    else:
+        raw = memoryview(_fetch(store, name, kind, first, last) if whole is None else whole[first:last])
     parts_read = []
     for section in sections:
         start, end = section.at - first, section.at - first + section.size

@@ -14,7 +14,7 @@ from headgate.errors import CorruptState
 from headgate.state.layout import StateLayout
 from headgate.state.section import Extract, decode, encode
 from headgate.storage import section_file
-from headgate.storage.section_file import REMEDY
+from headgate.storage.section_file import REMEDY, Contents
 from headgate.storage.store import Store
 
 _KIND = "state file"
@@ -43,20 +43,30 @@ def _layout(layout: StateLayout, kind: int) -> StateLayout:
 
 
 def read(
-    store: Store, name: str, layout: StateLayout, wanted: set[int] | None = None
+    store: Store,
+    name: str,
+    layout: StateLayout,
+    wanted: set[int] | None = None,
+    known: dict[str, Contents] | None = None,
 ) -> Iterator[tuple[int, int, Extract]]:
-    """(bin, kind, rows) of each wanted section, in file order. The checksum of each section is verified."""
+    """(bin, kind, rows) of each wanted section, in file order. The checksum of each section is verified.
+    `known` remembers the footers of files, for readers that come back for other bins.
+    """
     where = store.path(name)
-    head, sections = section_file.contents(store, name, _KIND)
-    if head["layout"] != layout.fingerprint():
-        raise CorruptState(
-            f"state file {where} holds columns {head['layout']}, not {layout.fingerprint()}; {REMEDY}"
-        )
-    for section in sections:
+    file = None if known is None else known.get(name)
+    if file is None:
+        file = section_file.contents(store, name, _KIND)
+        if file.head["layout"] != layout.fingerprint():
+            raise CorruptState(
+                f"state file {where} holds columns {file.head['layout']}, not {layout.fingerprint()}; {REMEDY}"
+            )
+        if known is not None:
+            known[name] = file
+    for section in file.sections:
         bin, kind, rows = section.labels
         if wanted is not None and bin not in wanted:
             continue
-        (raw,) = section_file.read(store, name, [section], _KIND)
+        (raw,) = section_file.read(store, name, [section], _KIND, whole=file.whole)
         try:
             piece = decode(np.frombuffer(raw, np.uint8), rows, _layout(layout, kind))
         except CorruptState as error:

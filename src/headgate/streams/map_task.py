@@ -10,6 +10,7 @@ import json
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from headgate.stage.parcel import Parcel
 from headgate.stage.routed_rows import HASH, routed_schema, ships_hash
 from headgate.state.conform import conform
 from headgate.state.kernels import sort_by_bin
+from headgate.state.lanes import ints
 from headgate.state.payload import Payload, plain_type
 from headgate.streams.planned import Input, InputRange
 
@@ -67,6 +69,14 @@ class MapTask:
     table: Table
     clock: Clock
 
+    @cached_property
+    def _reads(self) -> pa.Schema:
+        return read_schema(self.operator, self.columns)
+
+    @cached_property
+    def _arrives(self) -> pa.Schema:
+        return arrived_schema(self.operator, self.sent)
+
     def run(self, ranges: Iterable[tuple[int, InputRange]]) -> Iterator[tuple[int, bytes]]:
         """The blobs of some ranges, each with its channel."""
         for number, part in ranges:
@@ -95,7 +105,7 @@ class MapTask:
                 f"{chosen.source!r} could not read {part.what!r}: {type(error).__name__}: {error}. Nothing of the batch was "
                 "committed: repair the source and start the query again"
             ) from error
-        for field in rows.schema:
+        for field in rows.schema if rows.schema != source else ():
             at = source.get_field_index(field.name)
             if at >= 0 and plain_type(source.field(at).type) != plain_type(field.type):
                 raise SourceFailed(
@@ -104,7 +114,7 @@ class MapTask:
                 )
         for step in chosen.steps:
             rows = step.apply(rows)
-        schema = read_schema(self.operator, self.columns)
+        schema = self._reads
         names = schema.names
         missing = [name for name in names if name not in rows.column_names]
         if missing:
@@ -149,8 +159,8 @@ class MapTask:
 
     def _sent(self, rows: pa.RecordBatch, hashes: NDArray[np.int64]) -> pa.RecordBatch:
         """The columns that a channel receives."""
-        schema = arrived_schema(self.operator, self.sent)
-        arrays = [pa.array(hashes) if name == HASH else rows.column(name) for name in schema.names]
+        schema = self._arrives
+        arrays = [ints(hashes) if name == HASH else rows.column(name) for name in schema.names]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -178,7 +188,8 @@ def _by_channel(
         yield only, rows.filter(pa.array(channels == only))
     else:
         order, starts = sort_by_bin(channels, count)
-        rows = rows.take(pa.array(order))
+        if np.any(channels[1:] < channels[:-1]):
+            rows = rows.take(ints(order))
         for channel in range(count):
             yield channel, rows.slice(starts[channel], starts[channel + 1] - starts[channel])
 

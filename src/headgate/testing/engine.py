@@ -31,6 +31,7 @@ from headgate.stage.routed_rows import HASH, ORDER, routed_schema
 from headgate.stage.sinks import Output
 from headgate.stage.task import Attempt, Task
 from headgate.state.keys import KeySpec
+from headgate.state.lanes import ints
 from headgate.state.payload import plain_type
 from headgate.storage.bin_cache import BinCache, cache_root
 from headgate.storage.store import Store
@@ -163,16 +164,16 @@ class InProcess:
                 pin = pins[xxhash.xxh64_intdigest(text) % len(pins)]
                 channels[row] = task.table.channel_of[pin.bin]
         arrays = [
-            pa.array(hashes)
+            ints(hashes)
             if field.name == HASH
-            else pa.array(np.arange(rows.num_rows))
+            else ints(np.arange(rows.num_rows))
             if field.name == ORDER and ORDER not in rows.schema.names
             else _array(rows.column(field.name))
             for field in task.rows
         ]
         sent = pa.RecordBatch.from_arrays(arrays, schema=task.rows)
         mine = (np.flatnonzero(channels == channel) for channel in range(task.table.channels))
-        return [[Parcel.of(part) for part in self._cut(sent.take(pa.array(chosen)))] for chosen in mine]
+        return [[Parcel.of(part) for part in self._cut(_taken(sent, chosen))] for chosen in mine]
 
     def _cut(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         ends = [at for at in sorted(set(self.chunks)) if 0 < at < rows.num_rows]
@@ -252,6 +253,13 @@ class InProcessWaves:
     def forget(self, folder: str, is_older: Callable[[str], bool]) -> None:
         """Remove the rows of a committed batch, and those that older drivers left behind."""
         self._store.remove(folder, *(other for other in self._store.names("") if is_older(other)))
+
+
+def _taken(rows: pa.RecordBatch, chosen: NDArray[np.int64]) -> pa.RecordBatch:
+    """Some rows, without a copy if they are neighbours."""
+    if not len(chosen) or chosen[-1] - chosen[0] + 1 == len(chosen):
+        return rows.slice(int(chosen[0]) if len(chosen) else 0, len(chosen))
+    return rows.take(ints(chosen))
 
 
 def _array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
