@@ -124,6 +124,34 @@ print(json.dumps(told))
     assert run(text, tmp_path, hidden) == [words] * 3
 
 
+@pytest.mark.parametrize(
+    ("module", "extra", "calls"),
+    [
+        ("deltalake", "delta", ["hg.sinks.Delta('t')", "hg.sources.Delta('t')"]),
+        ("pyiceberg", "iceberg", ["hg.sinks.Iceberg('s.t')", "hg.sources.Iceberg('s.t')"]),
+        ("psycopg", "postgres", ["hg.sinks.Table('postgresql://here/x', 't')"]),
+    ],
+)
+def test_a_table_says_what_it_lacks_when_it_is_made(module, extra, calls, tmp_path) -> None:
+    text = f"""{HIDE}
+import headgate as hg
+
+told = []
+for call in json.loads(sys.argv[2]):
+    try:
+        eval(call)
+    except hg.errors.ConfigError as error:
+        told.append(str(error))
+print(json.dumps(told))
+"""
+    told = run(text, tmp_path, [module], calls)
+    assert len(told) == len(calls)
+    assert all(
+        one.endswith(f"needs {module}, which is not installed: pip install 'headgate[{extra}]'")
+        for one in told
+    )
+
+
 def test_without_any_extra_the_rest_of_the_commands_run(tmp_path) -> None:
     (tmp_path / "queries.csv").write_text("query,sources\nq1,road\nq2,rain\n")
     commands = [["simulate"], ["simulate", "slow", "--seconds", "1"], ["place", "queries.csv"], ["version"]]

@@ -9,7 +9,7 @@ import pytest
 import headgate
 
 ROOT = Path(headgate.__file__).parent
-LEAVES = {"errors", "ids", "compiled", "sizes", "far_ahead"}
+LEAVES = {"errors", "ids", "compiled", "sizes", "far_ahead", "kafka_client"}
 LAYERS = [
     {"routing", "state"},
     {"operators", "kernels", "control"},

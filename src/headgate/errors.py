@@ -20,6 +20,7 @@
     │   └── StorageFull                 the store has no room for the batch's delta
     ├── BatchOrder                      a batch id leaves a gap or was superseded
     ├── SourceFailed                    a source could not be read; nothing of the batch was committed
+    │   └── OffsetsLost                 a Kafka topic no longer has the offset at which a query stands
     ├── StepFailed                      a step of a direct stream failed, or returned other columns than it declares
     ├── SinkFailed                      the output could not be published; the batch may be retried
     ├── ArithmeticOverflow (ArithmeticError)   an aggregate left the range of its type
@@ -53,6 +54,9 @@ EXTRAS = {
     "s3fs": "s3",
     "aiobotocore": "s3",
     "psycopg": "postgres",
+    "confluent_kafka": "kafka",
+    "deltalake": "delta",
+    "pyiceberg": "iceberg",
     "highspy": "reference",
     "mtkahypar": "reference",
 }
@@ -147,6 +151,10 @@ class BatchOrder(HeadgateError):
 
 class SourceFailed(HeadgateError):
     """A source of a direct stream could not be read; nothing of the batch was committed."""
+
+
+class OffsetsLost(SourceFailed):
+    """A Kafka topic no longer has the offset at which a query stands."""
 
 
 class StepFailed(HeadgateError):

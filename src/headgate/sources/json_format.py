@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 import pyarrow as pa
@@ -85,7 +85,7 @@ class JsonFormat(Format):
                 if at == 0:
                     data = b"   " + data[3:] if data.startswith(_BOM) else data
                 try:
-                    table = _fast(data, kinds)
+                    table = parse_block(data, kinds)
                     if table is None:
                         table = parse_lines(data, kinds, at)
                 except Unread as error:
@@ -116,7 +116,7 @@ def _fields(place: Place, path: str, wanted: set[str]) -> set[str]:
 _NULL = re.compile(rb"^\s*null\s*$", re.MULTILINE)
 
 
-def _fast(data: bytes, kinds: dict[str, pa.DataType]) -> pa.Table | None:
+def parse_block(data: bytes, kinds: Mapping[str, pa.DataType]) -> pa.Table | None:
     """The lines as Arrow parses them; None if it refuses, or does not find one object a line."""
     if any(_lacks(kind) for kind in kinds.values()):
         return None

@@ -32,6 +32,7 @@ from headgate.stage.outcome import backlog_after, batch_report, flow_after, stat
 from headgate.stage.task import Task
 from headgate.storage.manifest import Delivery, Manifest, Written, staging_folder
 from headgate.storage.output_file import write_parquet
+from headgate.storage.parquet_folder import ASIDE, Owner
 from headgate.storage.state_index import StateIndex
 
 if TYPE_CHECKING:
@@ -243,8 +244,10 @@ class Batch(Generic[Rows]):
 def publish(stage: KeyedStage[Rows], opened: Opened, manifest: Manifest, *, again: bool = False) -> None:
     """Publish the output that a manifest names."""
     engine, batch = stage.engine, manifest.batch
-    output = sinks.Output(batch, stage.staged_output, manifest.output, opened.output, engine, again)
+    owner = Owner(opened.checkpoint.stage, stage.store.url)
+    output = sinks.Output(batch, stage.staged_output, manifest.output, opened.output, engine, again, owner)
     sinks.publish(stage.sink, output)
     if stage.aside is not None and stage.staged_aside is not None:
-        aside = sinks.Output(batch, stage.staged_aside, manifest.aside, opened.aside, engine, again)
+        files, of = manifest.aside, replace(owner, what=ASIDE)
+        aside = sinks.Output(batch, stage.staged_aside, files, opened.aside, engine, again, of)
         sinks.publish(stage.aside, aside)

@@ -43,7 +43,7 @@ from headgate.state.compaction import bins_to_snapshot
 from headgate.state.keys import KeySpec
 from headgate.storage.checkpoint import Checkpoint, check_order, check_origin, last_manifest
 from headgate.storage.manifest import Delivery, Manifest, staging_folder
-from headgate.storage.parquet_folder import Owner
+from headgate.storage.parquet_folder import ASIDE, Owner
 from headgate.storage.state_index import StateIndex
 from headgate.storage.store import Store
 
@@ -314,7 +314,7 @@ class KeyedStage(StageControls, Generic[Rows]):
             try:
                 self.sink.own(Owner(checkpoint.stage, self.store.url), committed)
                 if self.aside is not None:
-                    self.aside.own(Owner(checkpoint.stage, self.store.url, "rows aside"), committed)
+                    self.aside.own(Owner(checkpoint.stage, self.store.url, ASIDE), committed)
                 return
             except CheckpointMismatch:
                 last = last_manifest(self.store)

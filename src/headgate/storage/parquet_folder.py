@@ -25,6 +25,7 @@ from headgate.storage.manifest import Written
 from headgate.storage.store import Store, translated
 
 OWNER, STAGING, RECORDS = "_headgate.json", "_staging", "_batches"
+OUTPUT, ASIDE = "output", "rows aside"
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Owner:
 
     stage: str
     checkpoint: str
-    what: str = "output"
+    what: str = OUTPUT
 
 
 class ParquetFolder:

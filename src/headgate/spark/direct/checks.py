@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from headgate.errors import ConfigError
 from headgate.sources.files import Files
 from headgate.spark.direct.resolve import Resolved, stage_folder
-from headgate.stage.sinks import Parquet, Sink
+from headgate.spark.types import emitted_schema
+from headgate.stage.sinks import Sink
 from headgate.storage.store import Store
 from headgate.streams.query_record import check_record
 
@@ -19,13 +20,13 @@ def check_folders(plan: Resolved, sink: Sink, checkpoint: str) -> None:
     """Refuse columns that the sink cannot hold, a checkpoint of a query with other keys or another output, and folders that
     lie in the input.
     """
-    sink.check_columns(plan.output)
+    sink.check_columns(emitted_schema(plan.output))
     count = len(plan.stages)
     stages = [Store(stage_folder(checkpoint, number, count)) for number in range(count)]
     check_record(Store(checkpoint), stages, sink)
     places = {"checkpoint": Store(stage_folder(checkpoint, 0, 1)).url}
-    if isinstance(sink, Parquet):
-        places["output"] = Store(sink.path).url
+    if sink.place is not None:
+        places["output"] = sink.place
     for resolved in plan.stages[0].inputs:
         source = resolved.input.source
         if not isinstance(source, Files):

@@ -12,7 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from headgate.errors import ConfigError
+from headgate.sources.delta import Delta
 from headgate.sources.files import Files
+from headgate.sources.iceberg import Iceberg
+from headgate.sources.kafka.source import Kafka
 from headgate.sources.rate import Rate
 from headgate.sources.rows import Rows
 from headgate.sources.source import Demand, Ranges, Source
@@ -46,6 +49,25 @@ class Reader:
         """
         declared = None if schema is None else as_schema(self._spark, schema)
         return self.source(Files(path, declared, format=format, **options))
+
+    def kafka(self, servers: Any, topics: Any = None, schema: Any = None, **options: Any) -> Stream:
+        """Records of Kafka topics (see `hg.sources.Kafka`): JSON objects with the columns of `schema`, which is written as for
+        `files`, or text or bytes with `value="text"` or `"raw"`. It needs `pip install 'headgate[kafka]'`, and no jar.
+        """
+        declared = None if schema is None else as_schema(self._spark, schema)
+        return self.source(Kafka(servers, topics, declared, **options))
+
+    def delta(self, path: str, **options: Any) -> Stream:
+        """The rows of a Delta table, and then those that each commit adds (see `hg.sources.Delta`). It needs
+        `pip install 'headgate[delta]'`, and no jar.
+        """
+        return self.source(Delta(path, **options))
+
+    def iceberg(self, table: str, **options: Any) -> Stream:
+        """The rows of an Iceberg table, and then those that each snapshot adds (see `hg.sources.Iceberg`). It needs
+        `pip install 'headgate[iceberg]'`, and no jar.
+        """
+        return self.source(Iceberg(table, **options))
 
     def rate(self, rows_per_second: int = 1, **options: Any) -> Stream:
         """Rows with a `timestamp` and a `value` that counts up, at a steady rate."""

@@ -46,6 +46,7 @@ from headgate.spark.session import check_classic
 from headgate.stage import sinks
 from headgate.stage.sinks import Output
 from headgate.storage.manifest import Written
+from headgate.storage.outside import unique
 from headgate.storage.parquet_folder import Owner
 from headgate.storage.store import Store
 
@@ -171,7 +172,9 @@ class Bounded:
         target = sinks.as_sink(sinks.Parquet(sink) if isinstance(sink, str) else sink)
         if isinstance(target, sinks.Parquet) and target.occupied():
             raise ConfigError(f"{target.path} has batches already; name a new folder, or remove this one")
-        target.own(Owner("hg.bounded", "none"))
+        run = f"hg.bounded/{unique()}"
+        owner = Owner(run, run)
+        target.own(owner)
         with self._folder("output") as folder:
             staged = target.staging(folder)
             numbers = count()
@@ -186,7 +189,11 @@ class Bounded:
                 files = tuple(Written(name, staged.size(name) or 0, "") for name in names)
                 number = next(numbers)
                 try:
-                    target.publish(Output(number, staged, files, to_arrow_schema(schema), SparkEngine()))
+                    columns = to_arrow_schema(schema)
+                    if number == 0:  # a table is made once its columns are known
+                        target.check_columns(columns)
+                        target.own(owner)
+                    target.publish(Output(number, staged, files, columns, SparkEngine(), owner=owner))
                 except HeadgateError:
                     raise
                 except Exception as error:

@@ -1,0 +1,295 @@
+"""An Iceberg table that gets the batches of stages, each exactly once. No jar: pyiceberg does the work.
+
+A batch is one commit of the table: a snapshot with its rows, whose summary names the stage and the batch, and
+the number of the batch as a property of the table, because old snapshots may be expired. A commit demands
+that the newest snapshot is still the one from which it was made, so of two drivers with the same batch the
+second is refused, and then finds that the batch is there. Pyiceberg would make a refused commit anew from the newest
+snapshot, without that look; so it is told not to.
+
+Files that tasks have written become part of the table as they are, unless the table is partitioned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pyarrow as pa
+
+from headgate.errors import CheckpointError, ConfigError, SinkFailed, UnsupportedType, required
+from headgate.storage import published
+from headgate.storage.adopt import bring
+from headgate.storage.columns_fit import bare, newest_rows, unlike
+from headgate.storage.iceberg_catalog import open_catalog
+from headgate.storage.parquet_folder import Owner
+from headgate.storage.published import StagedBatch
+from headgate.storage.store import Store
+
+ATTEMPTS = 20
+"""How often a commit is tried while others write to the table."""
+LISTED = 1000
+"""Up to so many values of a key column are looked for one by one; beyond, all between the least and the largest."""
+SMALL = (pa.int8(), pa.int16(), pa.uint8(), pa.uint16())
+"""Types that Iceberg does not have; their values become 32-bit integers."""
+
+
+class IcebergTable:
+    """A table in a catalog of Iceberg: `shop.users`."""
+
+    def __init__(
+        self,
+        table: str,
+        *,
+        catalog: Any = None,
+        partition_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        first: int | None = None,
+    ) -> None:
+        required("pyiceberg", "an Iceberg table")
+        self.errors = required("pyiceberg.exceptions", "an Iceberg table")
+        self.name, self.first = table, first
+        self.partition_by, self.properties = list(partition_by), dict(properties or {})
+        self.catalog = open_catalog(catalog)
+        self._schema: pa.Schema | None = None
+
+    @property
+    def place(self) -> str:
+        """What messages call it."""
+        return f"the Iceberg table {self.name}"
+
+    def open(self) -> Any:
+        """The table (`pyiceberg.table.Table`) as it is now; None if there is none."""
+        with self._translated("cannot be read"):
+            try:
+                table = self.catalog.load_table(self.name)
+            except (self.errors.NoSuchTableError, self.errors.NoSuchNamespaceError):
+                return None
+        # In memory only: a refused commit has to be looked at here, and not made anew by pyiceberg.
+        once = {**table.metadata.properties, "commit.retry.num-retries": "0"}
+        table.metadata = table.metadata.model_copy(update={"properties": once})
+        return table
+
+    # -- before the first batch
+
+    def check(self, schema: pa.Schema, key: Sequence[str]) -> None:
+        """Refuse columns that the table cannot take."""
+        self._schema = self._checked(schema)
+        for name in self.partition_by:
+            if name not in schema.names:
+                raise ConfigError(
+                    f"partition_by names {name!r}, which is not in the output: {', '.join(schema.names)}"
+                )
+        table = self.open()
+        if table is None:
+            return
+        strict = [field.name for field in table.schema().fields if field.required]
+        told = unlike(_types(self._schema), _types(table.schema().as_arrow()), strict, self.place)
+        if told:
+            raise UnsupportedType(told)
+
+    def _checked(self, schema: pa.Schema) -> pa.Schema:
+        """The columns as Iceberg has them."""
+        wider = _widened(schema)
+        to_iceberg = required("pyiceberg.io.pyarrow", "an Iceberg table")._pyarrow_to_schema_without_ids
+        try:
+            to_iceberg(wider)
+        except Exception as error:
+            raise UnsupportedType(
+                f"the output has a column that {self.place} cannot hold: {error}; cast it before it is written"
+            ) from error
+        return wider
+
+    def own(self, owner: Owner, committed: int | None) -> None:
+        """Compare the table with what the stage has committed, and enter a stage that is new to it. A table
+        that does not exist is made, if its columns are known (`check`).
+        """
+        for _ in range(ATTEMPTS):
+            table = self.open()
+            begin = published.begin(
+                self.place,
+                owner,
+                recorded=_recorded(table, published.name_of(owner)),
+                earlier=_recorded(table, published.address_of(owner)),
+                committed=committed,
+                first=self.first,
+            )
+            if begin is None or (table is None and self._schema is None):
+                return
+            with self._translated("cannot be written to"), suppress(*self._conflicts):
+                if table is None:
+                    return self._create(owner, begin)
+                return self._commit(table, owner, begin)
+        raise self._busy()
+
+    def _create(self, owner: Owner, begin: int) -> None:
+        space = self.name.rpartition(".")[0]
+        if space:
+            self.catalog.create_namespace_if_not_exists(space)
+        with self.catalog.create_table_transaction(
+            self.name, schema=self._schema, properties={**self.properties, **_record(owner, begin)}
+        ) as change:
+            if self.partition_by:
+                with change.update_spec() as spec:
+                    for name in self.partition_by:
+                        spec.add_identity(name)
+
+    # -- a batch
+
+    def publish(self, batch: StagedBatch, key: Sequence[str]) -> None:
+        """Write a batch, unless the table has it. With a key its newest rows take the place of older ones."""
+        for _ in range(ATTEMPTS):
+            table = self.open()
+            if not self._is_pending(table, batch):
+                return
+            with suppress(*self._conflicts):
+                if self._add_columns(table, batch.schema):
+                    continue
+                if not batch.files:
+                    return self._commit(table, batch.owner, batch.number)
+                if key:
+                    return self._upsert(table, batch, key)
+                if table.spec().is_unpartitioned() and _widened(batch.schema).equals(bare(batch.schema)):
+                    return self._adopt(table, batch)
+                return self._append(table, batch)
+        raise self._busy()
+
+    def _is_pending(self, table: Any, batch: StagedBatch) -> bool:
+        recorded = _recorded(table, published.name_of(batch.owner))
+        return published.pending(self.place, batch.owner, batch.number, recorded)
+
+    def _add_columns(self, table: Any, schema: pa.Schema) -> bool:
+        """Add the columns that the table lacks, in a commit of its own."""
+        has = {field.name for field in table.schema().fields}
+        new = [field for field in _widened(schema) if field.name not in has]
+        if new:
+            with table.update_schema() as change:
+                change.union_by_name(pa.schema(new))
+        return bool(new)
+
+    def _adopt(self, table: Any, batch: StagedBatch) -> None:
+        """Commit the files of the tasks."""
+        folder = Store(f"{table.location().rstrip('/')}/data")
+        folder.make("")
+        try:
+            names = [bring(batch, file, folder) for file in batch.files]
+        except (CheckpointError, FileNotFoundError):
+            # Another driver may just have published the batch and removed its staged files.
+            if self._is_pending(self.open(), batch):
+                raise
+            return
+        folder.flush("")
+        paths = [f"{folder.url}/{name}" for name in names]
+        with self._change(table, batch.owner, batch.number) as (change, summary):
+            change.add_files(paths, snapshot_properties=summary, check_duplicate_files=False)
+
+    def _append(self, table: Any, batch: StagedBatch) -> None:
+        """Write the rows again, as the table wants its files."""
+        rows = self._rows(table, batch)
+        with self._change(table, batch.owner, batch.number) as (change, summary):
+            change.append(rows, snapshot_properties=summary)
+
+    def _upsert(self, table: Any, batch: StagedBatch, key: Sequence[str]) -> None:
+        """Replace all rows that may have a key of the batch by the newest row of each of their keys."""
+        rows = newest_rows(self._rows(table, batch), key)
+        where = _touched(rows, key)
+        old = table.scan(row_filter=where).to_arrow().cast(rows.schema)
+        merged = newest_rows(pa.concat_tables([old, rows]), key)
+        with self._change(table, batch.owner, batch.number) as (change, summary):
+            if old.num_rows:
+                change.overwrite(merged, overwrite_filter=where, snapshot_properties=summary)
+            else:
+                change.append(merged, snapshot_properties=summary)
+
+    def _rows(self, table: Any, batch: StagedBatch) -> pa.Table:
+        """The rows with the columns of the table, those that the output lacks as nulls."""
+        rows = batch.rows().cast(_widened(batch.schema))
+        schema = bare(table.schema().as_arrow())
+        columns = [
+            rows.column(field.name).cast(field.type)
+            if field.name in rows.column_names
+            else pa.nulls(rows.num_rows, field.type)
+            for field in schema
+        ]
+        return pa.table(columns, schema=schema)
+
+    def _commit(self, table: Any, owner: Owner, number: int) -> None:
+        """Record a batch without rows."""
+        empty = bare(table.schema().as_arrow()).empty_table()
+        with self._change(table, owner, number) as (change, summary):
+            change.append(empty, snapshot_properties=summary)
+
+    @contextmanager
+    def _change(self, table: Any, owner: Owner, number: int) -> Iterator[tuple[Any, dict[str, str]]]:
+        """A transaction that records the batch, and the summary for its snapshot."""
+        summary = {"headgate.stage": published.name_of(owner), "headgate.batch": str(number)}
+        with table.transaction() as change:
+            change.set_properties(_record(owner, number))
+            yield change, summary
+
+    # -- errors
+
+    @property
+    def _conflicts(self) -> tuple[type[Exception], ...]:
+        """What pyiceberg raises when others have changed the table meanwhile."""
+        return self.errors.CommitFailedException, self.errors.TableAlreadyExistsError
+
+    def _busy(self) -> SinkFailed:
+        return SinkFailed(
+            f"{self.place} was changed by others during each of {ATTEMPTS} attempts to commit: start the query again, and let "
+            "fewer others write there at the same time"
+        )
+
+    @contextmanager
+    def _translated(self, what: str) -> Iterator[None]:
+        passed = (*self._conflicts, self.errors.NoSuchTableError, self.errors.NoSuchNamespaceError)
+        try:
+            yield
+        except (*passed, ConfigError):
+            raise
+        except Exception as error:
+            raise ConfigError(f"{self.place} {what}: {error}") from error
+
+
+def _record(owner: Owner, number: int) -> dict[str, str]:
+    return {name: str(number) for name in (published.name_of(owner), published.address_of(owner))}
+
+
+def _recorded(table: Any, name: str) -> int | None:
+    found = None if table is None else table.properties.get(name)
+    return None if found is None else int(found)
+
+
+def _widened(schema: pa.Schema) -> pa.Schema:
+    return pa.schema(
+        [pa.field(field.name, pa.int32() if field.type in SMALL else field.type) for field in schema]
+    )
+
+
+def _types(schema: pa.Schema) -> dict[str, str]:
+    """Types as text; large and plain ones are the same to Iceberg."""
+    return {
+        field.name: str(field.type).replace("large_", "").replace("<item: ", "<element: ") for field in schema
+    }
+
+
+def _touched(rows: pa.Table, key: Sequence[str]) -> Any:
+    """A filter that lets every row through that has a key of the batch, and perhaps others."""
+    import pyarrow.compute as pc  # only a driver that upserts needs it
+
+    expressions = required("pyiceberg.expressions", "an Iceberg table")
+    parts = []
+    for name in key:
+        column = rows.column(name)
+        values = pc.unique(column.drop_null())
+        if len(values) <= LISTED:
+            part = expressions.In(name, set(values.to_pylist())) if len(values) else expressions.AlwaysFalse()
+        else:
+            least, most = (pc.min_max(values)[end].as_py() for end in ("min", "max"))
+            part = expressions.And(
+                expressions.GreaterThanOrEqual(name, least), expressions.LessThanOrEqual(name, most)
+            )
+        if column.null_count:
+            part = expressions.Or(part, expressions.IsNull(name))
+        parts.append(part)
+    return parts[0] if len(parts) == 1 else expressions.And(*parts)

@@ -1,0 +1,98 @@
+"""Databases for tests: a SQLite file, and a real PostgreSQL, as fixtures."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The URL of an empty database: the one that HEADGATE_TEST_POSTGRES names, or one in a server that is started here."""
+    given = os.environ.get("HEADGATE_TEST_POSTGRES", "")
+    if given:
+        yield given
+        return
+    programs = [shutil.which(name) for name in ("initdb", "pg_ctl")]
+    owner = _owner()
+    if not all(programs) or owner is None:
+        pytest.skip(
+            "needs a PostgreSQL: install one, or set HEADGATE_TEST_POSTGRES to the URL of an empty database"
+        )
+    folder = Path(tempfile.mkdtemp(prefix="headgate-postgres-"))
+    folder.chmod(0o777)
+    options: dict[str, Any] = {} if os.geteuid() else {"user": owner}
+    data, initdb, pg_ctl = folder / "data", *programs
+
+    def run(*words: Any) -> None:
+        subprocess.run([str(word) for word in words], check=True, capture_output=True, cwd=folder, **options)
+
+    try:
+        run(
+            initdb, "-D", data, "-U", "headgate", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C"
+        )
+        settings = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
+        run(pg_ctl, "-D", data, "-w", "-l", folder / "log", "-o", settings, "start")
+        try:
+            yield f"postgresql://headgate@/postgres?host={folder}"
+        finally:
+            run(pg_ctl, "-D", data, "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _owner() -> str | None:
+    """The user who may own a server: root may not."""
+    if os.geteuid():
+        return pwd.getpwuid(os.geteuid()).pw_name
+    try:
+        return pwd.getpwnam("postgres").pw_name
+    except KeyError:
+        return None
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator["Database"]:
+    """An empty database."""
+    if request.param == "sqlite":
+        yield Database(f"sqlite:///{tmp_path}/out.db")
+        return
+    made = Database(request.getfixturevalue("postgres"))
+    yield made
+    made.run("DROP SCHEMA public CASCADE")
+    made.run("CREATE SCHEMA public")
+
+
+class Database:
+    """A database as a test sees it: by a connection of its own."""
+
+    def __init__(self, url: str) -> None:
+        self.url, self.is_sqlite = url, url.startswith("sqlite")
+
+    def connect(self) -> Any:
+        """A connection that commits each statement."""
+        if self.is_sqlite:
+            import sqlite3
+
+            return sqlite3.connect(self.url.removeprefix("sqlite:///"), isolation_level=None)
+        psycopg = pytest.importorskip("psycopg")
+        return psycopg.connect(self.url, autocommit=True)
+
+    def run(self, sql: str) -> list[tuple[Any, ...]]:
+        """Run a statement, and return its rows."""
+        connection = self.connect()
+        try:
+            cursor = connection.execute(sql)
+            return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+        finally:
+            connection.close()
+
+    def pairs(self, table: str = "t") -> list[tuple[Any, Any]]:
+        """The rows of a table of keys and numbers."""
+        return sorted(self.run(f"SELECT k, n FROM {table}"), key=str)
