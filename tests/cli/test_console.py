@@ -15,3 +15,11 @@ def test_brackets_in_tables_titles_and_progress_are_shown_as_they_are(capsys) ->
     told = capsys.readouterr().out
     for text in ("tags[red]", "[bold]/tmp[/]", "[dim]queries[/dim].csv", "[blue]a[/blue]"):
         assert text in told
+
+
+def test_without_a_terminal_each_step_and_each_tenth_is_a_line(capsys) -> None:
+    with Output(as_json=False).progress("bugs") as tick:
+        for done in range(100):
+            tick(f"hunt: {done} of 100", done / 100)
+        tick("report: writing", 1.0)
+    assert len(capsys.readouterr().out.splitlines()) == 11

@@ -65,7 +65,7 @@ class Output:
     @contextmanager
     def progress(self, title: str) -> Iterator[Tick]:
         """Show a bar with the present step beside it, or without a terminal one line
-        for each new step.
+        for each new step and each tenth of the work.
 
         The name of a step ends at the first ": "; the text after it may change often.
         """
@@ -84,12 +84,13 @@ class Output:
             yield lambda step, part: bar.update(task, description=step, completed=part)
 
     def _lines(self, title: str) -> Tick:
-        printed: list[str] = []
+        last: tuple[str, int] | None = None
 
         def tick(text: str, part: float) -> None:
-            step = text.split(": ")[0]
-            if printed[-1:] != [step]:
-                printed.append(step)
+            nonlocal last
+            now = text.split(": ")[0], int(10 * part)
+            if now != last:
+                last = now
                 self.say(f"{title}: {100 * part:3.0f}% {text}")
 
         return tick
