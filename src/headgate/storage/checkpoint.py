@@ -198,11 +198,13 @@ class Checkpoint:
         self.store.remove(*(f"state/{name}" for name in sorted(names)))
 
     def _sweep(self, now: Manifest) -> None:
-        """Remove files of attempts that were never committed, of this driver and of earlier ones."""
+        """Remove files of attempts that were never committed, of this driver and of earlier ones. A
+        newer driver may be publishing this batch meanwhile, from a folder that is `.ready`.
+        """
         self._sweep_folder(self.store, "state/", now.state.names)
         self._sweep_folder(self.store, "backlog/", now.backlog.files)
         for staged in self._staged:
-            self._sweep_folder(staged, "", {now.folder})
+            self._sweep_folder(staged, "", {now.folder, f"{now.folder}.ready"})
 
     def _sweep_folder(self, store: Store, folder: str, kept: Collection[str]) -> None:
         old = [n for n in store.names(folder) if n not in kept and self.log.is_older(n)]

@@ -170,13 +170,16 @@ class ParquetFolder:
                         if again:
                             verify(staged, there, file)
                     self._move_folder(staged.path(ready), final)
-                except FileNotFoundError:
+                    again = False  # all files have been verified
+                except (FileNotFoundError, CorruptState) as error:
                     if not disk.is_folder(final):  # otherwise another driver has just done the same
+                        if isinstance(error, CorruptState):
+                            raise
                         raise CorruptState(
                             f"output of batch {batch} is missing from {staged.path()}: run the stage once with its old output folder, if "
                             "that was changed, or restore it from a backup"
                         ) from None
-            elif again and self.store.names(folder) == names:
+            if again and self.store.names(folder) == names:
                 for file in files:
                     verify(self.store, f"{folder}/{_base(file.name)}", file)
         if self.store.names(folder) != names:

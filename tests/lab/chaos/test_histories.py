@@ -37,6 +37,18 @@ def test_a_history_does_not_depend_on_those_before_it() -> None:
     assert told(130).told == alone.told
 
 
+@pytest.mark.parametrize("way", ["stage", "direct"])
+def test_a_driver_that_sweeps_may_wake_up_at_any_operation_of_its_successor(way) -> None:
+    """A driver sleeps before it removes something, and the next one publishes the same batch again."""
+    settings = Settings(profile="disk", way=way, bins=2, channels=1, executors=1, sink="parquet")
+    for at in range(2, 5):
+        for later in range(1, 60):
+            sleep = Fault("sleep", at, place="remove", later=later)
+            steps = (Step((1,), restart="new", faults=(sleep,)), Step(restart="new"))
+            outcome = play(History(0, settings, (Step((1,)),), steps))
+            assert outcome.problems == [], (at, later)
+
+
 def test_a_story_is_told_and_drawn() -> None:
     kill = Fault("kill", at=3)
     outcome = play(
