@@ -46,7 +46,7 @@ def _library() -> Any:
 
 
 class MockCluster:
-    """Some brokers. Topics are created by name, with so many partitions."""
+    """The mock brokers of librdkafka, in this process and over TCP."""
 
     def __init__(self, brokers: int = 3) -> None:
         self._lib = _library()

@@ -151,7 +151,7 @@ class LakeTable(Source):
         return fewer
 
     def plan(self, offset: Any, demand: Demand) -> Ranges:
-        """The next files, whole ones. At least one is taken."""
+        """Take the next files, each as a whole, and at least one of them."""
         start = self._start(offset)
         if start is None:
             return Ranges((), offset)
