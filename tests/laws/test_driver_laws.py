@@ -68,6 +68,13 @@ class MemoryStore:
             raise FileNotFoundError(name)
         return found
 
+    def exists(self, name: str) -> bool:
+        if self._noticed(name):
+            self.step(f"look {name}")
+        found = self.prefix + name in self.files
+        self.saw(found)
+        return found
+
     def create(self, name: str, data: bytes) -> None:
         if self._noticed(name):
             self.step(f"create {name}")

@@ -13,7 +13,8 @@ from headgate.errors import (
     OlderFormat,
     Superseded,
 )
-from headgate.storage.checkpoint import Checkpoint, check_order, check_origin, journal_lines
+from headgate.storage.checkpoint import Checkpoint, check_order, check_origin
+from headgate.storage.journal_files import journal_lines
 
 
 def test_a_new_checkpoint_is_made_and_found_again(store) -> None:
@@ -144,7 +145,8 @@ def test_the_last_commit_is_the_truth(store) -> None:
     for batch in range(12):
         last = run_batch(checkpoint, batch)
     assert Checkpoint(store, IDENTITY).last == last
-    assert store.names("log") == ["000000000011.json", "000000000012.json"]
+    kept = ["000000000000.json", "000000000011.json", "000000000012.json", "cleared"]
+    assert store.names("log") == kept, "the claim, and the last two commits"
 
 
 def test_a_damaged_last_commit_is_an_error_and_not_passed_over(store) -> None:

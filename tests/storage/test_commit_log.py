@@ -1,8 +1,11 @@
 """The log: sealed records, numbers that are taken once, and what is said of entries that are not what they should be."""
 
 from typing import Never
+from uuid import uuid4
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headgate.errors import CorruptState, NewerFormat, OlderFormat, Superseded
 from headgate.storage.commit_log import FORMAT, CommitLog, checksum, sealed, unsealed
@@ -130,18 +133,78 @@ def test_history_goes_back_as_far_as_it_is_kept(store) -> None:
     assert [number(entry) for entry in log.history(log.last(), 9)] == [3, 4]
 
 
-def test_an_entry_that_was_created_too_late_is_no_part_of_the_history(store) -> None:
+def test_a_driver_that_comes_too_late_finds_the_claim_of_its_successor(store) -> None:
     old = committed(store, 1)
     new = CommitLog(store)
     new.take()
-    for n in (2, 3, 4):
-        new.commit({"n": n})
-        assert new.newest is not None
-        new.forget(new.newest)
+    commit_and_forget(new, 2, 3, 4)
+    assert store.names("log") == [f"{n:012d}.json" for n in (0, 2, 5)] + ["cleared"]
     with pytest.raises(Superseded):
         old.commit({"n": "late"})
-    assert len(store.names("log")) == 2, "the late entry lies there, and means nothing"
+    assert not old.is_mine()
     assert [number(entry) for entry in new.history(new.last(), 9)] == [4]
+
+
+@pytest.mark.parametrize("before", [[], [1]])
+def test_a_claim_where_commits_were_removed_has_no_effect(store, monkeypatch, before) -> None:
+    """A driver looks at the log and falls asleep; meanwhile the other one commits, and removes commits."""
+    other = committed(store, *before)
+    late = CommitLog(store)
+    look = CommitLog._look
+
+    def slowly(self) -> object:
+        seen = look(self)
+        monkeypatch.setattr(CommitLog, "_look", look)
+        commit_and_forget(other, 2, 3, 4)
+        return seen
+
+    monkeypatch.setattr(CommitLog, "_look", slowly)
+    taken = late.take()
+    assert taken is not None
+    assert taken.body == {"n": 4}
+    with pytest.raises(Superseded):
+        other.commit({"n": 5})
+    late.commit({"n": 5})
+    assert last_body(store) == {"n": 5}
+
+
+@given(st.lists(st.sampled_from(["commit", "take"]), max_size=12), st.data())
+def test_listings_may_be_stale(doings, data) -> None:
+    """A listing may show what was there some time ago, three times in a row."""
+    store = Store(f"memory://stale-{uuid4().hex}")
+    log, n, shown, turns = CommitLog(store), 0, [list[str]()], list[bool]()
+    log.take()
+    with pytest.MonkeyPatch.context() as patch:
+        names = Store.names
+
+        def stale(self, folder) -> list[str]:
+            shown.append(names(self, folder))
+            turns.append(data.draw(st.booleans()) and any(not turn for turn in turns[-3:]))
+            return data.draw(st.sampled_from(shown[-6:])) if turns[-1] else shown[-1]
+
+        patch.setattr(Store, "names", stale)
+        for doing in doings:
+            if doing == "commit":
+                n += 1
+                before = log.newest
+                log.commit({"n": n})
+                if before is not None:
+                    log.forget(before)
+            else:
+                old, log = log, CommitLog(store)
+                taken = log.take()
+                assert (taken.body if taken else None) == ({"n": n} if n else None)
+                with pytest.raises(Superseded):
+                    old.commit({"n": "late"})
+            shown.append(names(store, "log"))
+    assert (log.last() is None) == (n == 0)
+
+
+def commit_and_forget(log, *numbers) -> None:
+    for n in numbers:
+        log.commit({"n": n})
+        assert log.newest is not None
+        log.forget(log.newest)
 
 
 def test_an_entry_in_the_place_of_another_is_named(store) -> None:

@@ -177,13 +177,6 @@ def test_a_store_that_sends_a_request_again_is_accepted(any_store, monkeypatch) 
     any_store("sends-again").check()
 
 
-def test_a_store_that_hides_what_was_created_is_found_out(any_store, monkeypatch) -> None:
-    store = any_store("stale")
-    monkeypatch.setattr(Store, "names", lambda self, folder: [])
-    with pytest.raises(ConfigError, match="does not show in a listing"):
-        store.check()
-
-
 class Answer(Exception):
     """What a server said, as botocore has it."""
 

@@ -159,8 +159,8 @@ class Raw:
     # -- rubbish
 
     def rubbish(self, files: Files, drivers: int, *, waves: bool) -> Iterator[str]:
-        """Files that nobody needs, after a driver has committed without a fault. Each of the drivers may
-        have left an entry in the log, which the commit after the next removes, and a draft of one. The rows of
+        """Files that nobody needs, after a driver has committed without a fault. In the log there are the
+        claims of all `drivers`, the last commits, and perhaps drafts of entries. The rows of
         waves are removed by the next batch that has waves; `waves` says that there was one.
         """
         manifest = self.newest(files)
@@ -177,7 +177,7 @@ class Raw:
             if path.startswith(f"{self.out}/_staging/"):
                 yield path
         left = [n for n in files if n.endswith(".tmp") or n.startswith(f"{self.checkpoint}/log/")]
-        if len(left) > 3 + 2 * drivers:
+        if len(left) > 4 + 2 * drivers:
             yield left[0]
 
 
@@ -196,8 +196,8 @@ def _sum(data: bytes) -> str:
 
 
 def _batches(data: bytes) -> dict[bytes, int]:
-    """The batch of each line of a journal."""
-    return {line: int(json.loads(line)["report"]["batch"]) for line in data.splitlines()}
+    """The batch of each line of a journal. A driver may have died while it wrote the last one."""
+    return {line: int(json.loads(line)["report"]["batch"]) for line in data.split(b"\n")[:-1]}
 
 
 def _unsealed(data: bytes, where: str) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """A simulated local disk, and a file system of fsspec that offers it (`headgate.storage.disk`).
 
 The content of a file is durable once it was synced. Names are kept as a journaling file system keeps
-them: changes become durable in their order, at the latest when a folder is synced. So a loss of power
-undoes the last changes of names since then, and cuts files that were not synced.
+them: changes become durable in their order, and a sync of a folder makes those durable that came up to
+the last one in this folder, and no later ones. So a loss of power undoes the last changes of names
+since then, and cuts files that were not synced.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ class SimulatedDisk(World):
         for path, content in files.items():
             self._make(path.rpartition("/")[0])
             self.files[path] = File(content, len(content))
-        self._since: list[Names] = [dict(self.files)]
-        """The names after each change since the last sync; the first are durable."""
+        self._since: list[tuple[Names, tuple[str, ...]]] = [(dict(self.files), ())]
+        """The names after each change, with the folders that it was in; the first are durable."""
 
-    def _changed(self) -> None:
-        self._since.append(dict(self.files))
+    def _changed(self, *paths: str) -> None:
+        self._since.append((dict(self.files), tuple(path.rpartition("/")[0] for path in paths)))
 
     def _folder_of(self, path: str) -> None:
         folder = path.rpartition("/")[0]
@@ -66,10 +67,13 @@ class SimulatedDisk(World):
             raise FileNotFoundError(errno.ENOENT, "no file", path)
         return file
 
-    def _make(self, path: str) -> None:
+    def _make(self, path: str) -> list[str]:
+        made = []
         while path and path not in self.files:
             self.files[path] = None
+            made.append(path)
             path = path.rpartition("/")[0]
+        return made
 
     # -- operations
 
@@ -79,8 +83,7 @@ class SimulatedDisk(World):
             return
 
         def do() -> None:
-            self._make(path)
-            self._changed()
+            self._changed(*self._make(path))
 
         self.operate("make folder", path, do)
 
@@ -91,7 +94,7 @@ class SimulatedDisk(World):
         def begin() -> File:
             self._folder_of(path)
             file = self.files[path] = File(b"", 0)
-            self._changed()
+            self._changed(path)
             return file
 
         file = self.operate("make file", path, begin)
@@ -109,17 +112,17 @@ class SimulatedDisk(World):
         return len(data)
 
     def append(self, path: str, data: bytes) -> None:
-        """Add to the end of a file."""
+        """Add to the end of a file. A process may die in the middle of it."""
 
-        def do() -> None:
+        def add(part: bytes) -> None:
             file = self.files.get(path)
             if file is None:
                 self._folder_of(path)
                 file = self.files[path] = File(b"", 0)
-                self._changed()
-            file.content += data
+                self._changed(path)
+            file.content += part
 
-        self.operate("append", path, do)
+        self.operate("append", path, lambda: add(data), torn=lambda: add(data[: len(data) // 2]))
 
     def link(self, path: str, to: str) -> None:
         """Give a file a second name."""
@@ -128,7 +131,7 @@ class SimulatedDisk(World):
             if to in self.files:
                 raise FileExistsError(errno.EEXIST, "exists", to)
             self.files[to] = self._file(path)
-            self._changed()
+            self._changed(to)
 
         self.operate("link", to, do)
 
@@ -138,7 +141,7 @@ class SimulatedDisk(World):
         def do() -> None:
             self.files[to] = self._file(path)
             del self.files[path]
-            self._changed()
+            self._changed(path, to)
 
         self.operate("replace", to, do)
 
@@ -152,7 +155,7 @@ class SimulatedDisk(World):
                 raise OSError(errno.ENOTEMPTY, "not empty", to)
             for name in [n for n in self.files if n == path or n.startswith(f"{path}/")]:
                 self.files[to + name[len(path) :]] = self.files.pop(name)
-            self._changed()
+            self._changed(path, to)
 
         self.operate("rename", to, do)
 
@@ -162,7 +165,7 @@ class SimulatedDisk(World):
         def do() -> None:
             self._file(path)
             del self.files[path]
-            self._changed()
+            self._changed(path)
 
         self.operate("remove", path, do)
 
@@ -177,15 +180,18 @@ class SimulatedDisk(World):
             if any(other.startswith(f"{name}/") for other in self.files):
                 raise OSError(errno.ENOTEMPTY, "not empty", name)  # somebody wrote there meanwhile
             self.files.pop(name, None)
-            self._changed()
+            self._changed(name)
 
         return do
 
     def flush(self, path: str) -> None:
-        """Make all changes of names durable."""
+        """Make the changes of names durable up to the last one in this folder."""
 
         def do() -> None:
-            self._since = [dict(self.files)]
+            for at in range(len(self._since) - 1, 0, -1):
+                if path in self._since[at][1]:
+                    del self._since[:at]
+                    return
 
         self.operate("sync folder", path, do)
 
@@ -228,13 +234,13 @@ class SimulatedDisk(World):
         """Go back to names that were durable, or a few changes later, and cut what was not synced."""
         super().lose_power(pick)
         chance = Random(pick)
-        kept = self._since[chance.randrange(len(self._since))]
+        kept, _ = self._since[chance.randrange(len(self._since))]
         for file in {id(f): f for f in kept.values() if f is not None}.values():
             if len(file.content) > file.durable:
                 file.content = file.content[: chance.randint(file.durable, len(file.content))]
                 file.durable = len(file.content)
         self.files = kept
-        self._since = [dict(kept)]
+        self._since = [(dict(kept), ())]
 
     def contents(self) -> dict[str, bytes]:
         """Every file."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headgate.errors import HeadgateError
 from headgate.operators.base import BoundOperator
 from headgate.stage.answer import Answer
 from headgate.stage.parcel import Parcel
@@ -108,13 +109,18 @@ class FaultyEngine(InProcess):
         elif fault.kind == "task twice":
             answer = self._attempt(task, channel, parcels, first)
             if fault.pick % 2:
-                self._attempt(task, channel, parcels, second)
+                self._attempt(task, channel, self._again(channel, parcels), second)
                 return answer
         else:
             self._die(task, channel, parcels, first, fault)
+        parcels = self._again(channel, parcels)
         if fault.kind == "executor dies" or (fault.kind in IN_TASKS and fault.pick % 3 == 0):
             self.machines.lose(channel % len(self.machines.slots))
         return self._attempt(task, channel, parcels, second)
+
+    def _again(self, channel: int, parcels: list[Parcel]) -> list[Parcel]:
+        """What a second attempt receives: the rows of a stage keep their order."""
+        return parcels
 
     def _attempt(self, task: Task, channel: int, parcels: list[Parcel], process: Process) -> Answer:
         driver, self.world.process = self.world.process, process
@@ -154,8 +160,10 @@ class FaultyEngine(InProcess):
                 self._work(task, channel, parcels, cache)
             except Killed:
                 return
-            except Exception as error:
+            except (HeadgateError, OSError) as error:  # its driver has gone on without it
                 self.world.tell("fail", type(error).__name__, str(error))
+            except Exception as error:
+                self.world.broken = f"{process.name} raised {error!r}"
 
         self.world.run(process, work, sleeps=True)
 
@@ -194,7 +202,13 @@ class DirectFaultyEngine(FaultyEngine):
         order = Random(task.batch)
         for mine in blobs:
             order.shuffle(mine)  # a shuffle keeps no order
+        self._sent = blobs
         return [list(unpacked(mine)) for mine in blobs]
+
+    def _again(self, channel: int, parcels: list[Parcel]) -> list[Parcel]:
+        """The same, sent in another order."""
+        sent = self._sent[channel]
+        return list(unpacked(Random(self.world.names).sample(sent, len(sent))))
 
 
 def planned_rows(planned: Planned) -> Planned:

@@ -22,6 +22,7 @@ KINDS: dict[str, str] = {
     "late kill": "the driver dies, and its last request arrives later",
     "twice": "the operation happens, and once more later",
     "sent again": "the operation happens, its answer is lost, and the file system sends it again",
+    "stale listing": "a listing shows what was there some changes ago",
     "full": "there is no room for a while",
     "sleep": "the driver sleeps before the operation, and wakes up later",
     "naps": "the driver falls asleep again and again, so that it and the next one take turns",
@@ -39,7 +40,7 @@ KINDS: dict[str, str] = {
 """Every kind of fault, in words."""
 
 DISK_ONLY = frozenset(["power loss"])
-OBJECTS_ONLY = frozenset(["lost answer", "late", "late kill", "twice", "sent again"])
+OBJECTS_ONLY = frozenset(["lost answer", "late", "late kill", "twice", "sent again", "stale listing"])
 IN_TASKS = frozenset(["task dies", "executor dies", "zombie task", "task twice"])
 BEFORE = frozenset(["cold cache", "stale cache", "bit rot", "range vanishes", "clock jumps"])
 """These strike before a step, not at an operation."""
@@ -65,6 +66,8 @@ class Fault:
     """Count only operations of this kind (`list`), or on paths with this part (`log`)."""
     later: int = 0
     """After so many more operations a late request arrives, or a sleeper wakes up; of naps, their number."""
+    until: str = ""
+    """A sleeper wakes up when another process comes to an operation at this place."""
     pick: int = 0
     """Chooses among files, lengths and tasks."""
 
@@ -72,11 +75,18 @@ class Fault:
         """Whether an operation is at the place of this fault."""
         return what == self.place or f"/{self.place}" in path
 
+    def wakes_at(self, what: str, path: str) -> bool:
+        """Whether a sleeper wakes up at an operation of another process."""
+        return bool(self.until) and (what == self.until or f"/{self.until}" in path)
+
     def __str__(self) -> str:
         if self.kind in BEFORE:
             return f"{self.kind} of {self.place}" if self.place else self.kind
         place = f" of `{self.place}`" if self.place else ""
         parts = [f"{self.kind} at {'operation' if self.any else 'change'} {self.at}{place}"]
         if self.later:
-            parts.append(f"{self.later} {'times' if self.kind == 'naps' else 'operations later'}")
+            counted = {"naps": "times", "stale listing": "changes old"}
+            parts.append(f"{self.later} {counted.get(self.kind, 'operations later')}")
+        if self.until:
+            parts.append(f"or when another one comes to `{self.until}`")
         return ", ".join(parts)

@@ -246,6 +246,10 @@ def _fault(chance: Random, settings: Settings, habits: Habits) -> Fault:
         return Fault(kind, place=chance.choice(_stored(settings)), pick=pick)
     if kind in BEFORE:
         return Fault(kind, pick=pick)
+    if kind == "stale listing":
+        return Fault(
+            kind, chance.randrange(6), any=True, place="list", later=chance.choice([1, 1, 2, 3, 5, 9])
+        )
     if kind in IN_TASKS:
         return Fault(kind, chance.randrange(4), later=chance.randrange(100), pick=pick)
     reads = kind in ON_READS and chance.random() < 0.6
@@ -257,7 +261,10 @@ def _fault(chance: Random, settings: Settings, habits: Habits) -> Fault:
         later = chance.randrange(10)
     elif kind == "naps":
         later = chance.choice([2, 4, 8, 16])
-    return Fault(kind, at, any=reads, place=place, later=later, pick=pick)
+    until = ""
+    if kind == "sleep" and chance.random() < 0.4:
+        until, later = _place(chance, settings, new=habits.new, reads=False)[0], 10_000
+    return Fault(kind, at, any=reads, place=place, later=later, until=until, pick=pick)
 
 
 def _place(chance: Random, settings: Settings, *, new: bool, reads: bool) -> tuple[str, int]:

@@ -1,7 +1,7 @@
 """A simulated object store, and a file system of fsspec for it.
 
-A request happens whole or not at all; listings show every file created before, as the product demands.
-Answers may be lost, and requests may be late or come twice (`World.operate`).
+A request happens whole or not at all. Answers may be lost, requests may be late or come twice
+(`World.operate`), and a listing may show what was there some changes ago.
 """
 
 from __future__ import annotations
@@ -26,10 +26,28 @@ class Objects(World):
     def __init__(self, seed: int, files: dict[str, bytes], *, first_name: int = 0) -> None:
         super().__init__(seed, first_name=first_name)
         self.files = dict(files)
+        self._listed: list[tuple[str, bool]] = []
+        """The names that changed, in order, and whether they were there before."""
+
+    def _set(self, path: str, data: bytes) -> None:
+        if path not in self.files:
+            self._listed.append((path, False))
+        self.files[path] = data
+
+    def _drop(self, path: str) -> None:
+        if self.files.pop(path, None) is not None:
+            self._listed.append((path, True))
+
+    def _before(self, changes: int) -> set[str]:
+        """The names that there were before so many changes of them."""
+        names = set(self.files)
+        for path, was in reversed(self._listed[-changes:]):
+            (names.add if was else names.discard)(path)
+        return names
 
     def put(self, path: str, data: bytes) -> None:
         """Write an object, perhaps over another one."""
-        self.operate("write", path, lambda: self.files.__setitem__(path, data))
+        self.operate("write", path, lambda: self._set(path, data))
 
     def create(self, path: str, data: bytes) -> None:
         """Write an object if there is none of that name."""
@@ -37,7 +55,7 @@ class Objects(World):
         def do() -> None:
             if path in self.files:
                 raise FileExistsError(path)
-            self.files[path] = data
+            self._set(path, data)
 
         self.operate("create", path, do)
 
@@ -70,7 +88,9 @@ class Objects(World):
         start, at = f"{path}/", len(path) + 1
 
         def do() -> list[str]:
-            found = {name[at:].partition("/")[0] for name in self.files if name.startswith(start)}
+            stale, self.stale = self.stale, 0
+            names = self._before(stale) if stale else self.files
+            found = {name[at:].partition("/")[0] for name in names if name.startswith(start)}
             if not found:
                 raise FileNotFoundError(path)
             return [start + name for name in sorted(found)]
@@ -83,7 +103,7 @@ class Objects(World):
         def do() -> None:
             if path not in self.files:
                 raise FileNotFoundError(path)
-            self.files[to] = self.files[path]
+            self._set(to, self.files[path])
 
         self.operate("copy", to, do)
 
@@ -93,7 +113,7 @@ class Objects(World):
         if not names:
             raise FileNotFoundError(path)
         for name in names:
-            self.operate("remove", name, lambda name=name: self.files.pop(name, None))  # type: ignore[misc]
+            self.operate("remove", name, lambda name=name: self._drop(name))  # type: ignore[misc]
 
     def contents(self) -> dict[str, bytes]:
         """Every object."""

@@ -146,21 +146,25 @@ def hunt(mutant: Mutant, limit: int = LIMIT) -> Hunt:
     planted(mutant)
     asked = {**asdict(mutant), "limit": limit}
     path = os.pathsep.join(entry for entry in sys.path if entry)
+    child = subprocess.Popen(
+        [sys.executable, "-m", "headgate_lab.chaos.planted"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    _hunting.add(child)
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "headgate_lab.chaos.planted"],
-            input=json.dumps(asked),
-            capture_output=True,
-            text=True,
-            env={**os.environ, "PYTHONPATH": path},
-            timeout=60 + SLOWEST * limit,
-            check=False,
-        )
+        said, complaint = child.communicate(json.dumps(asked), timeout=60 + SLOWEST * limit)
     except subprocess.TimeoutExpired as late:
         return Hunt(mutant, None, f"it did not end in {late.timeout:.0f} s", limit, late.timeout)
-    if done.returncode:
-        raise ConfigError(f"{mutant.name!r} could not be planted: {done.stderr.strip()[-400:]}")
-    return Hunt(mutant, **json.loads(done.stdout.splitlines()[-1]))
+    finally:
+        child.kill()
+        _hunting.discard(child)
+    if child.returncode:
+        raise ConfigError(f"{mutant.name!r} could not be planted: {complaint.strip()[-400:]}")
+    return Hunt(mutant, **json.loads(said.splitlines()[-1]))
+
+
+_hunting: set[subprocess.Popen[str]] = set()
 
 
 def hunt_all(
@@ -168,7 +172,8 @@ def hunt_all(
 ) -> Plantation:
     """Hunt for each mutant, several at a time; `progress` is told after each."""
     plantation, started = Plantation(), time.perf_counter()
-    with ThreadPoolExecutor(jobs) as pool:
+    pool = ThreadPoolExecutor(jobs)
+    try:
         order = {pool.submit(hunt, mutant, limit): at for at, mutant in enumerate(chosen)}
         places: dict[int, Hunt] = {}
         for done in as_completed(order):
@@ -176,6 +181,11 @@ def hunt_all(
             plantation.hunts = [places[at] for at in sorted(places)]
             plantation.seconds = time.perf_counter() - started
             progress(plantation)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in list(_hunting):
+            child.kill()
+        pool.shutdown()
     return plantation
 
 

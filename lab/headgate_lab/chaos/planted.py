@@ -16,6 +16,8 @@ from itertools import islice
 from types import CodeType, ModuleType
 from typing import Any
 
+from headgate_lab.chaos.children import end_with_parent
+
 
 class Changed(SourceFileLoader):
     """Loads a module from its source with a text in it replaced by another."""
@@ -70,6 +72,7 @@ def hunt(limit: int, way: str) -> dict[str, Any]:
 
 def main() -> None:
     """Plant the bug that is described on standard input, and print what came of it."""
+    end_with_parent()
     asked = json.load(sys.stdin)
     assert asked["module"] not in sys.modules, "the module was loaded before it could be changed"
     sys.meta_path.insert(0, Planter(asked["module"], asked["old"], asked["new"]))

@@ -171,7 +171,7 @@ class Player:
         self.world.settle()
         self._after(driver)
         self._check(final=True)
-        files, drivers = self.world.contents(), len(self.drivers)
+        files, drivers = self.world.contents(), self._number
         if not self.world.struck["power loss"] and not self.world.struck["bit rot"]:
             for raw in (self.raw, *self.others):
                 for problem in raw.journal(files):
@@ -223,6 +223,8 @@ class Player:
 
     def _after(self, driver: Driver) -> None:
         """Look at what became of every driver so far."""
+        if self.world.broken:
+            raise Failure(self.world.broken)
         for other in self.drivers:
             error = other.error
             if error is None or getattr(error, "was_looked_at", False):

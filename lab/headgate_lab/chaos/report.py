@@ -10,14 +10,22 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from multiprocessing import get_context
 from typing import Any
 
+from headgate.errors import HeadgateError
+from headgate_lab.chaos.children import end_with_parent
 from headgate_lab.chaos.garbage import rarely_collected
 from headgate_lab.chaos.history import SHARED, history
 from headgate_lab.chaos.play import play
+
+
+class LostProcess(HeadgateError):
+    """A process that played histories has died."""
+
 
 KEPT = 20
 """So many failures are described."""
@@ -85,7 +93,8 @@ def run_all(histories: int, first: int, jobs: int, progress: Callable[[Report], 
             report.seconds = time.perf_counter() - started
             progress(report)
         return report
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=end_with_parent)
+    try:
         running = {pool.submit(run, number, start) for start, number in islice(pieces, 2 * jobs)}
         while running:
             done, running = wait(running, return_when=FIRST_COMPLETED)
@@ -96,4 +105,14 @@ def run_all(histories: int, first: int, jobs: int, progress: Callable[[Report], 
                     running.add(pool.submit(run, more[1], more[0]))
             report.seconds = time.perf_counter() - started
             progress(report)
+    except BrokenProcessPool as error:
+        raise LostProcess(
+            f"a process that played histories has died, perhaps for lack of memory, after {report.histories:,} histories "
+            f"({report.failed} failed). Free some memory or use fewer --jobs, and go on with "
+            f"--first {first + report.histories}"
+        ) from error
+    finally:
+        for process in list((pool._processes or {}).values()):
+            process.terminate()
+        pool.shutdown(cancel_futures=True)
     return report

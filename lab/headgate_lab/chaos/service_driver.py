@@ -5,12 +5,9 @@ The registry is a real file, which every driver of a history shares: what it has
 
 from __future__ import annotations
 
-import atexit
 import json
 import logging
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -34,7 +31,7 @@ from headgate.service.snapshot import HostingSnapshot
 from headgate.service.tenants import OPERATOR
 from headgate.sql.prepare import Preparer
 from headgate.storage import store
-from headgate.storage.bin_cache import cache_root
+from headgate_lab.chaos.children import new_folder
 from headgate_lab.chaos.engines import Executors, FaultyEngine
 from headgate_lab.chaos.faults import Fault, Killed
 from headgate_lab.chaos.history import Settings
@@ -197,8 +194,7 @@ def folder() -> Path:
     """The folder of the registry, the same for every history of this process."""
     global _folder
     if not _folder or not os.path.isdir(_folder):
-        _folder = tempfile.mkdtemp(prefix="headgate-chaos-service-", dir=cache_root())
-        atexit.register(shutil.rmtree, _folder, ignore_errors=True)
+        _folder = str(new_folder())
     return Path(_folder)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from headgate_lab.chaos.faults import Fault
 from headgate_lab.chaos.history import History, Settings, Step
 
 TRIES = 400
+_NAMED = re.compile(r"\S*[\d/\[\](){}'\"]\S*")
 SIMPLE = Settings(bins=2, channels=1, executors=1)
 
 
@@ -26,6 +28,11 @@ def shrunk(history: History, fails: Callable[[History], bool], *, tries: int = T
                 history, going = smaller, True
                 break
     return history
+
+
+def same_problem(one: str, other: str) -> bool:
+    """Whether two problems are the same but for numbers, paths and values."""
+    return _NAMED.sub("", one).split()[:8] == _NAMED.sub("", other).split()[:8]
 
 
 def _smaller(history: History) -> Iterator[History]:
@@ -72,6 +79,8 @@ def _smaller_steps(step: Step) -> Iterator[Step]:
 
 
 def _simpler(fault: Fault) -> Iterator[Fault]:
+    if fault.until:
+        yield replace(fault, until="")
     if fault.later > 1 and fault.later != 10_000:
         yield replace(fault, later=1)
         yield replace(fault, later=10_000)

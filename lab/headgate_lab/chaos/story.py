@@ -11,7 +11,7 @@ from headgate_lab.chaos.play import Outcome
 
 VERBS = {"write": "writes", "create": "creates", "copy": "copies to", "remove": "removes", "append": "appends to",
          "link": "links", "replace": "replaces", "rename": "renames to", "make folder": "makes the folder",
-         "sync folder": "syncs the folder"}  # fmt: skip
+         "sync": "syncs", "sync folder": "syncs the folder"}  # fmt: skip
 """Operations that are told; those that only look are not."""
 
 
@@ -26,13 +26,17 @@ def story(outcome: Outcome) -> Iterator[str]:
         for fault in step.faults:
             yield f"  Fault: {fault} ({KINDS[fault.kind]})."
     yield "What happened:"
-    told = [entry for entry in outcome.told if not entry[2] or entry[2] in VERBS or entry[4]]
+    told = [entry for entry in outcome.told if not entry[2] or entry[2] in VERBS or _is_fault(entry[4])]
     for process, group in groupby(told, key=lambda entry: entry[1]):
         yield from _sentences(process, list(group))
     if outcome.failed:
         yield f"WRONG: {outcome.problems[0]}"
     else:
         yield "All laws held: the last driver finished, and the output is what it must be."
+
+
+def _is_fault(remark: str) -> bool:
+    return bool(remark) and not remark.startswith("fails")
 
 
 def _sentences(process: str, group: list[tuple[int, str, str, str, str]]) -> Iterator[str]:

@@ -67,7 +67,7 @@ def _files(outcome: Outcome, last: int) -> list[Bar]:
     since: dict[str, int] = {}
     spans: dict[str, list[tuple[float, float]]] = {}
     for change, _, what, path, remark in outcome.told:
-        if remark in ("kill", "error", "late", "late kill", "full", "no room"):
+        if remark in ("kill", "error", "late", "late kill", "full", "no room") or remark.startswith("fails"):
             continue
         if what in _MADE:
             since.setdefault(path, change)

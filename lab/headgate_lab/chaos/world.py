@@ -43,6 +43,8 @@ class Process:
 class World(Outside):
     """Files, time and chance. A subclass has the files: `objects.Objects`, `disks.SimulatedDisk`."""
 
+    every = 1
+
     def __init__(self, seed: int, *, first_name: int = 0) -> None:
         self.chance = Random(seed)
         self.names = first_name
@@ -56,11 +58,16 @@ class World(Outside):
         """Those of this step that have not struck."""
         self.struck: Counter[str] = Counter()
         self.full_until = -1
+        self.broken = ""
+        """What a process raised that it must not raise."""
+        self.stale = 0
+        """The next listing shows what was there before so many changes."""
         self.still = False
         """Whether nobody wakes up and nothing late arrives for the time being."""
         self._begun = (0, 0)
         self._pending: list[tuple[int, str, str, Callable[[], Any]]] = []
-        self._sleeping: list[tuple[int, Process]] = []
+        self._sleeping: list[tuple[int, Fault | None, Process]] = []
+        """When each sleeper wakes up: at the latest after so many operations, or at the place of a fault."""
         self.told: list[tuple[int, str, str, str, str]] | None = None
         """(change, process, what, path, remark) of each operation, if somebody listens."""
 
@@ -88,8 +95,16 @@ class World(Outside):
         self.faults = list(faults)
         self._begun = self.operations, self.changes
 
-    def operate(self, what: str, path: str, do: Callable[[], T], *, change: bool = True) -> T:
-        """One operation of the process that runs now."""
+    def operate(
+        self,
+        what: str,
+        path: str,
+        do: Callable[[], T],
+        *,
+        change: bool = True,
+        torn: Callable[[], None] | None = None,
+    ) -> T:
+        """One operation of the process that runs now; `torn` does a part of it."""
         process = self.process
         if process.dead:
             raise Killed
@@ -103,19 +118,29 @@ class World(Outside):
         if change:
             self.changes += 1
         if (self._pending or self._sleeping) and not self.still:
-            self._meanwhile()
+            self._meanwhile(what, path)
             if process.dead:
                 raise Killed
         if self.faults:
             fault = self._due(what, path, change)
             if fault is not None:
+                if fault.kind == "kill" and fault.pick % 2 and torn is not None:
+                    torn()
                 return self._strike(fault, what, path, do)
         if self.changes <= self.full_until and what in ("write", "create", "copy", "append"):
             self.tell(what, path, "no room")
             raise OSError(errno.ENOSPC, "no room", path)
-        if self.told is not None:
-            self.tell(what, path)
-        return do()
+        return do() if self.told is None else self._told(what, path, do)
+
+    def _told(self, what: str, path: str, do: Callable[[], T]) -> T:
+        """An operation that is told, also if it fails."""
+        try:
+            answer = do()
+        except OSError as error:
+            self.tell(what, path, f"fails: {error.strerror or type(error).__name__}")
+            raise
+        self.tell(what, path)
+        return answer
 
     def doom(self, process: Process, after: int) -> None:
         """A process will die before an operation, after so many others."""
@@ -163,7 +188,10 @@ class World(Outside):
         self.tell(what, path, fault.kind)
         process, kind = self.process, fault.kind
         if kind == "sleep":
-            self._sleep(process.driver, fault.later)
+            self._sleep(process.driver, fault.later, fault)
+            return do()
+        if kind == "stale listing":
+            self.stale = fault.later
             return do()
         if kind == "naps":
             self.nap(process.driver, fault.later, Random(fault.pick))
@@ -202,14 +230,18 @@ class World(Outside):
         """Let a request arrive after so many more operations."""
         self._pending.append((self.operations + later, what, path, do))
 
-    def _meanwhile(self) -> None:
+    def _meanwhile(self, what: str, path: str) -> None:
         now = self.operations
         due = [request for request in self._pending if request[0] <= now]
         if due:
             self._pending = [request for request in self._pending if request[0] > now]
             for request in due:
                 self._arrive(*request[1:])
-        awake = [sleeper for at, sleeper in self._sleeping if at <= now]
+        awake = [
+            sleeper
+            for at, fault, sleeper in self._sleeping
+            if at <= now or (fault is not None and fault.wakes_at(what, path))
+        ]
         for sleeper in awake:
             self.wake(sleeper)
 
@@ -236,11 +268,11 @@ class World(Outside):
         finally:
             self.process = before
 
-    def _sleep(self, process: Process, later: int) -> None:
+    def _sleep(self, process: Process, later: int, fault: Fault | None = None) -> None:
         if process.coroutine is None or process.coroutine is not greenlet.getcurrent():
             return
         running = self.process
-        self._sleeping.append((self.operations + later, process))
+        self._sleeping.append((self.operations + later, fault, process))
         process.coroutine.parent.switch()
         self.process = running
         if running.dead or process.dead:
@@ -249,7 +281,7 @@ class World(Outside):
     def wake(self, sleeper: Process) -> None:
         """Let a sleeping process go on, now."""
         asleep = len(self._sleeping)
-        self._sleeping = [pair for pair in self._sleeping if pair[1] is not sleeper]
+        self._sleeping = [entry for entry in self._sleeping if entry[2] is not sleeper]
         if len(self._sleeping) == asleep:
             return  # another one that woke up has woken it
         running = self.process
@@ -263,12 +295,12 @@ class World(Outside):
             requests, self._pending = self._pending, []
             for _, what, path, do in requests:
                 self._arrive(what, path, do)
-            for _, sleeper in list(self._sleeping):
+            for *_, sleeper in list(self._sleeping):
                 self.wake(sleeper)
 
     def end(self) -> None:
         """Kill whoever still sleeps, so that their locks are released."""
-        for _, sleeper in self._sleeping:
+        for *_, sleeper in self._sleeping:
             sleeper.dead = True
         self.settle()
 

@@ -118,21 +118,31 @@ def reproduce(
 
 @app.command()
 def chaos(
-    histories: Annotated[int, typer.Option(help="How many histories to play.")] = 2000,
-    first: Annotated[int, typer.Option(help="The seed of the first one.")] = 0,
-    jobs: Annotated[int, typer.Option(help="Processes that play them.")] = 2,
+    histories: Annotated[
+        int | None, typer.Option(help="How many histories to play.", show_default="2000")
+    ] = None,
+    first: Annotated[int | None, typer.Option(help="The seed of the first one.", show_default="0")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes that play them.", show_default="2")] = None,
     seed: Annotated[int | None, typer.Option(help="Tell one history, step by step.")] = None,
-    trace: Annotated[Path | None, typer.Option(help="With --seed: draw it into this HTML file.")] = None,
-    plant: Annotated[bool, typer.Option(help="Plant bugs from a list: are they found?")] = False,
-    only: Annotated[str, typer.Option(help="With --plant: those with this text in their names.")] = "",
-    limit: Annotated[int, typer.Option(help="With --plant: histories for each bug.")] = 20_000,
+    trace: Annotated[bool, typer.Option("--trace", help="With --seed: draw it as an HTML page.")] = False,
+    to: Annotated[
+        Path | None,
+        typer.Option(help="With --trace: the file of the page.", show_default="history-SEED.html"),
+    ] = None,
+    plant: Annotated[bool, typer.Option("--plant", help="Plant bugs from a list: are they found?")] = False,
+    only: Annotated[
+        str | None, typer.Option(help="With --plant: those with this text in their names.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="With --plant: histories for each bug.", show_default="20000")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run the product's own commit path through histories of faults, each fixed by its seed."""
     from headgate_lab.chaos.command import ChaosOptions
     from headgate_lab.chaos.command import chaos as play
 
-    options = ChaosOptions(histories, first, jobs, seed, trace, plant, only, limit)
+    options = ChaosOptions(histories, first, jobs, seed, trace, to, plant, only, limit)
     if not play(options, Output(as_json=as_json)):
         raise typer.Exit(1)
 

@@ -2,16 +2,18 @@
 is a file that is created once.
 
     log/<number>.json    a claim (a driver took the query over) or a commit (of one batch)
+    log/cleared          there once commits have been removed
 
 Every entry takes the next number, and creating its file is the atomic step. A driver writes a claim before
 it does anything else, and a commit after each batch. The entry with the highest number is the truth: it is
-the last commit, or a claim that names the last commit. A driver that has slept finds that the number it
-wants is taken. If that entry has been removed since, it finds higher numbers when it looks again after
-creating its own entry. Either way it knows that it is not the newest driver, and stops.
+the last commit, or a claim that names the last commit. Old commits are removed, oldest first; claims are
+kept. So a driver that has slept finds that the number it wants is taken by the claim of its successor, and
+stops. A driver that claims may have looked at the log long ago, and create a claim where commits have been
+removed since. Then the commit that its claim names has been removed too, and it looks again.
 
 Law: only the driver with the newest claim commits, whatever the others believe. This needs a
-store whose `create` is exclusive and whose listings show every file created before
-(`Store.check` refuses other stores).
+store whose `create` is exclusive (`Store.check` refuses other stores). Listings may be stale: they only say
+where to begin to read.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,12 +33,15 @@ from headgate.storage.store import Store
 
 FORMAT = 3
 FOLDER = "log"
+CLEARED = f"{FOLDER}/cleared"
 _REMEDY = "restore it from a backup of the checkpoint"
 _RUN = re.compile(r"-(\d{8})\.[0-9a-f]{8}(?:[-.]|$)")
 """Finds a driver's `run` in the name of a file, after the batch."""
 as_json = json.JSONEncoder(separators=(",", ":")).encode
 _LOOKS = 100
 """How often a reader retries when entries are removed while it reads them, before it gives up."""
+_STALE = 3
+"""How often a listing may be stale before a commit that cannot be found counts as lost."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,11 @@ class CommitLog:
         self.newest: Link | None = None
         """The newest commit that this driver knows of."""
         self._names: list[str] = []
+        """The files of the log when it was last listed, drafts among them."""
+        self._old: list[int] = []
+        """The commits of this driver that have not been removed."""
+        self._inherited: Link | None = None
+        """The newest commit of the drivers before this one, until it is removed."""
         self._seen: dict[Link, Entry] = {}
         """The last two entries that were read. The same bytes need not be decoded again."""
 
@@ -118,32 +129,34 @@ class CommitLog:
         can commit nothing after this.
         """
         self.store.make(FOLDER)
-        while True:
+        for _ in range(_LOOKS):
             newest, last = self._look()
             number = newest.link.number + 1 if newest else 0
             before = last.link if last else None
             try:
                 link = self._create(number, before, None)
             except CheckpointError:
-                if self._is_newest(number - 1) or not self._numbers():
+                again = self._look()[0]
+                if (again and again.link) == (newest and newest.link):
                     raise
                 continue  # the answer was lost, or others have removed the draft: the log has gone on
             if link is None:
                 continue  # another driver created that entry
-            if self._is_newest(number):
+            if not self._is_cleared(before):
                 self.claim, self._at, self.newest = link, number, before
+                self._inherited, self._old = before, []
                 return last
-            if number + 1 in self._numbers():  # a driver that claimed after this one is the newest now
-                raise self.superseded()
             # Entries up to this number had been removed, so the claim has no effect: try again.
+        raise self._restless()
 
     def commit(self, body: Mapping[str, Any]) -> None:
         """Commit a batch for ever, or raise `Superseded`, in which case nothing has changed."""
         assert self.claim is not None, "a log is claimed before anything is committed to it"
         link = self._create(self._at + 1, self.newest, body)
-        if link is None or not self._is_newest(link.number):
+        if link is None:
             raise self.superseded()
         self._at, self.newest = link.number, link
+        self._old.append(link.number)
 
     def is_mine(self) -> bool:
         """Whether this driver is still the newest. If the store cannot be read, True is returned;
@@ -151,7 +164,7 @@ class CommitLog:
         that this driver does not know of, but it is its own.
         """
         try:
-            if self.claim is None or self._is_newest(self._at):
+            if self.claim is None or not self.store.exists(_name(self._at + 1)):
                 return True
             newest = self._look()[0]
             return newest is not None and newest.driver == self._me
@@ -178,11 +191,45 @@ class CommitLog:
         return entries[::-1]
 
     def forget(self, before: Link) -> None:
-        """Remove the entries before a commit. No driver needs them, so even a
+        """Remove the commits before this one, and drafts of entries. No driver needs them, so even a
         superseded driver may do this.
         """
-        old = [name for name in self._names if int(name.partition(".")[0]) < before.number]
-        self.store.remove(*(f"{FOLDER}/{name}" for name in old))
+        if self._inherited is not None:
+            self._old[:0] = self._left_by_others(self._inherited)
+            self._inherited = None
+        drafts = [n for n in self._names if n[12:] != ".json" and int(n[:12]) < before.number]
+        self.store.remove(*(f"{FOLDER}/{name}" for name in drafts))
+        self._names = []
+        if self._old and self._old[0] < before.number:
+            self._clear()
+        while self._old and self._old[0] < before.number:
+            self.store.remove(_name(self._old[0]))  # one by one, so that an older one never outlives it
+            del self._old[0]
+
+    _cleared = False
+
+    def _clear(self) -> None:
+        """Say that commits are removed, before the first one is."""
+        if not self._cleared:
+            with suppress(FileExistsError):
+                self.store.create(CLEARED, b"")
+            self._cleared = True
+
+    def _left_by_others(self, link: Link) -> list[int]:
+        """The numbers of the commits up to this one that have not been removed, in ascending order."""
+        numbers = []
+        entry = self._read(link.number)
+        while entry is not None:
+            numbers.append(entry.link.number)
+            entry = self._read(entry.before.number) if entry.before else None
+        return numbers[::-1]
+
+    def _is_cleared(self, before: Link | None) -> bool:
+        """Whether the newest commit, as this driver knows it, is not the newest any more."""
+        if before is None:
+            return self.store.exists(CLEARED)
+        entry = self._read(before.number)
+        return entry is None or entry.link != before
 
     def is_older(self, name: str) -> bool:
         """Whether a file, by its name, was written by this driver or an earlier one."""
@@ -194,27 +241,34 @@ class CommitLog:
 
     def _look(self) -> tuple[Entry | None, Entry | None]:
         """The newest entry and the newest commit. The running driver may remove an entry
-        between our listing and our reading.
+        between our listing and our reading, and a listing may be stale a few times.
         """
+        lost = 0
         for _ in range(_LOOKS):
             numbers = self._numbers()
-            if not numbers:
+            newest = self._read(numbers[-1] if numbers else 0)
+            if newest is None and not numbers:
                 return None, None
-            newest = self._read(numbers[-1])
             if newest is None:
                 continue
+            while (later := self._read(newest.link.number + 1)) is not None:
+                newest = later
             if newest.last is None or newest.last == newest.link:
                 return newest, newest if newest.last else None
             last = self._read(newest.last.number)
             if last is not None and last.link == newest.last:
                 return newest, last
-            if self._numbers()[-1:] == [newest.link.number]:
+            lost += self._numbers()[-1:] == [newest.link.number]
+            if lost > _STALE:
                 problem = "is missing" if last is None else "is not the commit that was made there"
                 path = self.store.path(_name(newest.last.number))
                 raise CorruptState(
                     f"{path} {problem}, though entry {newest.link.number} of the log names it; {_REMEDY}"
                 )
-        raise CorruptState(
+        raise self._restless()
+
+    def _restless(self) -> CorruptState:
+        return CorruptState(
             f"{self.store.path(FOLDER)} changes faster than it can be read; is another driver at work?"
         )
 
@@ -222,9 +276,6 @@ class CommitLog:
         """The numbers of the entries, in ascending order."""
         self._names = [n for n in self.store.names(FOLDER) if n.partition(".")[0].isdecimal()]
         return sorted(int(n.removesuffix(".json")) for n in self._names if n[12:] == ".json")
-
-    def _is_newest(self, number: int) -> bool:
-        return self._numbers()[-1:] == [number]
 
     def _create(self, number: int, before: Link | None, body: Mapping[str, Any] | None) -> Link | None:
         """Create an entry; None if another entry has the number already."""

@@ -174,11 +174,6 @@ class Store:
                     f"{self.url} cannot hold a checkpoint: a file that was there could be created again, so two drivers could both "
                     "commit. The server behind it does not honour conditional writes; use another store"
                 )
-            if name not in self.names(""):
-                raise ConfigError(
-                    f"{self.url} cannot hold a checkpoint: a file that was just created does not show in a listing, so a driver "
-                    "could miss its successor. Use another store"
-                )
         finally:
             self.remove(name)
         tried.add(self.url)

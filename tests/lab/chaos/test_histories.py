@@ -1,7 +1,11 @@
 """The simulator of faults: thousands of histories hold, each is fixed by its seed, and every fault strikes."""
 
 import json
+import sys
+import time
+from subprocess import DEVNULL, PIPE, Popen
 
+import psutil
 import pytest
 from typer.testing import CliRunner
 
@@ -77,7 +81,7 @@ def test_the_command_prints_what_it_found() -> None:
 
 def test_one_history_can_be_seen_as_a_page(tmp_path) -> None:
     file = tmp_path / "history.html"
-    result = CliRunner().invoke(app, ["chaos", "--seed", "45", "--trace", str(file)])
+    result = CliRunner().invoke(app, ["chaos", "--seed", "45", "--trace", "--to", str(file)])
     assert result.exit_code == 0
     assert "Again: headgate chaos --seed 45" in result.stdout
     assert "<svg" in file.read_text()
@@ -85,9 +89,61 @@ def test_one_history_can_be_seen_as_a_page(tmp_path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["--histories", "0"], "at least one of each"), (["--trace", "x.html"], "name it with --seed")],
+    [
+        (["--histories", "0"], "--histories 0: at least 1 is possible"),
+        (["--trace"], "--trace is for --seed"),
+        (["--seed", "3", "--to", "x.html"], "--to is for --trace"),
+        (["--seed", "3", "--histories", "5"], "--histories is for many histories"),
+        (["--limit", "5"], "--limit is for --plant"),
+        (["--plant", "--seed", "5"], "--seed is for histories of the product as it is"),
+        (["--seed", "3", "--trace", "--to", "/no/such/folder/x.html"], "name another file with --to"),
+    ],
 )
 def test_arguments_that_make_no_sense_are_named(arguments, message) -> None:
     result = CliRunner().invoke(app, ["chaos", *arguments])
     assert result.exit_code == 1
     assert message in result.stderr
+
+
+def test_the_first_history_that_fails_is_told(monkeypatch) -> None:
+    monkeypatch.setattr("headgate.storage.bin_cache.tag_of", lambda name: (0, 0))
+    result = CliRunner().invoke(app, ["chaos", "--histories", "300", "--jobs", "1"])
+    assert result.exit_code == 1
+    assert "made as small as possible" in result.stdout
+    assert "WRONG: " in result.stdout
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("plant", [False, True])
+def test_nothing_is_left_of_a_run_that_is_killed(plant) -> None:
+    arguments = ["--plant"] if plant else ["--histories", "1000000"]
+    run = Popen([sys.executable, "-m", "headgate", "chaos", *arguments], stderr=DEVNULL, stdout=DEVNULL)
+    parent = psutil.Process(run.pid)
+    wait_until(lambda: sum(child.cpu_times().user > 0.5 for child in parent.children(recursive=True)) >= 2)
+    children = parent.children(recursive=True)
+    run.kill()
+    run.wait()
+    _, alive = psutil.wait_procs(children, timeout=60)
+    assert not alive
+
+
+@pytest.mark.full
+def test_a_worker_that_dies_is_named() -> None:
+    run = Popen(
+        [sys.executable, "-m", "headgate", "chaos", "--histories", "1000000"], stderr=PIPE, stdout=DEVNULL, text=True
+    )
+    parent = psutil.Process(run.pid)
+    wait_until(lambda: any("spawn_main" in " ".join(child.cmdline()) for child in parent.children()))
+    next(child for child in parent.children() if "spawn_main" in " ".join(child.cmdline())).kill()
+    _, said = run.communicate(timeout=120)
+    assert run.returncode == 1
+    assert "a process that played histories has died" in said
+    assert "Traceback" not in said
+
+
+def wait_until(holds) -> None:
+    for _ in range(1200):
+        if holds():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it never came to that")

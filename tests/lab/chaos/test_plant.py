@@ -25,7 +25,7 @@ MENDED = [
         for name in (
             "a sweep before the check",
             "torn publishes: the folder of a batch is filled file by file",
-            "torn publishes: an `exists` read as complete",
+            "torn publishes: on an object store, files that a record names are swept",
             "a tag is not struck",
         )
     ),
@@ -84,7 +84,7 @@ def test_the_command_prints_what_was_caught() -> None:
     ("arguments", "message"),
     [
         (["--plant", "--only", "no such bug"], "no mutant has 'no such bug' in its name"),
-        (["--plant", "--limit", "0"], "at least one of each"),
+        (["--plant", "--limit", "0"], "at least 1 is possible"),
         (["--only", "sweep"], "--plant"),
     ],
 )
