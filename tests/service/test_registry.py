@@ -8,8 +8,9 @@ import pytest
 from tests.service.local import Local
 from tests.sql.world import DELAY, named, oracle, rows_of
 
-from headgate.errors import ConfigError, HeadgateError, NewerFormat
+from headgate.errors import ConfigError, HeadgateError, NewerFormat, Superseded
 from headgate.service.registry import open_registry
+from headgate.service.service import Service, Settings
 
 POSTGRES = os.environ.get("HEADGATE_TEST_POSTGRES", "")
 """URL of an empty database that this may write to."""
@@ -126,3 +127,25 @@ def test_a_change_that_the_registry_refuses_leaves_nothing_behind(tmp_path) -> N
     marks = int(np.max(named(rows, 0).column("time").cast("int64").to_numpy())) - DELAY
     window = ("TUMBLE(time, INTERVAL '10 seconds')", 10, 10)
     assert local.answers(kept) == oracle(text.format("alpha"), window, rows, 0, marks)
+
+
+def test_only_the_service_with_the_newest_claim_changes_the_registry(where) -> None:
+    old, new = open_registry(where), open_registry(where)
+    old.own(3)
+    old.write(("INSERT INTO servers VALUES (?, 1)", [(0,)]))
+    new.own(5)
+    for change in ([], [("INSERT INTO servers VALUES (?, 1)", [(1,)])]):
+        with pytest.raises(Superseded, match="another service has taken over"):
+            old.write(*change)
+    with pytest.raises(Superseded):
+        open_registry(where).own(4)
+    new.write(("INSERT INTO servers VALUES (?, 1)", [(2,)]))
+    assert new.read("SELECT id FROM servers ORDER BY id") == [(0,), (2,)]
+
+
+def test_a_service_that_was_overtaken_registers_nothing(tmp_path) -> None:
+    old = Service(Settings(tmp_path))
+    new = Service(Settings(tmp_path))
+    with pytest.raises(Superseded):
+        old.tenants.add("late")
+    assert len(Service(Settings(tmp_path)).tenants) == len(new.tenants)

@@ -1,6 +1,5 @@
 """The log of files: one order for all drivers, through races, merges and crashes."""
 
-import json
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +9,7 @@ from headgate.errors import CorruptState
 from headgate.sources import file_log
 from headgate.sources.file_log import FileLog
 from headgate.sources.place import Entry
+from headgate.storage.commit_log import sealed, unsealed
 from headgate.storage.store import Store
 
 
@@ -64,11 +64,11 @@ def test_many_entries_are_several_segments(store, monkeypatch) -> None:
     assert FileLog(store).paths == [*"abcdefgh"]
 
 
-@pytest.mark.parametrize("data", [b'{"paths":', b"[]", b'{"paths":[],"sizes":[],"mtimes":[]}'])
+@pytest.mark.parametrize("data", [b'{"paths":', sealed({}), sealed({"paths": [], "sizes": [], "mtimes": []})])
 def test_a_damaged_segment_is_named(store, data) -> None:
     FileLog(store).append(entries("a"))
     store.replace("000000000000.json", data)
-    with pytest.raises(CorruptState, match=r"000000000000\.json is not a segment .*restore it from a backup"):
+    with pytest.raises(CorruptState, match=r"000000000000\.json is not a .*restore it from a backup"):
         FileLog(store)
 
 
@@ -129,9 +129,9 @@ def test_drivers_that_race_and_crash_never_disagree(tmp_path_factory, steps) -> 
         file_log.MANY = was
 
 
-def test_entries_are_kept_as_plain_json(store) -> None:
+def test_entries_are_kept_as_a_sealed_record(store) -> None:
     FileLog(store).append([Entry("a", 5, 1_700_000_000_123_456_789)])
-    assert json.loads(store.read("000000000000.json")) == {
+    assert unsealed(store.read("000000000000.json"), "the segment") == {
         "paths": ["a"],
         "sizes": [5],
         "mtimes": [1_700_000_000_123_456_789],

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from headgate.errors import CheckpointError, ConfigError, StorageFull
+from headgate.storage import patience
 from headgate.storage.store import Store
 
 
@@ -189,6 +190,8 @@ def test_conditional_writes_that_collide_are_tried_again_and_refusals_without_a_
     bucket, monkeypatch
 ) -> None:
     store, answers = Store(f"{bucket}/answers"), list[Answer]()
+    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(patience, "PATIENCE", 0.5)
 
     def pipe(path, data, mode) -> None:
         assert mode == "create"
@@ -201,7 +204,7 @@ def test_conditional_writes_that_collide_are_tried_again_and_refusals_without_a_
     answers[:] = [Answer("PreconditionFailed")]
     with pytest.raises(FileExistsError):
         store.create("file", b"x")
-    answers[:] = [Answer("ConditionalRequestConflict")] * 9
+    answers[:] = [Answer("ConditionalRequestConflict")] * 99
     with pytest.raises(CheckpointError, match="server said no"):
         store.create("file", b"x")
     answers[:] = [Answer("AccessDenied")]
@@ -298,6 +301,7 @@ def test_other_errors_of_the_file_system_are_ours_and_name_the_path(tmp_path) ->
 
 def test_a_store_that_cannot_be_seen_is_not_taken_for_empty(store, monkeypatch) -> None:
     """A checkpoint that looks empty would be begun anew."""
+    monkeypatch.setattr(patience, "PATIENCE", 0.0)
 
     def unreachable(*args, **kwargs) -> Never:
         raise TimeoutError("no answer")

@@ -140,10 +140,19 @@ class Raw:
         for name in files:
             if name.startswith(start):
                 lines |= self._once(files, name, _batches)
+        lines |= self._in_commits(files)
         told = Counter(lines.values())
         for batch in range(self.committed + 1):
             if told[batch] != 1:
                 yield f"{start} has {told[batch] or 'no'} lines of batch {batch}, and must have one"
+
+    def _in_commits(self, files: Files) -> dict[bytes, int]:
+        """Where files cannot grow, the lines of the last batches are in their commits."""
+        start = f"{self.checkpoint}/log/0"
+        names = [n for n in files if n.startswith(start) and n.endswith(".json")]
+        entries = (self._record(files, name) for name in names)
+        commits = (entry["body"] for entry in entries if entry["body"] is not None)
+        return {body["journal"].encode(): int(body["batch"]) for body in commits}
 
     def _record(self, files: Files, name: str) -> dict[str, Any]:
         record: dict[str, Any] = self._once(files, name, lambda data: _unsealed(data, name))
@@ -167,6 +176,7 @@ class Raw:
         if manifest is None:
             return
         needed = {f"{self.checkpoint}/{name}" for name in self.named(manifest)}
+        stray = () if self.sink != "parquet" else self._stray(files, manifest["batch"])
         staged = f"{self.checkpoint}/output/{manifest['batch']:012d}-{manifest['run']}/"
         for path in files:
             for folder in ("state", "backlog", "waves") if waves else ("state", "backlog"):
@@ -174,11 +184,22 @@ class Raw:
                     yield path
             if path.startswith(f"{self.checkpoint}/output/") and not path.startswith(staged):
                 yield path
-            if path.startswith(f"{self.out}/_staging/"):
+            if path.startswith((f"{self.out}/_staging/", *stray)):
                 yield path
         left = [n for n in files if n.endswith(".tmp") or n.startswith(f"{self.checkpoint}/log/")]
         if len(left) > 4 + 2 * drivers:
             yield left[0]
+
+    def _stray(self, files: Files, batch: int) -> tuple[str, ...]:
+        """Files in the folders of the last two batches that their records do not name."""
+        found = []
+        for number in (batch - 1, batch):
+            record = f"{self.out}/_batches/{number:012d}.json"
+            if record in files:
+                named = {name for name, *_ in self._record(files, record)["files"]}
+                start = f"{self.out}/batch={number}/"
+                found += [n for n in files if n.startswith(start) and n[len(start) :] not in named]
+        return tuple(found)
 
 
 def _stale_bins(manifest: Mapping[str, Any]) -> Iterator[str]:

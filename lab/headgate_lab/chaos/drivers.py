@@ -23,7 +23,7 @@ from headgate_lab.chaos.faults import Killed
 from headgate_lab.chaos.history import Settings
 from headgate_lab.chaos.oracle import FIRST_OF_KEY, groups, operator_of
 from headgate_lab.chaos.routes import Scripted
-from headgate_lab.chaos.source import SIDES, Log, Side, SparkRecords, joined, table_of
+from headgate_lab.chaos.source import SIDES, Folder, Log, Side, SparkRecords, joined, table_of
 from headgate_lab.chaos.world import World
 
 ORIGIN = "query"
@@ -92,7 +92,7 @@ class Driver:
             self.stages = [self.stage]
         self.drive: Drive[Any] | None = None
         if isinstance(source, Log):
-            inputs = [Input(source)]
+            inputs = [Input(source.files() if isinstance(source, Folder) else source)]
             if source.two_sides:
                 inputs = [Input(Side(source, number), (step,)) for number, step in enumerate(SIDES)]
             self.drive = Drive(self.stages, inputs, planned_rows, size=SIZE, tasks=2, now=lambda: 0.0)

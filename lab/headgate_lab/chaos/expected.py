@@ -19,7 +19,7 @@ from headgate.errors import (
 from headgate_lab.chaos.faults import AWAY
 
 ERRORS: dict[str, tuple[type[HeadgateError], ...]] = {
-    "error": (CheckpointError, SinkFailed),
+    "error": (CheckpointError, SinkFailed, SourceFailed),
     "lost answer": (CheckpointError, SinkFailed),
     "late": (CheckpointError, SinkFailed),
     "full": (StorageFull,),

@@ -61,6 +61,10 @@ class Settings:
     """Whether drivers know that the store can be used; otherwise each tries it first."""
     kept: int = 0
     """Of how many batches a service keeps the results; 0 for all."""
+    every: int = 1
+    """On an object store, the batches between two removals of obsolete files."""
+    source: str = "log"
+    """Of a direct stream: `log`, or `files` that the product's own source reads."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +151,10 @@ def _past(number: int) -> tuple[Settings, Habits, tuple[Step, ...]]:
         arrivals=1 if limit == "arrivals" else 0,
         buffer=1 << 16 if limit == "buffer" else 0,
     )
+    if settings.way == "direct" and settings.profile == "objects" and operator != "join":
+        settings = replace(settings, source=_dealt(number, ("log", "files")))
+    if settings.profile == "objects":
+        settings = replace(settings, every=_dealt(number, (1, 1, 3)))
     if is_service(number):
         settings = _of_service(number // service.ONE_OF, settings)
     length = _dealt(number, (0, 0, 1, 2, 3, 5, 7))

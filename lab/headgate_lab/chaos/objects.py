@@ -6,6 +6,7 @@ A request happens whole or not at all. Answers may be lost, requests may be late
 
 from __future__ import annotations
 
+import io
 from random import Random
 from typing import Any
 
@@ -16,6 +17,8 @@ from headgate_lab.chaos.world import World, here
 
 PROTOCOL = "chaos"
 URL = f"{PROTOCOL}://store"
+INPUT = "store/in"
+"""The folder of the files that a direct stream reads."""
 
 
 class Objects(World):
@@ -26,6 +29,8 @@ class Objects(World):
     def __init__(self, seed: int, files: dict[str, bytes], *, first_name: int = 0) -> None:
         super().__init__(seed, first_name=first_name)
         self.files = dict(files)
+        self.hidden = False
+        """Whether the input cannot be read."""
         self._listed: list[tuple[str, bool]] = []
         """The names that changed, in order, and whether they were there before."""
 
@@ -45,6 +50,10 @@ class Objects(World):
             (names.add if was else names.discard)(path)
         return names
 
+    def arrive(self, path: str, data: bytes) -> None:
+        """Somebody else writes an object."""
+        self._set(path, data)
+
     def put(self, path: str, data: bytes) -> None:
         """Write an object, perhaps over another one."""
         self.operate("write", path, lambda: self._set(path, data))
@@ -63,25 +72,34 @@ class Objects(World):
         """Read an object."""
 
         def do() -> bytes:
-            try:
-                return self.files[path]
-            except KeyError:
-                raise FileNotFoundError(path) from None
+            if path not in self.files or self._is_hidden(path):
+                raise FileNotFoundError(path)
+            return self.files[path]
 
         return self.operate("read", path, do, change=False)
 
     def size(self, path: str) -> int:
-        """The size of an object; 0 for a prefix of objects."""
+        """The size of an object; -1 for a prefix of objects."""
 
         def do() -> int:
             data = self.files.get(path)
-            if data is not None:
+            if data is not None and not self._is_hidden(path):
                 return len(data)
             if any(name.startswith(f"{path}/") for name in self.files):
-                return 0
+                return -1
             raise FileNotFoundError(path)
 
         return self.operate("look", path, do, change=False)
+
+    def found(self, path: str) -> dict[str, int]:
+        """All objects under a prefix, with their sizes."""
+
+        def do() -> dict[str, int]:
+            stale, self.stale = self.stale, 0
+            names = self._before(stale) if stale else self.files
+            return {n: len(self.files.get(n, b"")) for n in sorted(names) if n.startswith(f"{path}/")}
+
+        return self.operate("list", path, do, change=False)
 
     def under(self, path: str) -> list[str]:
         """The next names under a prefix."""
@@ -115,6 +133,9 @@ class Objects(World):
         for name in names:
             self.operate("remove", name, lambda name=name: self._drop(name))  # type: ignore[misc]
 
+    def _is_hidden(self, path: str) -> bool:
+        return self.hidden and path.startswith(f"{INPUT}/")
+
     def contents(self) -> dict[str, bytes]:
         """Every object."""
         return self.files
@@ -136,8 +157,10 @@ class ObjectFileSystem(Addressed):
         """Folders need not be made."""
 
     def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
-        """A file to write; it appears when it is closed."""
-        assert mode == "wb", "objects are read whole, or by ranges"
+        """A file to write, which appears when it is closed, or one to read."""
+        if mode == "rb":
+            world: Objects = here()
+            return io.BytesIO(world.get(path))
         return _Upload(path)
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
@@ -153,7 +176,15 @@ class ObjectFileSystem(Addressed):
     def info(self, path: str, **options: Any) -> dict[str, Any]:
         """The size of an object."""
         world: Objects = here()
-        return {"name": path, "size": world.size(path), "type": "file"}
+        return _info(path, world.size(path))
+
+    def find(
+        self, path: str, maxdepth: int | None = None, withdirs: bool = False, detail: bool = False, **_: Any
+    ) -> Any:
+        """All files under a prefix."""
+        world: Objects = here()
+        found = {name: _info(name, size) for name, size in world.found(path.rstrip("/")).items()}
+        return found if detail else list(found)
 
     def ls(self, path: str, detail: bool = False, **options: Any) -> list[str]:
         """The names in a folder."""
@@ -169,6 +200,15 @@ class ObjectFileSystem(Addressed):
         """Copy an object."""
         world: Objects = here()
         world.copy(path1, path2)
+
+
+def _info(path: str, size: int) -> dict[str, Any]:
+    """What fsspec says of a file. Files of the input have numbers, and were made in this order."""
+    if size < 0:
+        return {"name": path, "size": 0, "type": "directory"}
+    number = path.rpartition("-")[2].removesuffix(".parquet")
+    made = int(number) if path.startswith(f"{INPUT}/") else 0
+    return {"name": path, "size": size, "type": "file", "mtime": made}
 
 
 class _Upload:

@@ -20,7 +20,7 @@ from headgate_lab.chaos.faults import AWAY, BEFORE, IN_TASKS, Endless, Fault
 from headgate_lab.chaos.history import History, Settings, Step
 from headgate_lab.chaos.objects import Objects, flipped
 from headgate_lab.chaos.past import Snapshot, inside
-from headgate_lab.chaos.source import Log, Row, SparkRecords
+from headgate_lab.chaos.source import Folder, Log, Row, SparkRecords
 from headgate_lab.chaos.world import EPOCH, Place, World
 
 
@@ -57,12 +57,16 @@ class Player:
             first_name=0 if before is None else before.names,
         )
         Place.world = self.world
+        self.world.every = self.settings.every
         self.machines = Executors(self.settings.executors, {} if before is None else before.caches)
         self.published = Published()
         join = self.settings.operator == "join"
         self.source: Log | SparkRecords = SparkRecords()
         if self.settings.way == "direct":
             self.source = Log(two_sides=join)
+        if self.settings.source == "files":
+            assert isinstance(self.world, Objects)
+            self.source = Folder(self.world)
         self.rows: list[Row] = []
         self.split = False
         self.driver: Driver | None = None
@@ -176,7 +180,7 @@ class Player:
             for raw in (self.raw, *self.others):
                 for problem in raw.journal(files):
                     raise Failure(problem)
-        if early:
+        if early and self.settings.every == 1:
             swept = [raw for raw, committed in before if raw.committed > committed]
             rubbish = [name for raw in swept for name in raw.rubbish(files, drivers, waves=added)]
             if rubbish:

@@ -45,6 +45,8 @@ KEPT = 1000
 FORGET = 3
 """Python workers that had nothing to do for a while are ended: in every so many batches, all are new."""
 MEMORY_MB = 512
+PLANNED = "planned"
+"""The stream that the service plans itself."""
 _preparer: Preparer | None = None
 _engines_in_use: set[int] = set()
 
@@ -165,10 +167,17 @@ class ServiceDriver:
         self._processor = BatchProcessor(self.service, self.engine)
 
     def _deliver(self) -> None:
+        """Every second batch is one that the service plans itself, as those of Kafka: its offset is in
+        the commit, and nowhere else. Spark delivers the others, under numbers of its own.
+        """
         assert self._processor is not None
         source = self.source
         while (number := source.done + 1) < len(source.planned):
-            self._processor.process(in_slots(source.planned[number]), number)
+            rows = in_slots(source.planned[number])
+            if number % 2 == 0:
+                self._processor.process(rows, number // 2)
+            elif self._processor.offsets().get(PLANNED, -1) < number:
+                self._processor.process_ranges(rows, {PLANNED: number})
             source.done = max(source.done, number)
             self.after()
 

@@ -127,8 +127,10 @@ class ServicePlayer(Player):
         kind, first, second = step.route
 
         def act() -> None:
-            if self._is_newest(driver):
+            try:
                 self._act(driver.service, kind, first)
+            except Superseded:  # a service that was overtaken changes nothing
+                self._say(f"{driver.process.name} refuses it: it was overtaken")
 
         if second % 3:
             before = driver.before

@@ -47,7 +47,7 @@ def _smaller(history: History) -> Iterator[History]:
             yield replace(history, steps=(*steps[:at], *steps[at + 1 :]))
     for name in Settings.__dataclass_fields__:
         simple = getattr(SIMPLE, name)
-        if getattr(history.settings, name) != simple and name not in ("profile", "way", "operator"):
+        if getattr(history.settings, name) != simple and name not in ("profile", "way", "operator", "source"):
             yield replace(history, settings=replace(history.settings, **{name: simple}))
     for at, step in enumerate(past):
         for smaller in _smaller_steps(step):

@@ -12,9 +12,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from headgate.sources.files import Files
 from headgate.sources.source import Demand, Range, Ranges, Source
 from headgate.streams.side import SideStep
+from headgate_lab.chaos.objects import INPUT, PROTOCOL, Objects
 
 SCHEMA = pa.schema(
     [
@@ -122,6 +125,32 @@ class Log(Source):
         if self.vanished:
             raise FileNotFoundError(f"rows {start} to {end} of partition {number} are gone")
         yield batch_of(self.partitions[number][start:end])
+
+
+class Folder(Log):
+    """A folder of Parquet files in the simulated store, which the product's own source reads. Each time rows
+    arrive, they are a new file.
+    """
+
+    def __init__(self, world: Objects) -> None:
+        super().__init__()
+        self._world = world
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "vanished" and "_world" in self.__dict__:
+            self._world.hidden = value
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Rows arrive."""
+        sink = pa.BufferOutputStream()
+        pq.write_table(table_of(rows), sink, row_group_size=3)
+        number = sum(name.startswith(f"{INPUT}/") for name in self._world.files)
+        self._world.arrive(f"{INPUT}/part-{number:06d}.parquet", sink.getvalue().to_pybytes())
+
+    def files(self) -> Files:
+        """The product's source, for a new driver."""
+        return Files(f"{PROTOCOL}://{INPUT}", SCHEMA, format="parquet")
 
 
 class Side(Source):

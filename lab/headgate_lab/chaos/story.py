@@ -60,7 +60,7 @@ def _setting(settings: Settings) -> str:
     if settings.way == "service":
         kept = f"results of {settings.kept or 'all'} batches kept"
         return f"a service with {settings.operator} on {where}, {settings.channels} servers, {kept}"
-    way = "Spark's batches" if settings.way == "stage" else "a direct stream"
+    way = "Spark's batches" if settings.way == "stage" else f"a direct stream of {settings.source}"
     extras = [
         f"{name} {value}"
         for name, value in (("gate", settings.gate), ("memory", settings.memory),

@@ -44,6 +44,7 @@ class World(Outside):
     """Files, time and chance. A subclass has the files: `objects.Objects`, `disks.SimulatedDisk`."""
 
     every = 1
+    """Obsolete files are removed after each batch, unless a history says otherwise."""
 
     def __init__(self, seed: int, *, first_name: int = 0) -> None:
         self.chance = Random(seed)

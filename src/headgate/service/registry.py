@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from headgate.errors import ConfigError, HeadgateError, NewerFormat, required
+from headgate.errors import ConfigError, HeadgateError, NewerFormat, Superseded, required
 
 FORMAT = 1
 Change = tuple[str, Sequence[Sequence[Any]]]
@@ -35,14 +35,27 @@ TABLES = (
 )
 
 
+_OWN = (
+    "INSERT INTO about VALUES ('owner', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+    " WHERE about.value < excluded.value"
+)
+_STILL_MINE = "UPDATE about SET value = value WHERE name = 'owner' AND value = ?"
+"""Locks the row, so that no other service becomes the owner before the change is made."""
+
+
 class Registry(Protocol):
     """What the service needs from a database."""
 
     in_doubt: bool
     """Whether a change failed since this was last set to False: then memory and database may differ."""
 
+    def own(self, claim: int) -> None:
+        """Make this service the owner, by the number of its claim; raise `Superseded` if a later one is."""
+
     def write(self, *changes: Change) -> None:
-        """Make all changes in one transaction, which is durable when this returns."""
+        """Make all changes in one transaction, which is durable when this returns. Raise `Superseded` if
+        another service has become the owner.
+        """
 
     def read(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a SELECT."""
@@ -63,6 +76,7 @@ class _Database:
         self._connect = connect
         self._connection = connect()
         self.in_doubt = False
+        self._owner = ""
         self._lock = threading.Lock()
         self.write(*((table, [()]) for table in TABLES))
         rows = self.read("SELECT value FROM about WHERE name = 'format'")
@@ -87,11 +101,26 @@ class _Database:
             except Exception as error:
                 with suppress(Exception):  # a broken connection has nothing to roll back
                     self._connection.rollback()
+                if isinstance(error, Superseded):
+                    raise
                 raise HeadgateError(f"{failure}: {error}") from error
+
+    def own(self, claim: int) -> None:
+        number = f"{claim:012d}"
+        self.write((_OWN, [(number,)]))
+        self._owner = number
+        self.write()
 
     def write(self, *changes: Change) -> None:
         try:
             with self._transaction("the registry refused a change, and no part of it was made") as cursor:
+                if self._owner:
+                    cursor.execute(_STILL_MINE.replace("?", self.placeholder), (self._owner,))
+                    if cursor.rowcount != 1:
+                        raise Superseded(
+                            "another service has taken over this registry. This one has changed nothing since then, and stops: "
+                            "run only one service on a registry"
+                        )
                 for sql, rows in changes:
                     cursor.executemany(sql.replace("?", self.placeholder), rows)
         except HeadgateError:

@@ -5,18 +5,20 @@ as segments. `<start>.json` holds the entries from position `start`; it is creat
 one wins and the other reads what the winner wrote. Many small segments are merged into `<start>-<end>.json`, which
 repeats them, and then removed. A merged segment takes precedence over the small ones at its positions. A driver that
 lags behind may create a small segment again after it was merged and removed: it looks for a merged one after each
-create, finds it, and takes its own back.
+create, finds it, and takes its own back. On an object store it looks only now and then: what it has created means
+nothing beside a merged segment, and a driver that lags behind can commit nothing.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from array import array
 from collections.abc import Iterable, Sequence
 
 from headgate.errors import CorruptState
 from headgate.sources.place import Entry
+from headgate.storage.commit_log import sealed, unsealed
+from headgate.storage.outside import OUTSIDE
 from headgate.storage.store import Store
 
 SEGMENT = 100_000
@@ -37,6 +39,7 @@ class FileLog:
         self.paths: list[str] = []
         self.known: set[str] = set()
         self._sizes, self._mtimes = array("q"), array("q")
+        self._appended = 0
         store.make("")
         self.load()
         self._merge()
@@ -50,25 +53,21 @@ class FileLog:
     def load(self) -> None:
         """Read what is in the store and not yet in memory."""
         misses = 0
-        while (found := self._next(*self._segments())) is not None:
-            start, name = found
+        while True:
+            listed = self._next(*self._segments())
+            start, name = listed or (len(self), _small(len(self)))  # a listing may be stale
             try:
                 data = self.store.read(name)
-            except FileNotFoundError:  # another driver has merged it just now
-                misses += 1
+            except FileNotFoundError:
+                if listed is None:
+                    return
+                misses += 1  # another driver has merged it just now
                 if misses > _TRIES:
                     raise CorruptState(
                         f"{self.store.path(name)} is listed but cannot be read; list the folder"
                     ) from None
                 continue
-            try:
-                paths, sizes, mtimes = (json.loads(data)[part] for part in ("paths", "sizes", "mtimes"))
-                if not len(self) - start < len(paths) == len(sizes) == len(mtimes):
-                    raise ValueError("it lacks entries")
-            except (ValueError, KeyError, TypeError) as error:
-                raise CorruptState(
-                    f"{self.store.path(name)} is not a segment of a log of files; restore it from a backup"
-                ) from error
+            paths, sizes, mtimes = _decoded(data, self.store.path(name), least=len(self) - start + 1)
             skip = len(self) - start
             self._extend(paths[skip:], sizes[skip:], mtimes[skip:])
 
@@ -83,7 +82,10 @@ class FileLog:
                 self.load()
                 left = self._unknown(left)
                 continue
-            small, merged = self._segments()
+            self._appended += 1
+            every = 1 if self.store.appends else OUTSIDE.get().every
+            looks = self._appended % every == 3 * every // 4
+            small, merged = self._segments() if looks else ([], [])
             if any(first <= start < end for first, end in merged):
                 self.store.remove(_small(start))
                 self.load()
@@ -149,4 +151,15 @@ def _merged(start: int, end: int) -> str:
 
 def _encoded(entries: Sequence[Entry]) -> bytes:
     paths, sizes, mtimes = zip(*entries, strict=True)
-    return json.dumps({"paths": paths, "sizes": sizes, "mtimes": mtimes}, separators=(",", ":")).encode()
+    return sealed({"paths": paths, "sizes": sizes, "mtimes": mtimes})
+
+
+def _decoded(data: bytes, where: str, least: int) -> tuple[list[str], list[int], list[int]]:
+    body = unsealed(data, where)
+    try:
+        paths, sizes, mtimes = (body[part] for part in ("paths", "sizes", "mtimes"))
+        if not least <= len(paths) == len(sizes) == len(mtimes):
+            raise ValueError("it lacks entries")
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptState(f"{where} is not a segment of a log of files; restore it from a backup") from error
+    return paths, sizes, mtimes

@@ -6,7 +6,8 @@
     backlog/<batch>-...    rows that wait, likewise
     output/<batch>-...     output waiting to be published (function and memory sinks)
     aside/output/<batch>-  likewise rows that could not be used
-    journal/<n>-....jsonl  reports and decisions, one line a batch, a file for each driver and thousand batches
+    journal/<n>-....jsonl  reports and decisions, one line a batch, a file for each driver and thousand batches;
+                           where files cannot grow, a file for a few batches (until then the log has their lines)
 
 Only the driver writes here, except that tasks add files to `state`, `backlog` and `output` under
 names of their own. The name of each file says which driver it belongs to. Whatever the newest
@@ -17,23 +18,20 @@ a driver that wakes up late never removes a file of its successor.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Any
 
 from headgate.errors import BatchOrder, CheckpointMismatch, CorruptState
-from headgate.storage.commit_log import FORMAT, CommitLog, Driver, Link, check_format, checksum
+from headgate.storage.commit_log import FORMAT, CommitLog, Driver, Entry, Link, check_format, checksum
+from headgate.storage.journal_files import JournalFiles
 from headgate.storage.manifest import Manifest
-from headgate.storage.outside import unique
+from headgate.storage.outside import OUTSIDE, unique
 from headgate.storage.store import Store
 
-LINES_PER_JOURNAL = 1000
 DIRECT = "direct:stream"
 """Where the batches of a direct stream come from, as its manifests say."""
 IDENTITY = "headgate.json"
-_ONE_LINE = re.compile(r"-\d{12}\.jsonl$")
-"""The end of the name of a journal file that has the line of one batch."""
 _REMEDY = "restore it from a backup of the checkpoint"
 
 
@@ -57,8 +55,13 @@ class Checkpoint:
         self.store, self._staged = store, tuple(staged)
         self.log = CommitLog(store, me)
         self._adopt, self._wanted = adopt, identity
-        self._swept = self._journaled = False
+        self._swept = False
+        self._every = 1 if store.appends else OUTSIDE.get().every
         self._commit: Link | None = None
+        self._links: list[Link] = []
+        """The commits before the last one that the log still has."""
+        self._journal = JournalFiles(store, self._every)
+        self._obsolete: list[tuple[Store, str]] = []
         self.last: Manifest | None = None
         self.identity = self._identity()
         if self.identity is None and (store.names("log") or store.names("journal")):
@@ -96,22 +99,29 @@ class Checkpoint:
         """Claim the query for this driver. Earlier drivers can commit nothing after this."""
         self.store.check()
         self.store.make("state", "backlog", "journal")
-        self._read(self.log.take())
+        entry = self.log.take()
+        self._read(entry)
         self._compare()
         assert self.identity is not None
         if self.last is None and self.identity != {**self.identity, **self._wanted}:
             # Nothing was ever committed, so a stage that was corrected meanwhile may still begin here.
             self.store.replace(IDENTITY, self._encoded(self.stage))
             self.identity = self._identity()
-        if self.last is not None and not self._is_journaled(self.last):
-            self.write_journal(self.last.journal, self.last.batch)
+        if self.last is not None and not self._journal.has(self.last.batch, self.last.journal):
+            self._complete_journal(entry)
 
-    def _is_journaled(self, last: Manifest) -> bool:
-        """Whether the journal has the line of a batch. A damaged journal does not stop a
-        stage: it is a record for people.
-        """
-        names = _journal_names(self.store, last.batch)
-        return any(last.journal in _raw_lines(self.store, name) for name in names)
+    def _complete_journal(self, entry: Entry | None) -> None:
+        """Write the lines that the drivers before this one have committed and not written."""
+        lines: list[tuple[int, str]] = []
+        for commit in reversed(self.log.history(entry, self._every)):
+            assert commit.body is not None, "a history has commits alone"
+            batch, line = int(commit.body["batch"]), str(commit.body["journal"])
+            if lines and self._journal.has(batch, line):
+                break
+            lines.append((batch, line))
+        for batch, line in reversed(lines):
+            self.write_journal(line, batch)
+        self._journal.flush(self.run)
 
     def _read(self, entry: Any) -> None:
         if entry is None and self.store.names("journal"):
@@ -161,37 +171,47 @@ class Checkpoint:
         before = self._commit
         self.log.commit(manifest.to_json())
         self._commit, self.last = self.log.newest, manifest
-        self._forget = before
-
-    _forget: Link | None = None
+        if before is not None:
+            self._links.append(before)
 
     def write_journal(self, line: str, batch: int) -> None:
-        """Append a line to the journal, in a file that only this driver writes. Object stores
-        cannot append: there each line is a file.
-        """
-        self._journaled = True
-        name = f"journal/{batch // LINES_PER_JOURNAL:06d}-{self.run}"
-        if self.store.appends:
-            self.store.append(f"{name}.jsonl", line)
-        else:
-            self.store.replace(f"{name}-{batch:012d}.jsonl", f"{line}\n".encode())
+        """Append a line to the journal, in a file that only this driver writes."""
+        self._journal.write(line, batch, self.run)
 
     def starts_journal(self, batch: int) -> bool:
         """Whether the line of this batch is the first of a file."""
-        return not self._journaled or batch % LINES_PER_JOURNAL == 0
+        return self._journal.starts(batch)
 
     def retire(self, before: Manifest | None, now: Manifest) -> None:
-        """Remove the files that the commit of `now` made obsolete."""
+        """Remove the files that the commit of `now` made obsolete; on an object store, those of a few
+        commits together.
+        """
         if before is not None:
-            self.remove_state(before.state.names - now.state.names)
-            self.store.remove(*(f"backlog/{name}" for name in before.backlog.files - now.backlog.files))
+            self._obsolete += [(self.store, f"state/{name}") for name in before.state.names - now.state.names]
+            old = before.backlog.files - now.backlog.files
+            self._obsolete += [(self.store, f"backlog/{name}") for name in old]
             for staged in self._staged:
-                staged.remove(before.folder)
-        if self._forget is not None:
-            self.log.forget(self._forget)
+                self._obsolete += [(staged, name) for name in self._staged_names(staged, before)]
+                if staged.in_place:
+                    self._sweep_output(staged, before)
+        if now.batch % self._every == self._every // 2:
+            self._remove_obsolete()
+        if len(self._links) >= self._every:
+            self.log.forget(self._links.pop(0))
         if not self._swept:
             self._sweep(now)
             self._swept = True
+
+    def _staged_names(self, staged: Store, before: Manifest) -> list[str]:
+        """What is left of the output of a batch that has been published."""
+        if staged.in_place:
+            return []
+        return [before.folder] if self._every == 1 else [f.name for f in (*before.output, *before.aside)]
+
+    def _remove_obsolete(self) -> None:
+        for store in (self.store, *self._staged):
+            store.remove(*sorted(name for of, name in self._obsolete if of is store))
+        self._obsolete = []
 
     def remove_state(self, names: Collection[str]) -> None:
         """Remove state files that no manifest needs."""
@@ -204,65 +224,29 @@ class Checkpoint:
         self._sweep_folder(self.store, "state/", now.state.names)
         self._sweep_folder(self.store, "backlog/", now.backlog.files)
         for staged in self._staged:
-            self._sweep_folder(staged, "", {now.folder, f"{now.folder}.ready"})
+            if staged.in_place:
+                self._sweep_output(staged, now)
+            else:
+                self._sweep_folder(staged, "", {now.folder, f"{now.folder}.ready"})
+
+    def _sweep_output(self, staged: Store, of: Manifest) -> None:
+        """Remove what attempts that do not count have left in the folder of a batch. A reader who only
+        lists the folder would take it for output.
+        """
+        used = {file.name.rpartition("/")[2] for file in (*of.output, *of.aside)}
+        self._sweep_folder(staged, f"{of.folder}/", used)
 
     def _sweep_folder(self, store: Store, folder: str, kept: Collection[str]) -> None:
         old = [n for n in store.names(folder) if n not in kept and self.log.is_older(n)]
         store.remove(*(f"{folder}{name}" for name in old))
+        if not store.appends:
+            store.abandon(folder, self.log.is_older)
 
 
 def last_manifest(store: Store) -> Manifest | None:
     """The newest commit of a checkpoint, whichever driver owns it."""
     entry = CommitLog(store).last()
     return Manifest.from_json(entry.body) if entry is not None and entry.body is not None else None
-
-
-def journal_lines(store: Store, batch: int | None = None) -> list[str]:
-    """The lines of the journal in the order of their batches, each batch once. With `batch`, only
-    the files that may hold it are read.
-    """
-    return read_journal(store, batch)[0]
-
-
-def read_journal(store: Store, batch: int | None = None) -> tuple[list[str], str]:
-    """The lines of the journal, and the incomplete last line of its newest
-    file (empty if that is complete).
-
-    A driver that dies may leave the last line of its file incomplete; its successor writes that
-    line again. Any other line that cannot be read is an error.
-    """
-    line_of: dict[int, str] = {}
-    torn = ""
-    for name in _journal_names(store, batch):
-        lines = _raw_lines(store, name)
-        torn = ""
-        for at, line in enumerate(lines, start=1):
-            number = _batch_of(line)
-            if number is not None:
-                line_of.setdefault(number, line)
-            elif at == len(lines):
-                torn = line
-            else:
-                raise CorruptState(
-                    f"{store.path(f'journal/{name}')}, journal line {at}, cannot be read: {line[:60]!r}; remove the line"
-                )
-    return [line_of[number] for number in sorted(line_of)], torn
-
-
-def _journal_names(store: Store, batch: int | None) -> list[str]:
-    """The files of the journal; with `batch`, only those that may hold its line."""
-    prefix = "" if batch is None else f"{batch // LINES_PER_JOURNAL:06d}-"
-    names = [n for n in store.names("journal") if n.endswith(".jsonl") and n.startswith(prefix)]
-    if batch is None:
-        return names
-    return [n for n in names if not _ONE_LINE.search(n) or n.endswith(f"-{batch:012d}.jsonl")]
-
-
-def _raw_lines(store: Store, name: str) -> list[str]:
-    lines = store.read(f"journal/{name}").decode("utf-8", errors="replace").split("\n")
-    if not lines[-1]:
-        lines.pop()
-    return lines
 
 
 def check_order(
@@ -332,10 +316,3 @@ def _said(origin: str | None) -> str:
 
 def _seal(identity: dict[str, Any]) -> str:
     return checksum(json.dumps(identity, sort_keys=True).encode())
-
-
-def _batch_of(line: str) -> int | None:
-    try:
-        return int(json.loads(line)["report"]["batch"])
-    except (ValueError, KeyError, TypeError):
-        return None

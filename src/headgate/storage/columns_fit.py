@@ -16,6 +16,21 @@ def bare(schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(field.name, field.type) for field in schema])
 
 
+def filled(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows with the columns and types of a table, columns that they lack as nulls.
+
+    >>> filled(pa.table({"n": [1]}), pa.schema([("k", pa.string()), ("n", pa.int32())])).to_pylist()
+    [{'k': None, 'n': 1}]
+    """
+    columns = [
+        rows.column(field.name).cast(field.type)
+        if field.name in rows.column_names
+        else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=bare(schema))
+
+
 def check_key(schema: pa.Schema, key: Sequence[str], sink: str) -> None:
     """Refuse a key that is not in the output, or whose values cannot be compared."""
     for name in key:

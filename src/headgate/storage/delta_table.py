@@ -13,47 +13,46 @@ that checks its rows, needs other files; then the driver writes the rows again.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headgate.errors import CheckpointError, ConfigError, SinkFailed, UnsupportedType, required
+from headgate.errors import ConfigError, required
 from headgate.storage import published
 from headgate.storage.adopt import bring
-from headgate.storage.columns_fit import bare, newest_rows, unlike
+from headgate.storage.columns_fit import bare, filled, newest_rows
 from headgate.storage.delta_actions import milliseconds, statistics
+from headgate.storage.lake_table import ATTEMPTS, LakeTable
 from headgate.storage.manifest import Written
 from headgate.storage.parquet_folder import Owner
 from headgate.storage.published import StagedBatch
 from headgate.storage.store import Store, translated
 
-ATTEMPTS = 20
-"""How often a commit is tried while others write to the table."""
 CHECKED = ("delta.constraints.", "delta.columnMapping.")
 """Properties of a table whose files must be written by somebody who knows them."""
 
 
-class DeltaFolder:
+class DeltaFolder(LakeTable):
     """A Delta table at a path."""
 
     def __init__(
         self,
         path: str,
         *,
-        partition_by: Sequence[str] = (),
+        partition_by: str | Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
         storage_options: Mapping[str, str] | None = None,
         first: int | None = None,
     ) -> None:
+        super().__init__(partition_by, properties, first)
         self.delta = required("deltalake", "a Delta table")
         self.actions = required("deltalake.transaction", "a Delta table")
-        self.store, self.first = Store(path), first
-        self.partition_by, self.properties = list(partition_by), dict(properties or {})
-        self.options = dict(storage_options or {})
-        self._schema: Any = None
+        self.conflicts = (self.delta.exceptions.CommitFailedError,)
+        self.failures = (self.delta.exceptions.DeltaError, OSError)
+        self.store, self.options = Store(path), dict(storage_options or {})
 
     @property
     def place(self) -> str:
@@ -67,51 +66,29 @@ class DeltaFolder:
                 return None
             return self.delta.DeltaTable(self.store.url, storage_options=self.options)
 
+    def recorded(self, table: Any, name: str) -> int | None:
+        """The version of an application transaction."""
+        found: int | None = table.transaction_version(name)
+        return found
+
     # -- before the first batch
 
-    def check(self, schema: pa.Schema, key: Sequence[str]) -> None:
-        """Refuse columns that the table cannot take."""
-        self._schema, table = self._delta_schema(schema), self.open()
-        for name in self.partition_by:
-            if name not in schema.names:
-                raise ConfigError(
-                    f"partition_by names {name!r}, which is not in the output: {', '.join(schema.names)}"
-                )
-        if table is None:
-            return
-        about = table.metadata()
-        if self.partition_by and self.partition_by != list(about.partition_columns):
-            raise ConfigError(
-                f"{self.place} is partitioned by {list(about.partition_columns)}, and not by {self.partition_by}: leave "
-                "partition_by out, or name another table"
-            )
-        if key and about.configuration.get("delta.appendOnly", "").lower() == "true":
+    def _check_settings(self, table: Any, key: Sequence[str]) -> None:
+        if key and table.metadata().configuration.get("delta.appendOnly", "").lower() == "true":
             raise ConfigError(f"{self.place} has delta.appendOnly=true, so its rows cannot be upserted")
-        has = table.schema()
-        strict = [field.name for field in has.fields if not field.nullable]
-        told = unlike(_types(self._schema), _types(has), strict, self.place)
-        if told:
-            raise UnsupportedType(told)
 
-    def own(self, owner: Owner, committed: int | None) -> None:
-        """Compare the table with what the stage has committed, and enter a stage that is new to it. A table
-        that does not exist is made, if its columns are known (`check`).
-        """
-        for _ in range(ATTEMPTS):
-            table = self.open()
-            begin = published.begin(
-                self.place,
-                owner,
-                recorded=None if table is None else table.transaction_version(published.name_of(owner)),
-                earlier=None if table is None else table.transaction_version(published.address_of(owner)),
-                committed=committed,
-                first=self.first,
-            )
-            if begin is None or (table is None and self._schema is None):
-                return
-            with self._translated("cannot be written to"), suppress(self._conflict):
-                return self._enter(table, owner, begin)
-        raise self._busy()
+    def _partitions(self, table: Any) -> list[str]:
+        return list(table.metadata().partition_columns)
+
+    def _converted(self, schema: pa.Schema) -> Any:
+        return self.delta.Schema.from_arrow(bare(schema))
+
+    def _types(self, schema: Any) -> dict[str, str]:
+        return {field.name: _text(json.loads(field.to_json())["type"]) for field in schema.fields}
+
+    def _columns(self, table: Any) -> tuple[dict[str, str], list[str]]:
+        has = table.schema()
+        return self._types(has), [field.name for field in has.fields if not field.nullable]
 
     def _enter(self, table: Any, owner: Owner, begin: int) -> None:
         if table is not None:
@@ -130,37 +107,26 @@ class DeltaFolder:
         except self.delta.exceptions.DeltaError as error:
             if self.open() is None:
                 raise
-            raise self._conflict(str(error)) from error
+            raise self.conflicts[0](str(error)) from error
         self._settle(-1)
 
     # -- a batch
 
-    def publish(self, batch: StagedBatch, key: Sequence[str]) -> None:
-        """Write a batch, unless the table has it. With a key its newest rows take the place of older ones."""
-        for _ in range(ATTEMPTS):
-            table = self.open()
-            recorded = None if table is None else table.transaction_version(published.name_of(batch.owner))
-            if not published.pending(self.place, batch.owner, batch.number, recorded):
-                return
-            with suppress(self._conflict):
-                if self._add_columns(table, batch.schema):
-                    continue
-                version = table.version()
-                if not batch.files:
-                    self._commit(table, [], batch.owner, batch.number)
-                elif key:
-                    self._merge(table, batch, key)
-                elif self._adopts(table):
-                    self._adopt(table, batch)
-                else:
-                    self._rewrite(table, batch)
-                return self._settle(version)
-        raise self._busy()
+    def _write(self, table: Any, batch: StagedBatch, key: Sequence[str]) -> None:
+        version = table.version()
+        if not batch.files:
+            self._commit(table, [], batch.owner, batch.number)
+        elif key:
+            self._merge(table, batch, key)
+        elif self._adopts(table):
+            self._adopt(table, batch)
+        else:
+            self._rewrite(table, batch)
+        self._settle(version)
 
     def _add_columns(self, table: Any, schema: pa.Schema) -> bool:
-        """Add the columns that the table lacks, in a commit of its own."""
         has = {field.name for field in table.schema().fields}
-        new = [field for field in self._delta_schema(schema).fields if field.name not in has]
+        new = [field for field in self._converted(schema).fields if field.name not in has]
         if new:
             table.alter.add_columns(new)
         return bool(new)
@@ -173,14 +139,8 @@ class DeltaFolder:
 
     def _adopt(self, table: Any, batch: StagedBatch) -> None:
         """Commit the files of the tasks."""
-        try:
-            added = [self._brought(batch, file) for file in batch.files]
-        except (CheckpointError, FileNotFoundError):
-            # Another driver may just have published the batch and removed its staged files.
-            now = self.open()
-            recorded = None if now is None else now.transaction_version(published.name_of(batch.owner))
-            if published.pending(self.place, batch.owner, batch.number, recorded):
-                raise
+        added = self._bring_all(batch, lambda file: self._brought(batch, file))
+        if added is None:
             return
         self.store.flush("")
         self._commit(table, added, batch.owner, batch.number)
@@ -199,7 +159,7 @@ class DeltaFolder:
         """Write the rows again, as the table wants its files."""
         self.delta.write_deltalake(
             table,
-            batch.rows().cast(bare(batch.schema)),
+            filled(batch.rows(), pa.schema(table.schema().to_arrow())),
             mode="append",
             commit_properties=self._properties(batch.owner, batch.number),
         )
@@ -253,45 +213,9 @@ class DeltaFolder:
             table = self.open()
             if table is None:
                 raise ConfigError(f"{self.place} does not exist")
-            with suppress(self._conflict):
+            with suppress(*self.conflicts):
                 return dict(table.optimize.compact())
         raise self._busy()
-
-    # -- errors
-
-    @property
-    def _conflict(self) -> type[Exception]:
-        """What deltalake raises when others have changed the table meanwhile."""
-        error: type[Exception] = self.delta.exceptions.CommitFailedError
-        return error
-
-    def _busy(self) -> SinkFailed:
-        return SinkFailed(
-            f"{self.place} was changed by others during each of {ATTEMPTS} attempts to commit: start the query again, and let "
-            "fewer others write there at the same time"
-        )
-
-    @contextmanager
-    def _translated(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except (self._conflict, ConfigError):
-            raise
-        except (self.delta.exceptions.DeltaError, OSError) as error:
-            raise ConfigError(f"{self.place} {what}: {error}") from error
-
-    def _delta_schema(self, schema: pa.Schema) -> Any:
-        try:
-            return self.delta.Schema.from_arrow(bare(schema))
-        except Exception as error:
-            raise UnsupportedType(
-                f"the output has a column that {self.place} cannot hold: {error}; cast it before it is written"
-            ) from error
-
-
-def _types(schema: Any) -> dict[str, str]:
-    """The types of a Delta schema as text."""
-    return {field.name: _text(json.loads(field.to_json())["type"]) for field in schema.fields}
 
 
 def _text(kind: Any) -> str:

@@ -12,46 +12,48 @@ Files that tasks have written become part of the table as they are, unless the t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 
-from headgate.errors import CheckpointError, ConfigError, SinkFailed, UnsupportedType, required
+from headgate.errors import ConfigError, required
 from headgate.storage import published
 from headgate.storage.adopt import bring
-from headgate.storage.columns_fit import bare, newest_rows, unlike
+from headgate.storage.columns_fit import bare, filled, newest_rows
 from headgate.storage.iceberg_catalog import open_catalog
+from headgate.storage.iceberg_compact import Compaction
+from headgate.storage.lake_table import ATTEMPTS, LakeTable
 from headgate.storage.parquet_folder import Owner
 from headgate.storage.published import StagedBatch
 from headgate.storage.store import Store
 
-ATTEMPTS = 20
-"""How often a commit is tried while others write to the table."""
 LISTED = 1000
 """Up to so many values of a key column are looked for one by one; beyond, all between the least and the largest."""
 SMALL = (pa.int8(), pa.int16(), pa.uint8(), pa.uint16())
 """Types that Iceberg does not have; their values become 32-bit integers."""
 
 
-class IcebergTable:
+class IcebergTable(LakeTable):
     """A table in a catalog of Iceberg: `shop.users`."""
+
+    failures = (Exception,)
 
     def __init__(
         self,
         table: str,
         *,
         catalog: Any = None,
-        partition_by: Sequence[str] = (),
+        partition_by: str | Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
         first: int | None = None,
     ) -> None:
+        super().__init__(partition_by, properties, first)
         required("pyiceberg", "an Iceberg table")
         self.errors = required("pyiceberg.exceptions", "an Iceberg table")
-        self.name, self.first = table, first
-        self.partition_by, self.properties = list(partition_by), dict(properties or {})
-        self.catalog = open_catalog(catalog)
-        self._schema: pa.Schema | None = None
+        self.conflicts = (self.errors.CommitFailedException, self.errors.TableAlreadyExistsError)
+        self.passed = (self.errors.NoSuchTableError, self.errors.NoSuchNamespaceError)
+        self.name, self.catalog = table, open_catalog(catalog)
 
     @property
     def place(self) -> str:
@@ -63,64 +65,48 @@ class IcebergTable:
         with self._translated("cannot be read"):
             try:
                 table = self.catalog.load_table(self.name)
-            except (self.errors.NoSuchTableError, self.errors.NoSuchNamespaceError):
+            except self.passed:
                 return None
         # In memory only: a refused commit has to be looked at here, and not made anew by pyiceberg.
         once = {**table.metadata.properties, "commit.retry.num-retries": "0"}
         table.metadata = table.metadata.model_copy(update={"properties": once})
         return table
 
+    def recorded(self, table: Any, name: str) -> int | None:
+        """The number in a property of the table."""
+        found = table.properties.get(name)
+        return None if found is None else int(found)
+
     # -- before the first batch
 
-    def check(self, schema: pa.Schema, key: Sequence[str]) -> None:
-        """Refuse columns that the table cannot take."""
-        self._schema = self._checked(schema)
-        for name in self.partition_by:
-            if name not in schema.names:
-                raise ConfigError(
-                    f"partition_by names {name!r}, which is not in the output: {', '.join(schema.names)}"
-                )
-        table = self.open()
-        if table is None:
-            return
-        strict = [field.name for field in table.schema().fields if field.required]
-        told = unlike(_types(self._schema), _types(table.schema().as_arrow()), strict, self.place)
-        if told:
-            raise UnsupportedType(told)
-
-    def _checked(self, schema: pa.Schema) -> pa.Schema:
-        """The columns as Iceberg has them."""
+    def _converted(self, schema: pa.Schema) -> Any:
         wider = _widened(schema)
-        to_iceberg = required("pyiceberg.io.pyarrow", "an Iceberg table")._pyarrow_to_schema_without_ids
-        try:
-            to_iceberg(wider)
-        except Exception as error:
-            raise UnsupportedType(
-                f"the output has a column that {self.place} cannot hold: {error}; cast it before it is written"
-            ) from error
+        required("pyiceberg.io.pyarrow", "an Iceberg table")._pyarrow_to_schema_without_ids(wider)
         return wider
 
-    def own(self, owner: Owner, committed: int | None) -> None:
-        """Compare the table with what the stage has committed, and enter a stage that is new to it. A table
-        that does not exist is made, if its columns are known (`check`).
-        """
-        for _ in range(ATTEMPTS):
-            table = self.open()
-            begin = published.begin(
-                self.place,
-                owner,
-                recorded=_recorded(table, published.name_of(owner)),
-                earlier=_recorded(table, published.address_of(owner)),
-                committed=committed,
-                first=self.first,
-            )
-            if begin is None or (table is None and self._schema is None):
-                return
-            with self._translated("cannot be written to"), suppress(*self._conflicts):
-                if table is None:
-                    return self._create(owner, begin)
-                return self._commit(table, owner, begin)
-        raise self._busy()
+    def _types(self, schema: Any) -> dict[str, str]:
+        """Large types and plain ones are the same to Iceberg."""
+        return {
+            field.name: str(field.type).replace("large_", "").replace("<item: ", "<element: ")
+            for field in schema
+        }
+
+    def _columns(self, table: Any) -> tuple[dict[str, str], list[str]]:
+        has = table.schema()
+        return self._types(has.as_arrow()), [field.name for field in has.fields if field.required]
+
+    def _partitions(self, table: Any) -> list[str]:
+        """The columns of the partitions; a transformed one with its transformation."""
+        has = table.schema()
+        return [
+            has.find_column_name(field.source_id) if str(field.transform) == "identity" else field.name
+            for field in table.spec().fields
+        ]
+
+    def _enter(self, table: Any, owner: Owner, begin: int) -> None:
+        if table is None:
+            return self._create(owner, begin)
+        return self._commit(table, owner, begin)
 
     def _create(self, owner: Owner, begin: int) -> None:
         space = self.name.rpartition(".")[0]
@@ -136,30 +122,16 @@ class IcebergTable:
 
     # -- a batch
 
-    def publish(self, batch: StagedBatch, key: Sequence[str]) -> None:
-        """Write a batch, unless the table has it. With a key its newest rows take the place of older ones."""
-        for _ in range(ATTEMPTS):
-            table = self.open()
-            if not self._is_pending(table, batch):
-                return
-            with suppress(*self._conflicts):
-                if self._add_columns(table, batch.schema):
-                    continue
-                if not batch.files:
-                    return self._commit(table, batch.owner, batch.number)
-                if key:
-                    return self._upsert(table, batch, key)
-                if table.spec().is_unpartitioned() and _widened(batch.schema).equals(bare(batch.schema)):
-                    return self._adopt(table, batch)
-                return self._append(table, batch)
-        raise self._busy()
-
-    def _is_pending(self, table: Any, batch: StagedBatch) -> bool:
-        recorded = _recorded(table, published.name_of(batch.owner))
-        return published.pending(self.place, batch.owner, batch.number, recorded)
+    def _write(self, table: Any, batch: StagedBatch, key: Sequence[str]) -> None:
+        if not batch.files:
+            return self._commit(table, batch.owner, batch.number)
+        if key:
+            return self._upsert(table, batch, key)
+        if table.spec().is_unpartitioned() and _widened(batch.schema).equals(bare(batch.schema)):
+            return self._adopt(table, batch)
+        return self._append(table, batch)
 
     def _add_columns(self, table: Any, schema: pa.Schema) -> bool:
-        """Add the columns that the table lacks, in a commit of its own."""
         has = {field.name for field in table.schema().fields}
         new = [field for field in _widened(schema) if field.name not in has]
         if new:
@@ -171,12 +143,8 @@ class IcebergTable:
         """Commit the files of the tasks."""
         folder = Store(f"{table.location().rstrip('/')}/data")
         folder.make("")
-        try:
-            names = [bring(batch, file, folder) for file in batch.files]
-        except (CheckpointError, FileNotFoundError):
-            # Another driver may just have published the batch and removed its staged files.
-            if self._is_pending(self.open(), batch):
-                raise
+        names = self._bring_all(batch, lambda file: bring(batch, file, folder))
+        if names is None:
             return
         folder.flush("")
         paths = [f"{folder.url}/{name}" for name in names]
@@ -203,15 +171,16 @@ class IcebergTable:
 
     def _rows(self, table: Any, batch: StagedBatch) -> pa.Table:
         """The rows with the columns of the table, those that the output lacks as nulls."""
-        rows = batch.rows().cast(_widened(batch.schema))
-        schema = bare(table.schema().as_arrow())
-        columns = [
-            rows.column(field.name).cast(field.type)
-            if field.name in rows.column_names
-            else pa.nulls(rows.num_rows, field.type)
-            for field in schema
-        ]
-        return pa.table(columns, schema=schema)
+        return filled(batch.rows().cast(_widened(batch.schema)), table.schema().as_arrow())
+
+    def compact(self) -> dict[str, Any]:
+        """Merge small files into larger ones; how many were removed and added."""
+        if self.open() is None:
+            raise ConfigError(f"{self.place} does not exist")
+        compaction = Compaction(self.open, self.conflicts)
+        if not compaction.run(ATTEMPTS):
+            raise self._busy()
+        return {"numFilesAdded": compaction.added, "numFilesRemoved": compaction.removed}
 
     def _commit(self, table: Any, owner: Owner, number: int) -> None:
         """Record a batch without rows."""
@@ -227,50 +196,15 @@ class IcebergTable:
             change.set_properties(_record(owner, number))
             yield change, summary
 
-    # -- errors
-
-    @property
-    def _conflicts(self) -> tuple[type[Exception], ...]:
-        """What pyiceberg raises when others have changed the table meanwhile."""
-        return self.errors.CommitFailedException, self.errors.TableAlreadyExistsError
-
-    def _busy(self) -> SinkFailed:
-        return SinkFailed(
-            f"{self.place} was changed by others during each of {ATTEMPTS} attempts to commit: start the query again, and let "
-            "fewer others write there at the same time"
-        )
-
-    @contextmanager
-    def _translated(self, what: str) -> Iterator[None]:
-        passed = (*self._conflicts, self.errors.NoSuchTableError, self.errors.NoSuchNamespaceError)
-        try:
-            yield
-        except (*passed, ConfigError):
-            raise
-        except Exception as error:
-            raise ConfigError(f"{self.place} {what}: {error}") from error
-
 
 def _record(owner: Owner, number: int) -> dict[str, str]:
     return {name: str(number) for name in (published.name_of(owner), published.address_of(owner))}
-
-
-def _recorded(table: Any, name: str) -> int | None:
-    found = None if table is None else table.properties.get(name)
-    return None if found is None else int(found)
 
 
 def _widened(schema: pa.Schema) -> pa.Schema:
     return pa.schema(
         [pa.field(field.name, pa.int32() if field.type in SMALL else field.type) for field in schema]
     )
-
-
-def _types(schema: pa.Schema) -> dict[str, str]:
-    """Types as text; large and plain ones are the same to Iceberg."""
-    return {
-        field.name: str(field.type).replace("large_", "").replace("<item: ", "<element: ") for field in schema
-    }
 
 
 def _touched(rows: pa.Table, key: Sequence[str]) -> Any:

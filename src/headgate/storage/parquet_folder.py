@@ -8,8 +8,8 @@ appears in it whole, and once.
 
 The rule for readers: a batch exists when its record exists, and consists of the files that the
 record names (`files`). On a local disk `batch=N` appears in one rename, so even a reader who just
-lists the folder never sees a part of a batch. Object stores cannot rename: there files are copied
-one by one, and only a reader who goes by the records is sure to see whole batches.
+lists the folder never sees a part of a batch. Object stores cannot rename: there tasks write at once into
+`batch=N` (`InPlace`), and only a reader who goes by the records is sure to see whole batches, each once.
 """
 
 from __future__ import annotations
@@ -39,6 +39,27 @@ class Owner:
     what: str = OUTPUT
 
 
+class InPlace(Store):
+    """Where tasks put the files of a batch on an object store: `<batch>-<driver>/<file>`, as a staged file is
+    named, is written as `batch=<N>/<file>`, and stays there.
+    """
+
+    in_place = True
+
+    def __init__(self, store: Store, column: str) -> None:
+        self.__dict__.update(store.__dict__)
+        self.column = column
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "column": self.column}
+
+    def path(self, name: str = "") -> str:
+        """Full path of a staged file, or of the folder of a batch."""
+        folder, slash, file = name.partition("/")
+        batch = folder.partition("-")[0]
+        return super().path(f"{self.column}={int(batch)}{slash}{file}" if batch.isdecimal() else name)
+
+
 class ParquetFolder:
     """The folder. `show` may be called again with the same files: after a
     crash, or by two drivers at once.
@@ -51,6 +72,10 @@ class ParquetFolder:
     def path(self) -> str:
         """The path of the folder."""
         return self.store.path()
+
+    def output_store(self) -> Store:
+        """Where tasks put the files of a batch."""
+        return self.store.child(STAGING) if self.store.local else InPlace(self.store, self.column)
 
     def own(self, owner: Owner, committed: int | None = None) -> None:
         """Claim an empty folder for a stage. A folder that belongs to another stage, or whose owner
@@ -81,7 +106,7 @@ class ParquetFolder:
             raise CheckpointMismatch(
                 f"{self.path} holds the {recorded['what']} of this stage, and cannot hold its {owner.what} too; name two folders"
             )
-        self._check_batches(self.batches(), committed)
+        self._check_batches(self.batches(committed), committed)
         self.store.make(STAGING, RECORDS)
 
     def _check_batches(self, shown: list[int], committed: int | None, *, new: bool = False) -> None:
@@ -109,10 +134,14 @@ class ParquetFolder:
         """Whether any batch has been published here."""
         return any(name.startswith(f"{self.column}=") for name in self.store.names(""))
 
-    def batches(self) -> list[int]:
-        """The numbers of the batches that exist, by the rule for readers."""
+    def batches(self, committed: int | None = None) -> list[int]:
+        """The numbers of the batches that exist, by the rule for readers. `committed` is the number of one
+        that may exist.
+        """
         names = (name.removesuffix(".json") for name in self.store.names(RECORDS))
         numbers = sorted(int(name) for name in names if name.isdecimal())
+        if not self.store.local:
+            numbers = self._asked_for(set(numbers), committed)
         for before, after in pairwise(numbers):
             if after != before + 1:
                 raise CorruptState(
@@ -120,6 +149,19 @@ class ParquetFolder:
                     f"remove the batches up to {before} with their records"
                 )
         return numbers
+
+    def _asked_for(self, listed: set[int], committed: int | None) -> list[int]:
+        """A listing may be out of date: look for records that it may lack, and for those that it should not have."""
+        near = (
+            set() if committed is None else {committed - 1, committed, *(n for n in listed if n > committed)}
+        )
+        found = listed - near | {n for n in near if n >= 0 and self.store.exists(_record(n))}
+        if found:
+            between = set(range(min(found), max(found))) - found
+            found |= {n for n in between if self.store.exists(_record(n))}
+            while self.store.exists(_record(max(found) + 1)):
+                found.add(max(found) + 1)
+        return sorted(found)
 
     def files(self, batch: int | None = None) -> list[str]:
         """The paths of the files of a batch, or of all batches, by the rule for readers."""
@@ -137,6 +179,8 @@ class ParquetFolder:
         if again and self.first is not None and batch < self.first:
             return
         wanted = [[_base(file.name), file.size, file.checksum] for file in files]
+        if staged.in_place:
+            return self._name(staged, files, batch, wanted, again=again)
         if self.store.exists(_record(batch)):
             if self._record(batch)["files"] != wanted:
                 raise self._taken(batch)
@@ -151,6 +195,20 @@ class ParquetFolder:
                 if not self.store.exists(_record(batch)) or self._record(batch)["files"] != wanted:
                     raise
         self.store.write_once(_record(batch), sealed({"batch": batch, "files": wanted}))
+
+    def _name(
+        self, staged: Store, files: Sequence[Written], batch: int, wanted: list[list[Any]], *, again: bool
+    ) -> None:
+        """The files are there: name them in the record."""
+        if again and not self.store.exists(_record(batch)):
+            for file in files:
+                verify(staged, file.name, file)
+        record = sealed({"batch": batch, "files": wanted})
+        try:
+            (self.store.create if self.store.exclusive else self.store.write_once)(_record(batch), record)
+        except FileExistsError:
+            if self._record(batch)["files"] != wanted:
+                raise self._taken(batch) from None
 
     def _rename(self, staged: Store, files: Sequence[Written], batch: int, *, again: bool) -> None:
         """On a local disk: gather the files in a folder beside it, then rename that folder."""

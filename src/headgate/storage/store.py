@@ -8,21 +8,20 @@ others once. Errors of the file system are raised as errors of headgate that nam
 from __future__ import annotations
 
 import errno
-import importlib.metadata
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 import fsspec
 import xxhash
-from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
-from fsspec.implementations.memory import MemoryFileSystem
 
 from headgate.errors import CheckpointError, ConfigError, StorageFull
 from headgate.storage.disk import Disk, LocalDisk
 from headgate.storage.outside import unique
+from headgate.storage.patience import OPTIONS
+from headgate.storage.remote import Remote, lacking
 
 
 class translated:
@@ -52,55 +51,45 @@ tried: set[str] = set()
 """The stores on which this process has tried an exclusive create."""
 _REMOVALS = 3
 """How often the removal of a folder is tried if files appear in it meanwhile."""
-_CONFLICTS = 8
-"""How often a conditional write is tried if it collides with another one under way (S3's 409)."""
-EXCLUSIVE = {
-    "s3fs": {"s3fs": (2025, 3, 2), "botocore": (1, 35, 2)},
-    "gcsfs": {"gcsfs": (2025, 3, 2)},
-    "adlfs": {"adlfs": (2024, 12, 0), "fsspec": (2025, 3, 2)},
-}
-"""Packages whose file systems create a file exclusively on the server, with the first versions that
-do. Earlier versions overwrite silently, or hang in a forked worker.
-"""
 
 
-def lacking(fs: Any) -> str:
-    """Why a file could be created twice on a file system; empty if it could not."""
-    if isinstance(fs, DirFileSystem):
-        return lacking(fs.fs)
-    if isinstance(fs, LocalFileSystem | MemoryFileSystem) or getattr(fs, "disk", None) is not None:
-        return ""  # linking to a name that exists fails; memory belongs to this process, and has a lock
-    if getattr(fs, "exclusive_create", False):
-        return ""  # the file system says so itself
-    package = type(fs).__module__.partition(".")[0]
-    if package not in EXCLUSIVE:
-        return f"{type(fs).__name__} of {package} has no exclusive create: it looks for the file, and then writes it"
-    for name, least in EXCLUSIVE[package].items():
-        try:
-            version = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            return f"{name} is not installed"
-        if tuple(int(part) for part in re.findall(r"\d+", version)[:3]) < least:
-            return f"{name} {version} has no exclusive create; install {name}>={'.'.join(map(str, least))}"
-    return ""
+def check_url(url: str) -> None:
+    """Refuse a URL with credentials: it is written in checkpoints and in messages."""
+    parts = urlsplit(url)
+    who, at, rest = parts.netloc.rpartition("@")
+    if (at and (":" in who or parts.scheme in ("s3", "s3a", "gs", "gcs"))) or "sig=" in parts.query:
+        shown = (
+            f"{parts.scheme}://...@{rest}{parts.path}" if at else f"{parts.scheme}://{rest}{parts.path}?..."
+        )
+        raise ConfigError(
+            f"{shown} has credentials in it, and a URL is written in checkpoints and messages: leave them out. The store finds "
+            "them in the environment or by its own means (AWS_ACCESS_KEY_ID, a profile, the role of the machine; "
+            "GOOGLE_APPLICATION_CREDENTIALS; AZURE_STORAGE_CONNECTION_STRING)"
+        )
 
 
 class Store:
     """A folder on any fsspec file system. Picklable, so that tasks can carry it."""
+
+    in_place = False
+    """Whether output files stay where tasks write them (`parquet_folder.InPlace`)."""
 
     def __init__(self, url: str, *, durable: bool = True) -> None:
         self.url, self.durable = url, durable
         self._open()
 
     def _open(self) -> None:
-        # Listings must show what other processes create and remove, so they may not come from a cache.
+        # Listings should show what other processes create and remove, so they may not come from a cache.
+        check_url(self.url)
+        options = OPTIONS.get(self.url.partition("://")[0], {})
         try:
-            self.fs, self.root = fsspec.core.url_to_fs(self.url, use_listings_cache=False)
+            self.fs, self.root = fsspec.core.url_to_fs(self.url, use_listings_cache=False, **options)
         except (ImportError, ValueError) as error:
             raise ConfigError(f"{self.url} cannot be reached: {error}") from error
         self.disk: Disk | None = (
             LocalDisk() if isinstance(self.fs, LocalFileSystem) else getattr(self.fs, "disk", None)
         )
+        self._remote = Remote(self.fs)
         self.root = self.root.rstrip("/")
         self.url = self.fs.unstrip_protocol(self.root)  # absolute, because a task has another working folder
 
@@ -134,20 +123,17 @@ class Store:
                 if self.disk is not None:
                     self.disk.make_folder(self.path(name))
                 else:
-                    self.fs.makedirs(self.path(name), exist_ok=True)
+                    self._remote.make(self.path(name))
 
     def write(self, name: str, parts: list[Any]) -> int:
         """Write a file whose name nobody else uses, and return its size. If the
         store is durable, so is the file.
         """
-        path, size = self.path(name), 0
+        path = self.path(name)
         with translated(path, "writing"):
             if self.disk is not None:
                 return self.disk.write(path, parts, durable=self.durable)
-            with self.fs.open(path, "wb") as file:
-                for part in parts:
-                    size += file.write(memoryview(part).cast("B"))
-        return size
+            return self._remote.write(path, parts)
 
     def check(self) -> None:
         """Refuse a store whose `create` is not exclusive: two drivers could both commit there. Each
@@ -160,7 +146,7 @@ class Store:
                 f"{self.url} cannot hold a checkpoint: {lacking(self.fs)}. Two drivers could both commit there. "
                 "Use a disk, or S3 (s3fs), Google Cloud Storage (gcsfs) or Azure (adlfs)"
             )
-        name = f".headgate-{unique()}"
+        name = f".headgate-{unique()}.tmp"
         self.make("")
         try:
             with suppress(FileExistsError):  # a request whose answer was lost may have been sent again
@@ -189,39 +175,8 @@ class Store:
         with translated(path, "creating", passing=FileExistsError):
             if self.disk is not None:
                 self._appear(self.disk, path, data, self.disk.link)
-            elif isinstance(self.fs, MemoryFileSystem):
-                self._create_in_memory(path, data)
             else:
-                self._create_there(path, data)
-
-    def _create_in_memory(self, path: str, data: bytes) -> None:
-        """Create a file in fsspec's memory. Fsspec itself looks for the file and then writes it;
-        here the last step is one dictionary operation, which is atomic among threads.
-        """
-        draft = f"{path}.{unique()}"
-        self.fs.pipe_file(draft, data)
-        file = self.fs.store.pop(draft)
-        file.path = path
-        if self.fs.store.setdefault(path, file) is not file:
-            raise FileExistsError(path)
-
-    def _create_there(self, path: str, data: bytes) -> None:
-        """Create a file by a conditional write. Of two at the same time both may be rejected (409),
-        and fsspec does not recognise every server's refusal (412).
-        """
-        for attempt in range(_CONFLICTS):
-            try:
-                self.fs.pipe_file(path, data, mode="create")
-                return
-            except FileExistsError:
-                raise
-            except OSError as error:
-                answer = getattr(error.__cause__, "response", None) or {}
-                code = str(answer.get("Error", {}).get("Code", ""))
-                if code in ("PreconditionFailed", "412"):
-                    raise FileExistsError(path) from error
-                if code not in ("ConditionalRequestConflict", "409") or attempt == _CONFLICTS - 1:
-                    raise
+                self._remote.create(path, data)
 
     def write_once(self, name: str, data: bytes) -> None:
         """Make a file appear whole, unless it exists. On a store without exclusive create
@@ -241,7 +196,7 @@ class Store:
             if self.disk is not None:
                 self._appear(self.disk, path, data, self.disk.replace)
             else:
-                self.fs.pipe_file(path, data)
+                self._remote.replace(path, data)
 
     def _appear(self, disk: Disk, path: str, data: bytes, step: Callable[[str, str], None]) -> None:
         temporary = f"{path}.{unique()}.tmp"
@@ -280,8 +235,7 @@ class Store:
         with translated(self.path(name), "reading", passing=FileNotFoundError):
             if self.disk is not None:
                 return self.disk.read(self.path(name), start, end)
-            data: bytes = self.fs.cat_file(self.path(name), start=start, end=end)
-        return data
+            return self._remote.read(self.path(name), start, end)
 
     def digest(self, name: str) -> str:
         """The checksum of a file of any size; raise FileNotFoundError if it does not exist."""
@@ -317,15 +271,15 @@ class Store:
     def _size(self, name: str) -> int:
         if self.disk is not None:
             return self.disk.size(self.path(name))
-        return int(self.fs.info(self.path(name))["size"] or 0)
+        return int(self._remote.ask(lambda: self.fs.info(self.path(name)))["size"] or 0)
 
     def copy(self, name: str, to: Store, as_name: str) -> None:
         """Copy a file to a store of the same kind, or of another."""
         path = to.path(as_name)
         with translated(path, "copying to"):
             if type(self.fs) is type(to.fs):
-                to.fs.makedirs(to.path(as_name.rpartition("/")[0]), exist_ok=True)
-                self.fs.cp_file(self.path(name), path)
+                to.make(as_name.rpartition("/")[0])
+                self._remote.ask(lambda: self.fs.cp_file(self.path(name), path))
             else:
                 to.replace(as_name, self.read(name))
 
@@ -336,7 +290,7 @@ class Store:
             with translated(self.path(folder), "listing", passing=FileNotFoundError):
                 if self.disk is not None:
                     return sorted(self.disk.names(self.path(folder)))
-                paths = self.fs.ls(self.path(folder), detail=False)
+                paths = self._remote.ask(lambda: self.fs.ls(self.path(folder), detail=False))
         except FileNotFoundError:
             return []
         return sorted(p.rstrip("/").rsplit("/", 1)[-1] for p in paths)
@@ -354,15 +308,22 @@ class Store:
 
     def remove(self, *names: str) -> None:
         """Remove files or folders; missing ones are ignored."""
+        if self.disk is None:
+            with translated(self.path(*names[:1]), "removing"):
+                return self._remote.remove([self.path(name) for name in names])
         for name in names:
             path = self.path(name)
             with (
                 suppress(FileNotFoundError),
                 translated(path, "removing", passing=FileNotFoundError),
             ):
-                if self.disk is None:
-                    self.fs.rm(path, recursive=True)
-                elif self.disk.is_folder(path):
+                if self.disk.is_folder(path):
                     self._remove_folder(self.disk, path)
                 else:
                     self.disk.remove(path)
+
+    def abandon(self, folder: str, old: Callable[[str], bool]) -> None:
+        """Abort uploads to a folder that were never completed, by their names."""
+        if self.disk is None:
+            with translated(self.path(folder), "looking for uploads to"):
+                self._remote.abandon(self.path(folder), old)
