@@ -130,9 +130,12 @@ print(json.dumps(told))
         ("deltalake", "delta", ["hg.sinks.Delta('t')", "hg.sources.Delta('t')"]),
         ("pyiceberg", "iceberg", ["hg.sinks.Iceberg('s.t')", "hg.sources.Iceberg('s.t')"]),
         ("psycopg", "postgres", ["hg.sinks.Table('postgresql://here/x', 't')"]),
+        ("opentelemetry", "otel", ["hg.observe.OpenTelemetry()"]),
+        ("fastavro", "avro", ["hg.sources.Kafka('x:1', 't', '{}', value='avro')"]),
+        ("google", "protobuf", ["hg.sources.Kafka('x:1', 't', value='protobuf', message=('m.desc', 'M'))"]),
     ],
 )
-def test_a_table_says_what_it_lacks_when_it_is_made(module, extra, calls, tmp_path) -> None:
+def test_a_source_or_a_sink_says_what_it_lacks_when_it_is_made(module, extra, calls, tmp_path) -> None:
     text = f"""{HIDE}
 import headgate as hg
 
@@ -190,6 +193,7 @@ def test_a_module_of_no_extra_is_not_explained_away() -> None:
 def test_the_extras_are_those_of_the_package() -> None:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
     by_spark = {"connect"}  # Spark itself says what a Connect session lacks
-    wanted = {"".join(c if c.isalnum() else "_" for c in one.split(">")[0].split("[")[0]): extra
+    imported = {"protobuf": "google", "opentelemetry-sdk": "opentelemetry"}  # under another name than that of the distribution
+    wanted = {imported.get(one.split(">")[0]) or "".join(c if c.isalnum() else "_" for c in one.split(">")[0].split("[")[0]): extra
               for extra, needs in project["optional-dependencies"].items() if extra not in by_spark for one in needs}  # fmt: skip
     assert {**wanted, "py4j": "spark"} == EXTRAS

@@ -69,10 +69,10 @@ SCHEMA = pa.schema([("n", pa.int64())])
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("avro", "raw", SCHEMA, None), "values are 'json', 'text', 'raw'"),
+        (("xml", "raw", SCHEMA, None), "values are 'json', 'avro', 'protobuf', 'text', 'raw'"),
         (("json", "raw", None, None), r"needs schema="),
         (("raw", "raw", SCHEMA, None), "has one column, 'value'"),
-        (("json", "hash", SCHEMA, None), "keys are 'raw', 'text'"),
+        (("json", "hash", SCHEMA, None), "keys are 'raw', 'text', 'avro'"),
         (("json", "raw", SCHEMA, ["age"]), "takes some of key, topic, partition, offset, timestamp, headers"),
         (("json", "raw", SCHEMA, {"key": "n"}), "two columns 'n'"),
         (("json", "raw", pa.schema([("b", pa.binary())]), None), "not read from JSON"),

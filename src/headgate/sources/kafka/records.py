@@ -5,13 +5,14 @@ messages.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from headgate.errors import ConfigError
+from headgate.sources.kafka.codec import Codec
 from headgate.sources.kafka.planning import Span
 from headgate.sources.kafka.values import Parsed, as_bytes, as_json, as_text
 from headgate.state.payload import plain_type
@@ -26,8 +27,8 @@ META = {
     "headers": HEADERS,
 }
 """What a record has besides its value."""
-FORMS = ("json", "text", "raw")
-KEYS = ("raw", "text")
+FORMS = ("json", "avro", "protobuf", "text", "raw")
+KEYS = ("raw", "text", "avro")
 BAD = pa.schema([("reason", pa.string()), *META.items(), ("value", pa.binary())])
 """The columns of a record that does not parse."""
 
@@ -43,20 +44,33 @@ class Layout:
     value: pa.Schema
     meta: Mapping[str, str]
     """What of the record, and the name of its column."""
+    codec: Codec | None = None
+    """What parses Avro and Protobuf."""
+    key_codec: Codec | None = None
 
     @classmethod
-    def of(cls, form: Any, key: Any, schema: pa.Schema | None, meta: Any) -> Layout:
+    def of(
+        cls,
+        form: Any,
+        key: Any,
+        schema: pa.Schema | None,
+        meta: Any,
+        codec: Codec | None = None,
+        key_codec: Codec | None = None,
+    ) -> Layout:
         """The layout that a user describes."""
         if form not in FORMS:
             raise ConfigError(f"Kafka(value={form!r}): values are {', '.join(map(repr, FORMS))}")
         if key not in KEYS:
             raise ConfigError(f"Kafka(key={key!r}): keys are {', '.join(map(repr, KEYS))}")
-        if form == "json" and schema is None:
+        if codec is not None:
+            schema = codec.schema()
+        elif form == "json" and schema is None:
             raise ConfigError(
                 "Kafka(value='json') needs schema=...: JSON does not tell its columns and types. Write schema='user long, "
                 "amount double', or value='raw' for bytes"
             )
-        if form != "json" and schema is not None:
+        elif form != "json" and schema is not None:
             raise ConfigError(
                 f"Kafka(value={form!r}) has one column, 'value', so schema=... must be left out"
             )
@@ -66,11 +80,13 @@ class Layout:
             raise ConfigError(
                 f"Kafka(schema={schema!r}) is not a pyarrow.Schema with columns: pa.schema([...])"
             )
-        else:
+        elif form == "json":
             from headgate.sources.json_format import check as check_json
 
             check_json(schema)
-        layout = cls(form, key, schema.remove_metadata(), _meta(meta, default=form == "raw"))
+        layout = cls(
+            form, key, schema.remove_metadata(), _meta(meta, default=form == "raw"), codec, key_codec
+        )
         names = layout.schema.names
         if twice := {name for name in names if names.count(name) > 1}:
             raise ConfigError(
@@ -83,6 +99,8 @@ class Layout:
     def schema(self) -> pa.Schema:
         """All columns."""
         kinds = {**META, "key": pa.string() if self.key == "text" else pa.binary()}
+        if self.key_codec is not None:
+            kinds["key"] = self.key_codec.schema().field(0).type
         return pa.schema([*self.value, *(pa.field(name, kinds[what]) for what, name in self.meta.items())])
 
     def only(self, columns: Sequence[str]) -> Layout:
@@ -91,7 +109,7 @@ class Layout:
         meta = {what: name for what, name in self.meta.items() if name in columns}
         if not value.names and not meta:
             value = pa.schema([self.value.field(0)])
-        return Layout(self.form, self.key, value, meta)
+        return replace(self, value=value, meta=meta)
 
 
 def _meta(meta: Any, *, default: bool) -> dict[str, str]:
@@ -116,25 +134,40 @@ def table_of(
     parse. `whole` is the layout with all columns of the stream: a record is judged by all of them,
     whoever needs them.
     """
-    values = [message.value() for message in messages]
-    parsed = _parsed(values, whole)
+    parsed = _parsed([message.value() for message in messages], whole)
+    keys = _keys(messages, whole)
     bad = dict(parsed.bad)
-    if "key" in whole.meta and whole.key == "text":
-        keys = as_text([message.key() for message in messages], "key")
-        bad |= {at: f"has a key that {why}" for at, why in keys.bad.items() if at not in bad}
-    good = [at for at in range(len(messages)) if at not in bad] if bad else None
-    kept = messages if good is None else [messages[at] for at in good]
-    table = parsed.table.select(layout.value.names)
-    if len(bad) > len(parsed.bad):
-        places = [at for at in range(len(messages)) if at not in parsed.bad]
-        table = table.take([row for row, at in enumerate(places) if at not in bad])
-    columns = list(table.columns) if layout.value.names else []
-    columns += [_meta_column(what, kept, span, layout.key) for what in layout.meta]
+    bad |= {at: f"has a key that {why}" for at, why in keys.bad.items() if at not in bad} if keys else {}
+    kept = [message for at, message in enumerate(messages) if at not in bad] if bad else messages
+    columns = list(_left(parsed, bad, len(messages)).select(layout.value.names).columns)
+    for what in layout.meta:
+        if what == "key" and keys:
+            columns.append(_left(keys, bad, len(messages)).column(0))
+        else:
+            columns.append(_meta_column(what, kept, span))
     rows = pa.Table.from_arrays(columns, schema=_plain(layout.schema))
     return rows, _aside(messages, span, bad) if bad else None
 
 
+def _keys(messages: Sequence[Any], layout: Layout) -> Parsed | None:
+    """The keys, if they are parsed."""
+    if "key" not in layout.meta or layout.key == "raw":
+        return None
+    keys = [message.key() for message in messages]
+    return as_text(keys, "key") if layout.key_codec is None else layout.key_codec.parse(keys)
+
+
+def _left(parsed: Parsed, bad: Mapping[int, str], count: int) -> pa.Table:
+    """The rows that parsed, without those of records that are bad for another reason."""
+    if len(bad) == len(parsed.bad):
+        return parsed.table
+    places = [at for at in range(count) if at not in parsed.bad]
+    return parsed.table.take(pa.array([row for row, at in enumerate(places) if at not in bad], pa.int64()))
+
+
 def _parsed(values: Sequence[bytes | None], layout: Layout) -> Parsed:
+    if layout.codec is not None:
+        return layout.codec.parse(values)
     if layout.form == "json":
         return as_json(values, {field.name: plain_type(field.type) for field in layout.value})
     name = layout.value.names[0]
@@ -145,10 +178,9 @@ def _plain(schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(field.name, plain_type(field.type)) for field in schema])
 
 
-def _meta_column(what: str, messages: Sequence[Any], span: Span, key: str) -> pa.Array:
+def _meta_column(what: str, messages: Sequence[Any], span: Span) -> pa.Array:
     if what == "key":
-        array = pa.array([message.key() for message in messages], pa.binary())
-        return array.cast(pa.string()) if key == "text" else array
+        return pa.array([message.key() for message in messages], pa.binary())
     if what == "topic":
         return pa.repeat(pa.scalar(span.topic, pa.string()), len(messages))
     if what == "partition":
@@ -171,6 +203,6 @@ def _aside(messages: Sequence[Any], span: Span, bad: Mapping[int, str]) -> pa.Ta
     places = sorted(bad)
     found = [messages[at] for at in places]
     columns = [pa.array([bad[at] for at in places], pa.string())]
-    columns += [_meta_column(what, found, span, "raw") for what in META]
+    columns += [_meta_column(what, found, span) for what in META]
     columns.append(pa.array([message.value() for message in found], pa.binary()))
     return pa.Table.from_arrays(columns, schema=BAD)

@@ -21,6 +21,7 @@ from headgate.operators.event_time import SECOND, parse_duration
 from headgate.sizes import parse_bytes
 from headgate.sources.cutting import batches
 from headgate.sources.kafka.cluster import Cluster
+from headgate.sources.kafka.coding import codecs_of
 from headgate.sources.kafka.dead_letters import DeadLetters, refused
 from headgate.sources.kafka.planning import REMEDY, Span, checked_positions, cut, taken
 from headgate.sources.kafka.reading import Access, records
@@ -49,8 +50,9 @@ class Kafka(Source):
 
     `topics` is a name or several; `pattern` is a regular expression that whole names must fit
     instead. `schema` has the columns of JSON values (`value="json"`); `"text"` and `"raw"` give one
-    column, `value`. `meta` adds columns of the record: key, topic, partition, offset, timestamp,
-    headers; a dict renames them.
+    column, `value`; `"avro"` takes an Avro schema, and `"protobuf"` a message type, or each a
+    `registry`. `meta` adds columns of the record: key, topic, partition, offset, timestamp, headers; a
+    dict renames them.
 
     `start` counts for the first start of a query, and is remembered then. Partitions and topics
     that appear later are read from their first offset. A batch takes at most about `max_bytes`, as
@@ -68,11 +70,16 @@ class Kafka(Source):
         self,
         servers: str | Iterable[str],
         topics: str | Iterable[str] | None = None,
-        schema: pa.Schema | None = None,
+        schema: Any = None,
         *,
         pattern: str | None = None,
         value: str = "json",
+        message: Any = None,
+        registry: str | None = None,
+        registry_options: Mapping[str, Any] | None = None,
+        subject: str | None = None,
         key: str = "raw",
+        key_schema: Any = None,
         meta: Sequence[str] | Mapping[str, str] | None = None,
         start: str | datetime | Mapping[str, Mapping[int, int | str]] = "earliest",
         bad: str | None = None,
@@ -85,7 +92,11 @@ class Kafka(Source):
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self.topics, self.pattern = _topics(topics, pattern)
-        self._layout = self._wanted = Layout.of(value, key, schema, meta)
+        patience = parse_duration(timeout, "timeout", least=1) / SECOND
+        codecs = codecs_of(
+            value, schema, message, key, key_schema, registry, registry_options, subject, self.topics, patience
+        )  # fmt: skip
+        self._layout = self._wanted = Layout.of(value, key, schema, meta, *codecs)
         self._start = Start.of(start)
         if on_lost not in ("fail", "earliest"):
             raise ConfigError(
@@ -103,7 +114,7 @@ class Kafka(Source):
             checked_options(options, _OURS, "Kafka"),
             group or "",
             "read_uncommitted" if uncommitted else "read_committed",
-            parse_duration(timeout, "timeout", least=1) / SECOND,
+            patience,
         )
         self.bad = None if bad is None else DeadLetters(bad)
         self._forget()
