@@ -18,7 +18,8 @@ imports neither, and they do not import each other. `process` puts the three tog
 **Batch: from rows to committed results.**
 
 1. Pushed events are files before they are acknowledged (`sources`, `push_log`). `batch/streams` makes them and the
-   configured Spark streams one stream of rows, and `batch/runner` runs one streaming query over it.
+   configured Spark streams one stream of rows, and `batch/runner` runs one streaming query over it. Kafka streams
+   (`kafka_config`, `batch/kafka_stream`) have a loop of the service's own (`batch/loop`), whose offsets are in the commit.
 2. `batch/processor` gets the batch. `Service.begin_batch` gives it a `snapshot` of what is hosted where; it writes the
    constants that changed to files (`table_file`).
 3. `batch/job` sends each row once to every server that wants its source, and runs `batch/task` for each server: all

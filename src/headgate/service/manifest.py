@@ -42,7 +42,11 @@ class BatchManifest:
     batch: int
     run: str
     origin: str | None = None
-    """The id of the Spark streaming query that delivered the batch; None if it was a direct call."""
+    """The id of the Spark streaming query that delivers batches; None if nobody did yet, or a direct call."""
+    delivered: int = -1
+    """Spark's own number of the last batch that its query delivered; -1 before the first."""
+    offsets: Mapping[str, Any] = field(default_factory=dict)
+    """By name: where the streams stand that the service plans itself. Any values that JSON can hold."""
     pieces: Mapping[StatePlace, tuple[StoredTable, ...]] = field(default_factory=dict)
     results: Mapping[int, tuple[StoredTable, ...]] = field(default_factory=dict)
     """By template."""
@@ -71,6 +75,8 @@ class BatchManifest:
             "batch": self.batch,
             "run": self.run,
             "origin": self.origin,
+            "delivered": self.delivered,
+            "offsets": self.offsets,
             "pieces": [
                 [*place, [piece.to_json() for piece in pieces]] for place, pieces in self.pieces.items()
             ],
@@ -90,6 +96,8 @@ class BatchManifest:
             batch=body["batch"],
             run=body["run"],
             origin=body["origin"],
+            delivered=body.get("delivered", body["batch"]),  # earlier versions had no batches of their own
+            offsets=body.get("offsets", {}),
             pieces={(p[0], p[1], p[2]): _stored_tables(p[3]) for p in body["pieces"]},
             results={template: _stored_tables(tables) for template, tables in body["results"]},
             latest=dict(zip(*body["latest"], strict=True)),

@@ -15,6 +15,7 @@ import uvicorn
 from headgate.errors import ConfigError
 from headgate.service.config import ServiceConfig
 from headgate.service.http.app import create_app
+from headgate.service.kafka_config import FORMAT, KafkaConfig
 from headgate.service.service import Service, Settings
 from headgate.service.tenants import OPERATOR
 from headgate.service.weather import Weather
@@ -33,6 +34,9 @@ class ServiceProcess:
 
     def __init__(self, config: ServiceConfig) -> None:
         self.config = config
+        for name, section in config.streams.items():
+            if section.get("format") == FORMAT:
+                KafkaConfig.of(name, section, os.environ)
         self._stack = ExitStack()
         self._socket = self._stack.enter_context(listen(config.host, config.port))
         self.url = f"http://{config.host}:{self._socket.getsockname()[1]}"
@@ -54,6 +58,7 @@ class ServiceProcess:
     def _start(self) -> None:
         config, stack = self.config, self._stack
         spark = stack.enter_context(local_spark(2, self.spark_log, config.spark, master=config.master))
+        from headgate.service.batch.kafka_stream import open_kafka_streams
         from headgate.service.batch.runner import Runner
         from headgate.service.batch.streams import open_stream
 
@@ -68,9 +73,12 @@ class ServiceProcess:
         self.service = Service(settings)
         stack.callback(self.service.close)
         self.token = admin_token(self.service, config.folder)
-        frames = {name: open_stream(spark, name, stream) for name, stream in config.streams.items()}
-        times = {name: str(stream.get("time", "time")) for name, stream in config.streams.items()}
-        runner = Runner(self.service, spark, frames, times=times)
+        of_kafka = {name: s for name, s in config.streams.items() if s.get("format") == FORMAT}
+        of_spark = {name: s for name, s in config.streams.items() if name not in of_kafka}
+        kafka = open_kafka_streams(spark, self.service, of_kafka, os.environ)
+        frames = {name: open_stream(spark, name, stream) for name, stream in of_spark.items()}
+        times = {name: str(stream.get("time", "time")) for name, stream in of_spark.items()}
+        runner = Runner(self.service, spark, frames, times=times, kafka=kafka)
         stack.callback(runner.stop)
         if config.demo:
             weather = Weather(self.service, OPERATOR)

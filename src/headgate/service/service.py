@@ -77,6 +77,8 @@ class Service:
         self._preparer = preparer or Preparer(settings.limits, settings.functions)
         try:
             self.batch_log = BatchLog(settings.state or str(folder / "state"), settings.kept_batches)
+            assert self.batch_log.commits.claim is not None
+            self._registry.own(self.batch_log.commits.claim.number)
         except BaseException:
             self._registry.close()
             raise
@@ -90,8 +92,8 @@ class Service:
             self.facts.append({"batch": manifest.batch, **manifest.facts})
         self.running = False
         """Whether batches run."""
-        self.failure: str | None = None
-        """Why batches have stopped, if they have."""
+        self.failures: dict[str, str] = {}
+        """Why batches have stopped, if they have: by stream, or by "" for pushed events and Spark's streams."""
         self._latest_before: dict[int, dict[int, int]] = {}
         """By batch: how far each source had come before it (a cache of the registry's `starts`)."""
 
@@ -142,6 +144,12 @@ class Service:
                 self.queries.fail(computation, why)
             if not self.facts or self.facts[-1]["batch"] != manifest.batch:
                 self.facts.append({"batch": manifest.batch, **manifest.facts})
+
+    @property
+    def failure(self) -> str | None:
+        """Why batches have stopped, if they have: of all rows, or of a stream."""
+        failures = sorted(self.failures.items())
+        return "; ".join(f"stream {name!r}: {why}" if name else why for name, why in failures) or None
 
     @property
     def last_batch(self) -> int:

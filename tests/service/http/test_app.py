@@ -89,8 +89,10 @@ def test_the_tellers_need_no_token(served) -> None:
         assert http.get("/ready").json()["ready"]
         local.feed(rows_of(np.random.default_rng(1), 20))
         text = http.get("/metrics").text
-        assert "headgate_batch 0.0" in text
+        assert "headgate_batch 0\n" in text
         assert "headgate_replication" in text
+        assert 'headgate_batches_total{query="service",stage="0"} 1\n' in text
+        assert http.get("/metrics").text == text, "a look changes nothing"
         paths = http.get("/openapi.json").json()["paths"]
         assert "/queries/{number}/results" in paths
         assert "<html" in http.get("/").text

@@ -1,15 +1,20 @@
 """One batch of the query service, on the driver: snapshot, constants, job, commit.
 
-`BatchProcessor.process` is the function of `foreachBatch` over the one stream of all sources (`source`, `time`, slots).
-It calls the service twice: `begin_batch` says what is hosted where, and `batch_committed` takes what came out. How the
-servers' tasks run is the `Job`: on Spark (`job.SparkJob`), or in this process in a test.
+Rows (`source`, `time`, slots) come in two ways. `BatchProcessor.process` is the function of `foreachBatch`: Spark keeps the
+offsets, and may deliver a batch again. `process_ranges` takes what the service's own loop has planned (`loop`): the offsets
+are in the commit. Batches of both are numbered together.
+
+A batch calls the service twice: `begin_batch` says what is hosted where, and `batch_committed` takes what came out. How
+the servers' tasks run is the `Job`: on Spark (`job.SparkJob`), or in this process in a test.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -44,29 +49,70 @@ class BatchProcessor:
         """The tables of constants that tasks can read, with their versions."""
         self._bytes_per_row = 0.0
         """Of the shuffle, as a moving average."""
+        self._turns = threading.Lock()
+        """One batch at a time, whoever brings its rows."""
+        self._told = -1
+        """The last batch whose commit the service was told of."""
         self.superseded = False
         """Whether another service has taken over the folder: then it is useless to try again."""
 
     def process(self, df: Any, batch: int) -> None:
-        """Process one micro-batch; one that was committed already is not computed again."""
-        try:
-            self._process(df, batch)
-        except Superseded:
-            self.superseded = True
-            raise
+        """Process a micro-batch of Spark's streaming query, which has its own numbers; one that was
+        committed already is not computed again.
+        """
+        with self._turn() as last:
+            origin, folder = origin_of(df), self._log.store.path()
+            delivered = last.delivered if last else -1
+            if last is not None and delivered >= 0:
+                check_origin(origin, last.origin, folder)
+            if last is not None and batch == delivered:
+                return
+            check_order(batch, delivered if delivered >= 0 else None, folder)
+            offsets = last.offsets if last else {}
+            self._commit(df, last, origin=origin, delivered=batch, offsets=offsets)
 
-    def _process(self, df: Any, batch: int) -> None:
-        self._log.settle()
-        last, origin = self._log.last, origin_of(df)
-        folder = self._log.store.path()
-        if last is not None:
-            check_origin(origin, last.origin, folder)
-        if last is not None and batch == last.batch:
-            self._service.batch_committed(last)
-            return
-        check_order(batch, last.batch if last else None, folder)
+    def process_ranges(self, rows: Any, offsets: Mapping[str, Any]) -> None:
+        """Process rows of streams that this service plans itself. `offsets` say, by stream, where it
+        stands after them; they are committed with the batch.
+        """
+        with self._turn() as last:
+            origin, delivered = (last.origin, last.delivered) if last else (None, -1)
+            after = {**(last.offsets if last else {}), **offsets}
+            self._commit(rows, last, origin=origin, delivered=delivered, offsets=after)
+
+    @property
+    def delivered(self) -> int:
+        """Spark's own number of the last batch of its query that was committed; -1 before the first."""
+        last = self._log.last
+        return last.delivered if last else -1
+
+    def offsets(self) -> Mapping[str, Any]:
+        """Where the streams stand that this service plans itself, as committed."""
+        with self._turn() as last:
+            return last.offsets if last else {}
+
+    @contextmanager
+    def _turn(self) -> Iterator[BatchManifest | None]:
+        """The turn to commit a batch, with the last one that was committed."""
+        with self._turns:
+            try:
+                self._log.settle()
+                last = self._log.last
+                if last is not None and last.batch != self._told:  # the driver may have died after its commit
+                    self._tell(last)
+                yield last
+            except Superseded:
+                self.superseded = True
+                raise
+
+    def _tell(self, manifest: BatchManifest) -> None:
+        self._service.batch_committed(manifest)
+        self._told = manifest.batch
+
+    def _commit(self, rows: Any, last: BatchManifest | None, **delivery: Any) -> None:
+        batch = last.batch + 1 if last else 0
         try:
-            manifest = replace(self._compute(df, batch, last), origin=origin)
+            manifest = replace(self._compute(rows, batch, last), **delivery)
             self._log.commit(manifest)
         except Superseded:
             raise
@@ -75,7 +121,7 @@ class BatchProcessor:
                 raise self._log.commits.superseded() from error
             raise
         self._log.sweep(CONSTANTS, keep={stored.file for _, stored in self._constants.values()})
-        self._service.batch_committed(manifest)
+        self._tell(manifest)
 
     def _compute(self, df: Any, batch: int, last: BatchManifest | None) -> BatchManifest:
         began = time.perf_counter()

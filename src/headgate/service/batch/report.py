@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headgate import errors
+from headgate import errors, logs
 from headgate.service.manifest import StoredTable
 
-log = logging.getLogger("headgate.service")
+log = logs.logger("headgate.service")
 
 
 @dataclass(frozen=True)

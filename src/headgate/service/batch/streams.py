@@ -9,9 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from headgate.errors import ConfigError
+from headgate.errors import CheckpointMismatch, ConfigError
 from headgate.service.service import Service
 from headgate.service.sources import ALL_SLOTS, Source
+from headgate.service.tenants import OPERATOR
 from headgate.sql.source_schema import TIME, TYPES
 
 SPARK_TYPES = {
@@ -77,6 +78,19 @@ def columns_of(frame: DataFrame, name: str, time: str) -> dict[str, str]:
             f"stream {name!r} has no column {time!r} for its event time: its columns are {', '.join(frame.columns)}"
         )
     return columns
+
+
+def declared(service: Service, name: str, columns: Mapping[str, str]) -> Source:
+    """The source of a stream, which is declared when the service sees the stream for the first time."""
+    source = service.sources.by_name.get(name)
+    if source is None:
+        (source,) = service.add_sources(OPERATOR, [{"name": name, "columns": columns}])
+    elif dict(source.kind.columns) != columns:
+        raise CheckpointMismatch(
+            f"source {name!r} was declared with columns {dict(source.kind.columns)}, but its stream now has {columns}: "
+            "restore the stream's columns, or give it another name"
+        )
+    return source
 
 
 def open_stream(spark: SparkSession, name: str, config: Mapping[str, Any]) -> DataFrame:

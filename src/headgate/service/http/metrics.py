@@ -1,65 +1,100 @@
-"""The service's metrics for Prometheus. They are totals over all tenants, and reveal nothing about a single one."""
+"""The service's metrics for Prometheus, in headgate's vocabulary (`headgate.observe.vocabulary`). They are totals over all
+tenants, and reveal nothing about a single one. A server counts as a channel of the query `service`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
+from headgate.observe.exposition import exposed
+from headgate.observe.samples import Sample, sample
+from headgate.observe.series import Series
 from headgate.service.service import Service
 
-SERVICE_GAUGES = {
-    "queries": "Registered queries",
-    "computations": "Distinct computations",
-    "templates": "Query templates",
-    "sources": "Sources",
-    "servers": "Servers",
-    "traffic": "Traffic of the placement, by the rates of its sources",
-    "replication": "Replication factor of the placement",
-    "batch": "The batch that was committed last",
+OF = {"query": "service", "stage": 0}
+GAUGES = (
+    "queries",
+    "computations",
+    "templates",
+    "sources",
+    "servers",
+    "traffic",
+    "replication",
+    "batch",
+)
+COUNTED = {
+    "rows": "headgate_rows_total",
+    "results": "headgate_output_rows_total",
 }
-BATCH_GAUGES = {
-    "rows": "Rows of the last batch",
-    "sent_rows": "Rows that the shuffle of the last batch carried",
-    "sent_bytes": "Bytes that the shuffle of the last batch carried",
-    "predicted_bytes": "Bytes that placement predicted for the last batch",
-    "results": "Results of the last batch",
-    "cut": "Results of the last batch that were cut off at the limit",
-    "far_ahead": "Rows of the last batch whose event time is too far ahead to be believed",
-    "wall_ms": "Milliseconds that the last batch took",
+SENT = {
+    "sent_rows": "headgate_sent_rows_total",
+    "sent_bytes": "headgate_sent_bytes_total",
+    "cut": "headgate_cut_rows_total",
 }
+STEPS = {"prepare_ms": "prepare", "job_ms": "compute"}
 
 
-class _Collector:
-    """What prometheus_client calls for the current values."""
+def of_batch(facts: Mapping[str, Any]) -> Iterator[Sample]:
+    """The samples of a batch of the service."""
+    yield sample("headgate_batches_total", 1, **OF)
+    yield sample("headgate_last_batch", facts["batch"], **OF)
+    for name, metric in COUNTED.items():
+        yield sample(metric, facts.get(name) or 0, **OF)
+    for name, metric in SENT.items():
+        yield sample(metric, facts.get(name) or 0)
+    yield sample("headgate_unused_rows_total", facts.get("far_ahead") or 0, reason="far ahead", **OF)
+    yield sample("headgate_predicted_bytes", facts.get("predicted_bytes"))
+    yield sample("headgate_batch_seconds", facts["wall_ms"] / 1e3, **OF)
+    for name, step in STEPS.items():
+        if facts.get(name) is not None:
+            yield sample("headgate_step_seconds", facts[name] / 1e3, step=step, **OF)
+    if facts.get("at") is not None:
+        yield sample("headgate_last_commit_timestamp_seconds", facts["at"] + facts["wall_ms"] / 1e3, **OF)
+    yield from _of_servers(facts)
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
 
-    def collect(self) -> Iterator[Any]:
-        status = self._service.status()
-        for name, help_text in SERVICE_GAUGES.items():
-            yield GaugeMetricFamily(f"headgate_{name}", help_text, value=status[name])
-        yield CounterMetricFamily(
-            "headgate_pushed_rows", "Rows pushed since the start", value=status["pushed_rows"]
-        )
-        yield GaugeMetricFamily("headgate_up", "Whether batches run", value=float(status["failure"] is None))
-        last = self._service.facts[-1] if self._service.facts else {}
-        for name, help_text in BATCH_GAUGES.items():
-            if last.get(name) is not None:
-                yield GaugeMetricFamily(f"headgate_batch_{name}", help_text, value=last[name])
-        busy = GaugeMetricFamily(
-            "headgate_server_busy_ms", "Milliseconds that a server took in the last batch", labels=["server"]
-        )
-        for server, spent in last.get("busy_ms", {}).items():
-            busy.add_metric([str(server)], spent)
-        yield busy
+def _of_servers(facts: Mapping[str, Any]) -> Iterator[Sample]:
+    busy: Mapping[Any, float] = facts.get("busy_ms", {})
+    for server, spent in busy.items():
+        yield sample("headgate_channel_busy_seconds_total", spent / 1e3, channel=server, **OF)
+        yield sample("headgate_server_busy_seconds", spent / 1e3, server=server)
+    for server, rows in facts.get("server_rows", {}).items():
+        yield sample("headgate_channel_rows_total", rows, channel=server, **OF)
+    total = sum(busy.values())
+    if total:
+        yield sample("headgate_busiest_over_mean", max(busy.values()) * len(busy) / total, **OF)
+
+
+class ServiceMetrics:
+    """The series of one service. Batches since the last look are added when somebody looks; the service remembers more of
+    them than fit between two scrapes.
+    """
+
+    def __init__(self) -> None:
+        self._series, self._lock = Series(), threading.Lock()
+        self._batch, self._pushed = -1, 0
+
+    def text(self, service: Service) -> str:
+        """The metrics in Prometheus' text format."""
+        status = service.status()
+        with self._lock:
+            for facts in list(service.facts):
+                if facts["batch"] > self._batch:
+                    self._series.add(of_batch(facts))
+                    self._batch = facts["batch"]
+            pushed, self._pushed = max(0, status["pushed_rows"] - self._pushed), status["pushed_rows"]
+            self._series.add([sample("headgate_pushed_rows_total", pushed)])
+            self._series.add(sample(f"headgate_{name}", status[name]) for name in GAUGES)
+            self._series.add([sample("headgate_up", float(status["failure"] is None))])
+            return exposed(self._series)
+
+
+_of: WeakKeyDictionary[Service, ServiceMetrics] = WeakKeyDictionary()
 
 
 def metrics_text(service: Service) -> str:
     """The metrics in Prometheus' text format."""
-    registry = CollectorRegistry()
-    registry.register(_Collector(service))
-    return generate_latest(registry).decode()
+    return _of.setdefault(service, ServiceMetrics()).text(service)

@@ -1,0 +1,69 @@
+"""The numbers of `docs/kafka.md`, made from the results file: `python -m headgate_lab.bench.kafka.page`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from headgate_lab.bench.kafka import RESULTS
+from headgate_lab.bench.kafka.parts import OURS
+
+PAGE = Path("docs/kafka.md")
+BEGIN, END = "<!-- bench kafka: begin -->", "<!-- bench kafka: end -->"
+
+
+def table(report: Mapping[str, Any]) -> str:
+    """Every result: ours, native's, the ratio, and how far the samples lie apart."""
+    lines = ["| what | Headgate | native | ratio | samples of Headgate |", "|---|---|---|---|---|"]
+    for result in report["results"]:
+        mine = result["samples"][OURS]
+        spread = f"{len(mine)}: {_figure(min(mine), '')} to {_figure(max(mine), '')}"
+        cells = [
+            result["name"],
+            _figure(result["value"], result["unit"]),
+            f"{_figure(result['rival_value'], result['unit'])} ({result['rival'].removeprefix('native, ')})",
+            f"{result['ratio']:.2f}x",
+            spread,
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _figure(value: float, unit: str) -> str:
+    return (f"{value:,.0f}" if value >= 20 else f"{value:.1f}") + (f" {unit}" if unit else "")
+
+
+def written(text: str, report: Mapping[str, Any]) -> str:
+    """The page with the numbers in their place."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    where = report["machine"]
+    differ = sum(int(goal["measured"]) for goal in report["goals"] if "answers" in goal["name"])
+    said = (
+        f"{where['cores']} cores ({where['cpu']}), Spark {where['spark']}, Apache Kafka {where['kafka']}, Spark's connector "
+        f"{where['connector']}; load {where['load']:g} before the start. Answers that differ from native's: {differ}."
+    )
+    return f"{before}{BEGIN}\n\n{table(report)}\n\n{_wrapped(said)}\n\n{END}{after}"
+
+
+def _wrapped(text: str, width: int = 100) -> str:
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Write the numbers into the page."""
+    page = Path(sys.argv[1]) if len(sys.argv) > 1 else PAGE
+    report = json.loads(RESULTS.read_text(encoding="utf-8"))
+    page.write_text(written(page.read_text(encoding="utf-8"), report), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
