@@ -1,15 +1,13 @@
 """Databases for tests: a SQLite file, and a real PostgreSQL, as fixtures."""
 
 import os
-import pwd
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from headgate_lab.bench.sinks.postgres import can_start, server
 
 
 @pytest.fixture(scope="session")
@@ -19,42 +17,12 @@ def postgres() -> Iterator[str]:
     if given:
         yield given
         return
-    programs = [shutil.which(name) for name in ("initdb", "pg_ctl")]
-    owner = _owner()
-    if not all(programs) or owner is None:
+    if not can_start():
         pytest.skip(
             "needs a PostgreSQL: install one, or set HEADGATE_TEST_POSTGRES to the URL of an empty database"
         )
-    folder = Path(tempfile.mkdtemp(prefix="headgate-postgres-"))
-    folder.chmod(0o777)
-    options: dict[str, Any] = {} if os.geteuid() else {"user": owner}
-    data, initdb, pg_ctl = folder / "data", *programs
-
-    def run(*words: Any) -> None:
-        subprocess.run([str(word) for word in words], check=True, capture_output=True, cwd=folder, **options)
-
-    try:
-        run(
-            initdb, "-D", data, "-U", "headgate", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C"
-        )
-        settings = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
-        run(pg_ctl, "-D", data, "-w", "-l", folder / "log", "-o", settings, "start")
-        try:
-            yield f"postgresql://headgate@/postgres?host={folder}"
-        finally:
-            run(pg_ctl, "-D", data, "-m", "immediate", "stop")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _owner() -> str | None:
-    """The user who may own a server: root may not."""
-    if os.geteuid():
-        return pwd.getpwuid(os.geteuid()).pw_name
-    try:
-        return pwd.getpwnam("postgres").pw_name
-    except KeyError:
-        return None
+    with server(durable=False) as url:
+        yield url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

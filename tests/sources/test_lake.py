@@ -68,7 +68,8 @@ class IcebergLake:
         self.table.delete("k = 1")
 
     def compact(self) -> None:
-        return None
+        hg.sinks.Iceberg("shop.t", catalog=self.catalog).compact()
+        self.table.refresh()
 
     def source(self, **options: Any) -> hg.sources.Source:
         return hg.sources.Iceberg("shop.t", catalog=self.catalog, **options)

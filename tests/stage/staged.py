@@ -8,7 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from headgate.errors import UnsupportedType
+from headgate.operators import agg
+from headgate.operators.aggregate import Aggregate
+from headgate.stage.settings import Routing
 from headgate.stage.sink import Output, Sink
+from headgate.stage.stage import KeyedStage
 from headgate.storage.output_file import write_parquet
 from headgate.storage.parquet_folder import Owner
 from headgate.storage.store import Store
@@ -126,8 +131,66 @@ def killed_everywhere(
     raise AssertionError
 
 
-def killed_in_any_stage(engine: InProcess, driver: Callable[[], Any], step: str) -> None:
-    """Four batches, in each of which a driver dies at a step, and the next one goes on."""
+def published_meanwhile(staged: Staged, first: Any, second: Sink, step: str) -> list[tuple[int, int]]:
+    """Two drivers publish the same batch: the second one does all of its work while the first one is in the middle
+    of a step. Return the rows that the table should have.
+    """
+    staged.start(first)
+    output = staged.add([{"k": 1, "n": 1}], [{"k": 2, "n": 1}])
+    others = itertools.count()
+    original = getattr(first._table, step)
+
+    def meanwhile(*args: Any) -> Any:
+        if next(others) == 0:
+            staged.start(second)
+            second.publish(staged.add([{"k": 9, "n": 1}]))
+        return original(*args)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(first._table, step, meanwhile)
+        first.publish(output)
+    staged.start(second)
+    return [(1, 1), (2, 1), (9, 1)] if len(staged.outputs) == 2 else [(1, 1), (2, 1)]
+
+
+def evolved(staged: Staged, make: Callable[[], Sink]) -> list[dict[str, Any]]:
+    """Publish a batch, one with a column more, and one without it. Return the rows that an appended table should have, and
+    check that a column of another type is refused.
+    """
+    batches: list[tuple[pa.Schema, dict[str, Any]]] = [
+        (SCHEMA, {"k": 1, "n": 1}),
+        (WIDER, {"k": 2, "n": 1, "new": "a"}),
+        (SCHEMA, {"k": 3, "n": 1}),
+    ]
+    sink = make()
+    staged.start(sink)
+    for schema, row in batches:
+        sink.check_columns(schema)
+        sink.publish(staged.add([row], schema=schema))
+    with pytest.raises(UnsupportedType, match="column 'new' of"):
+        make().check_columns(SCHEMA.append(pa.field("new", pa.int64())))
+    return [{"new": None, **row} for _, row in batches]
+
+
+STAGE_STEPS = ("open", "compute", "commit", "journal", "retire", "publish")
+COUNTED = [(0, 1), (1, 9), (2, 5), (3, 1)]
+"""What `killed_in_any_stage` counts for each key."""
+
+
+def killed_in_any_stage(sink: Callable[[], Sink], folder: Any, step: str) -> None:
+    """Four batches of a stage that counts keys, in each of which a driver dies at a step, and the next one goes on."""
+    engine = InProcess()
+
+    def driver() -> KeyedStage[pa.Table]:
+        return KeyedStage(
+            engine,
+            key="k",
+            operator=Aggregate(n=agg.count()),
+            checkpoint=str(folder / "c"),
+            durable=False,
+            sink=sink(),
+            routing=Routing(policy="static", channels=2, bins=8),
+        )
 
     def die(name: str) -> None:
         if name == step:

@@ -1,24 +1,31 @@
 """`sinks.Delta` without Spark: each batch once, whatever dies; upserts; the table's own rules."""
 
-import itertools
 import os
 import shutil
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.stage.staged import SCHEMA, Staged, again, killed_everywhere, killed_in_any_stage
+from tests.stage.staged import (
+    COUNTED,
+    SCHEMA,
+    STAGE_STEPS,
+    Staged,
+    again,
+    evolved,
+    killed_everywhere,
+    killed_in_any_stage,
+    published_meanwhile,
+)
 
 import headgate as hg
-from headgate import agg
 from headgate.errors import CheckpointMismatch, ConfigError, CorruptState, MissingColumn, UnsupportedType
-from headgate.stage.stage import KeyedStage
 from headgate.storage.parquet_folder import Owner
-from headgate.testing import InProcess
 
 deltalake = pytest.importorskip("deltalake")
 STEPS = ("open", "_enter", "_add_columns", "_brought", "_commit", "_merge", "_rewrite", "_settle")
@@ -97,25 +104,9 @@ def test_a_driver_that_dies_between_any_two_steps_loses_and_repeats_nothing(kind
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("step", STEPS)
 def test_two_drivers_publish_the_same_batch_once(kind, step, staged, tmp_path) -> None:
-    """The second one does all of its work while the first one is in the middle of a step."""
     path = str(tmp_path / "t")
     first, second = (hg.sinks.Delta(path, **KINDS[kind]) for _ in range(2))
-    staged.start(first)
-    output = staged.add([{"k": 1, "n": 1}], [{"k": 2, "n": 1}])
-    others = itertools.count()
-    original = getattr(first._table, step)
-
-    def meanwhile(*args: Any) -> Any:
-        if next(others) == 0:
-            staged.start(second)
-            second.publish(staged.add([{"k": 9, "n": 1}]))
-        return original(*args)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(first._table, step, meanwhile)
-        first.publish(output)
-    staged.start(second)
-    expected = [(1, 1), (2, 1), (9, 1)] if len(staged.outputs) == 2 else [(1, 1), (2, 1)]
+    expected = published_meanwhile(staged, first, second, step)
     assert pairs(path) == expected
 
 
@@ -287,6 +278,24 @@ def test_properties_partitions_and_constraints_are_kept(staged, tmp_path) -> Non
         sink.publish(staged.add([{"k": 1, "n": 99}]))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_column_that_the_table_lacks_is_added(kind, staged, tmp_path) -> None:
+    expected = evolved(staged, lambda: hg.sinks.Delta(str(tmp_path / "t"), **KINDS[kind]))
+    found = deltalake.DeltaTable(str(tmp_path / "t")).to_pyarrow_dataset().to_table().sort_by("k")
+    assert found.to_pylist() == expected
+
+
+@pytest.mark.parametrize("kind", ["append", "upsert"])
+def test_duckdb_reads_the_files_that_the_table_names(kind, staged, tmp_path) -> None:
+    sink = hg.sinks.Delta(str(tmp_path / "t"), **KINDS[kind])
+    staged.start(sink)
+    for number in range(3):
+        sink.publish(staged.add([{"k": 1, "n": number}, {"k": 2 + number, "n": 0}]))
+    files = deltalake.DeltaTable(str(tmp_path / "t")).file_uris()
+    rows = duckdb.read_parquet(files).project("k, n").fetchall()
+    assert sorted(rows) == pairs(tmp_path / "t")
+
+
 def test_every_type_comes_back(tmp_path) -> None:
     schema = pa.schema(
         [("k", pa.int64()), ("i", pa.int32()), ("s", pa.int16()), ("b", pa.int8()), ("f", pa.float32()), ("d", pa.float64()),
@@ -308,23 +317,10 @@ def test_every_type_comes_back(tmp_path) -> None:
         assert set(found.to_pylist()[1].values()) == {None}
 
 
-@pytest.mark.parametrize("step", ["open", "compute", "commit", "journal", "retire", "publish"])
+@pytest.mark.parametrize("step", STAGE_STEPS)
 def test_a_stage_killed_at_any_step_writes_each_batch_once(step, tmp_path) -> None:
-    engine = InProcess()
-
-    def driver() -> KeyedStage[pa.Table]:
-        return KeyedStage(
-            engine,
-            key="k",
-            operator=hg.Aggregate(n=agg.count()),
-            checkpoint=str(tmp_path / "c"),
-            durable=False,
-            sink=hg.sinks.Delta(str(tmp_path / "t"), mode="upsert", key="k"),
-            routing=hg.Routing(policy="static", channels=2, bins=8),
-        )
-
-    killed_in_any_stage(engine, driver, step)
-    assert pairs(tmp_path / "t") == [(0, 1), (1, 9), (2, 5), (3, 1)]
+    killed_in_any_stage(lambda: hg.sinks.Delta(str(tmp_path / "t"), mode="upsert", key="k"), tmp_path, step)
+    assert pairs(tmp_path / "t") == COUNTED
 
 
 def test_the_table_knows_its_batches_when_its_log_is_only_a_checkpoint(staged, tmp_path) -> None:

@@ -6,21 +6,30 @@ import shutil
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from glob import glob
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.stage.staged import SCHEMA, Staged, again, killed_everywhere, killed_in_any_stage
+from tests.stage.staged import (
+    COUNTED,
+    SCHEMA,
+    STAGE_STEPS,
+    Staged,
+    again,
+    evolved,
+    killed_everywhere,
+    killed_in_any_stage,
+    published_meanwhile,
+)
 
 import headgate as hg
-from headgate import agg
 from headgate.errors import CheckpointMismatch, ConfigError, CorruptState, UnsupportedType
-from headgate.stage.stage import KeyedStage
-from headgate.storage import iceberg_table
+from headgate.storage import iceberg_compact, iceberg_table
 from headgate.storage.parquet_folder import Owner
-from headgate.testing import InProcess
 
 catalogs = pytest.importorskip("pyiceberg.catalog")
 STEPS = ("open", "_create", "_add_columns", "_adopt", "_append", "_upsert", "_commit", "_rows")
@@ -98,24 +107,8 @@ def test_a_driver_that_dies_between_any_two_steps_loses_and_repeats_nothing(kind
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("step", [*STEPS, "_change"])
 def test_two_drivers_publish_the_same_batch_once(kind, step, staged, catalog) -> None:
-    """The second one does all of its work while the first one is in the middle of a step."""
     first, second = (hg.sinks.Iceberg("shop.t", catalog=catalog, **KINDS[kind]) for _ in range(2))
-    staged.start(first)
-    output = staged.add([{"k": 1, "n": 1}], [{"k": 2, "n": 1}])
-    others = itertools.count()
-    original = getattr(first._table, step)
-
-    def meanwhile(*args: Any) -> Any:
-        if next(others) == 0:
-            staged.start(second)
-            second.publish(staged.add([{"k": 9, "n": 1}]))
-        return original(*args)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(first._table, step, meanwhile)
-        first.publish(output)
-    staged.start(second)
-    expected = [(1, 1), (2, 1), (9, 1)] if len(staged.outputs) == 2 else [(1, 1), (2, 1)]
+    expected = published_meanwhile(staged, first, second, step)
     assert pairs(catalog) == expected
 
 
@@ -211,6 +204,23 @@ def test_columns_that_the_table_cannot_take_are_refused_before_the_first_batch(c
         hg.sinks.Iceberg("shop.t", catalog="nowhere")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_column_that_the_table_lacks_is_added(kind, staged, catalog) -> None:
+    expected = evolved(staged, lambda: hg.sinks.Iceberg("shop.t", catalog=catalog, **KINDS[kind]))
+    assert catalog.load_table("shop.t").scan().to_arrow().sort_by("k").to_pylist() == expected
+
+
+@pytest.mark.parametrize("kind", ["append", "upsert"])
+def test_duckdb_reads_the_files_that_the_table_names(kind, staged, catalog) -> None:
+    sink = hg.sinks.Iceberg("shop.t", catalog=catalog, **KINDS[kind])
+    staged.start(sink)
+    for number in range(3):
+        sink.publish(staged.add([{"k": 1, "n": number}, {"k": 2 + number, "n": 0}]))
+    files = [task.file.file_path for task in catalog.load_table("shop.t").scan().plan_files()]
+    rows = duckdb.read_parquet([file.removeprefix("file://") for file in files]).project("k, n").fetchall()
+    assert sorted(rows) == pairs(catalog)
+
+
 def test_every_type_comes_back(catalog, tmp_path) -> None:
     schema = pa.schema(
         [("k", pa.int64()), ("i", pa.int32()), ("f", pa.float32()), ("d", pa.float64()), ("t", pa.string()), ("y", pa.binary()),
@@ -236,33 +246,79 @@ def test_every_type_comes_back(catalog, tmp_path) -> None:
             assert set(found[1].values()) == {None}
 
 
-def test_properties_are_kept(staged, catalog) -> None:
-    sink = hg.sinks.Iceberg(
-        "shop.t", catalog=catalog, properties={"write.metadata.delete-after-commit.enabled": "true"}
-    )
+def test_properties_and_partitions_are_kept(staged, catalog) -> None:
+    options: dict[str, Any] = {
+        "partition_by": "k",
+        "properties": {"write.metadata.delete-after-commit.enabled": "true"},
+    }
+    sink = hg.sinks.Iceberg("shop.t", catalog=catalog, **options)
     staged.start(sink)
-    properties = catalog.load_table("shop.t").properties
-    assert properties["write.metadata.delete-after-commit.enabled"] == "true"
-    assert "commit.retry.num-retries" not in properties
+    sink.publish(staged.add([{"k": 1, "n": 1}, {"k": 2, "n": 1}]))
+    table = catalog.load_table("shop.t")
+    assert table.properties["write.metadata.delete-after-commit.enabled"] == "true"
+    assert "commit.retry.num-retries" not in table.properties
+    assert [(field.name, str(field.transform)) for field in table.spec().fields] == [("k", "identity")]
+    assert sorted(task.file.partition[0] for task in table.scan().plan_files()) == [1, 2]
+    with pytest.raises(ConfigError, match=r"is partitioned by \['k'\], and not by \['n'\]"):
+        hg.sinks.Iceberg("shop.t", catalog=catalog, partition_by="n").check_columns(SCHEMA)
 
 
-@pytest.mark.parametrize("step", ["open", "compute", "commit", "journal", "retire", "publish"])
+@pytest.mark.parametrize("kind", ["append", "partitioned"])
+def test_a_compaction_changes_no_row(kind, staged, catalog) -> None:
+    sink = hg.sinks.Iceberg("shop.t", catalog=catalog, **KINDS[kind])
+    staged.start(sink)
+    for number in range(6):
+        sink.publish(staged.add([{"k": number % 2, "n": number}]))
+    before, left = pairs(catalog), 2 if kind == "partitioned" else 1
+    assert sink.compact() == {"numFilesAdded": left, "numFilesRemoved": 6}
+    table = catalog.load_table("shop.t")
+    assert len(list(table.scan().plan_files())) == left
+    assert table.current_snapshot().summary.operation.value == "replace"
+    assert table.current_snapshot().summary["total-records"] == "6"
+    assert pairs(catalog) == before
+    assert sink.compact() == {"numFilesAdded": 0, "numFilesRemoved": 0}
+    staged.start(hg.sinks.Iceberg("shop.t", catalog=catalog, **KINDS[kind]))
+    sink.publish(staged.add([{"k": 6, "n": 6}]))
+    assert pairs(catalog) == sorted([*before, (6, 6)], key=str)
+    with pytest.raises(ConfigError, match="does not exist"):
+        hg.sinks.Iceberg("shop.none", catalog=catalog).compact()
+
+
+@pytest.mark.parametrize("kind", ["append", "upsert"])
+def test_a_batch_that_comes_during_a_compaction_is_kept(kind, staged, catalog) -> None:
+    """One that is appended leaves the old files; one that is upserted rewrites them."""
+    sink = hg.sinks.Iceberg("shop.t", catalog=catalog, **KINDS[kind])
+    staged.start(sink)
+    for number in range(3):
+        sink.publish(staged.add([{"k": number, "n": 1}]))
+    original, calls = iceberg_compact.Compaction._replace, itertools.count()
+
+    def meanwhile(*args: Any) -> None:
+        if next(calls) == 0:
+            sink.publish(staged.add([{"k": 1, "n": 9}]))
+        original(*args)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(iceberg_compact.Compaction, "_replace", meanwhile)
+        sink.compact()
+    assert pairs(catalog) == (
+        [(0, 1), (1, 9), (2, 1)] if kind == "upsert" else [(0, 1), (1, 1), (1, 9), (2, 1)]
+    )
+    written = {
+        os.path.basename(path)
+        for path in glob(f"{catalog.properties['warehouse'][7:]}/**/*.parquet", recursive=True)
+    }
+    listed = catalog.load_table("shop.t").inspect.all_data_files().column("file_path").to_pylist()
+    named = {os.path.basename(path) for path in listed}
+    assert written == named, "files that no snapshot names were left behind"
+
+
+@pytest.mark.parametrize("step", STAGE_STEPS)
 def test_a_stage_killed_at_any_step_writes_each_batch_once(step, catalog, tmp_path) -> None:
-    engine = InProcess()
-
-    def driver() -> KeyedStage[pa.Table]:
-        return KeyedStage(
-            engine,
-            key="k",
-            operator=hg.Aggregate(n=agg.count()),
-            checkpoint=str(tmp_path / "c"),
-            durable=False,
-            sink=hg.sinks.Iceberg("shop.t", catalog=catalog, mode="upsert", key="k"),
-            routing=hg.Routing(policy="static", channels=2, bins=8),
-        )
-
-    killed_in_any_stage(engine, driver, step)
-    assert pairs(catalog) == [(0, 1), (1, 9), (2, 5), (3, 1)]
+    killed_in_any_stage(
+        lambda: hg.sinks.Iceberg("shop.t", catalog=catalog, mode="upsert", key="k"), tmp_path, step
+    )
+    assert pairs(catalog) == COUNTED
 
 
 def test_a_table_that_is_gone_with_its_files_is_named(staged, catalog, tmp_path) -> None:

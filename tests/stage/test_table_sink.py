@@ -10,14 +10,19 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.stage.staged import SCHEMA, Staged, again, killed_everywhere, killed_in_any_stage
+from tests.stage.staged import (
+    COUNTED,
+    SCHEMA,
+    STAGE_STEPS,
+    Staged,
+    again,
+    killed_everywhere,
+    killed_in_any_stage,
+)
 
 import headgate as hg
-from headgate import agg
 from headgate.errors import CheckpointMismatch, ConfigError, MissingColumn, UnsupportedType
-from headgate.stage.stage import KeyedStage
 from headgate.storage.parquet_folder import Owner
-from headgate.testing import InProcess
 
 KINDS: dict[str, dict[str, Any]] = {"append": {}, "upsert": {"mode": "upsert", "key": "k"}}
 STEPS = ("_create", "_recorded", "_record", "_commit")
@@ -254,20 +259,7 @@ def test_a_database_that_is_not_there_is_named_without_its_password() -> None:
     assert "secret" not in str(told.value) + repr(sink)
 
 
-@pytest.mark.parametrize("step", ["open", "compute", "commit", "journal", "retire", "publish"])
+@pytest.mark.parametrize("step", STAGE_STEPS)
 def test_a_stage_killed_at_any_step_writes_each_batch_once(step, database, tmp_path) -> None:
-    engine = InProcess()
-
-    def driver() -> KeyedStage[pa.Table]:
-        return KeyedStage(
-            engine,
-            key="k",
-            operator=hg.Aggregate(n=agg.count()),
-            checkpoint=str(tmp_path / "c"),
-            durable=False,
-            sink=hg.sinks.Table(database.url, "t", mode="upsert", key="k"),
-            routing=hg.Routing(policy="static", channels=2, bins=8),
-        )
-
-    killed_in_any_stage(engine, driver, step)
-    assert database.pairs() == [(0, 1), (1, 9), (2, 5), (3, 1)]
+    killed_in_any_stage(lambda: hg.sinks.Table(database.url, "t", mode="upsert", key="k"), tmp_path, step)
+    assert database.pairs() == COUNTED

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from headgate.errors import ConfigError
-from headgate.stage.sink import Output, Sink, check_case, key_of, staged_batch
-from headgate.storage.columns_fit import check_key
+from headgate.stage.batch_sink import LakeSink
 from headgate.storage.delta_table import DeltaFolder
-from headgate.storage.parquet_folder import Owner
 from headgate.storage.store import Store
 
 
-class Delta(Sink):
+class Delta(LakeSink[DeltaFolder]):
     """A Delta table, to which each batch comes exactly once, in one commit. It needs
     `pip install 'headgate[delta]'`, and no jar.
 
@@ -36,18 +32,18 @@ class Delta(Sink):
         storage_options: Mapping[str, str] | None = None,
         first_batch: int | None = None,
     ) -> None:
-        self.path, self.mode, self.key = path, mode, key_of(mode, key, "sinks.Delta")
-        parts = [partition_by] if isinstance(partition_by, str) else list(partition_by)
         for what, given in (("properties", properties), ("storage_options", storage_options)):
             if any(not isinstance(item, str) for pair in (given or {}).items() for item in pair):
                 raise ConfigError(f"sinks.Delta({what}={given!r}): names and values are texts")
-        self._table = DeltaFolder(
+        self.path = path
+        folder = DeltaFolder(
             path,
-            partition_by=parts,
+            partition_by=partition_by,
             properties=properties,
             storage_options=storage_options,
             first=first_batch,
         )
+        super().__init__(folder, mode, key)
 
     def __repr__(self) -> str:
         return f"sinks.Delta({self.path!r}, mode={self.mode!r})"
@@ -55,17 +51,6 @@ class Delta(Sink):
     @property
     def place(self) -> str | None:
         return Store(self.path).url
-
-    def check_columns(self, schema: pa.Schema) -> None:
-        check_case(schema)
-        check_key(schema, self.key, repr(self))
-        self._table.check(schema, self.key)
-
-    def own(self, owner: Owner, committed: int | None = None) -> None:
-        self._table.own(owner, committed)
-
-    def publish(self, output: Output) -> None:
-        self._table.publish(staged_batch(output, repr(self)), self.key)
 
     def compact(self) -> dict[str, Any]:
         """Merge small files into larger ones, and return Delta's account of it. A query may run meanwhile.

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
-from headgate.stage.sink import Output, Sink, check_case, key_of, staged_batch
-from headgate.storage.columns_fit import check_key
+from headgate.stage.batch_sink import LakeSink
 from headgate.storage.iceberg_table import IcebergTable
-from headgate.storage.parquet_folder import Owner
 
 
-class Iceberg(Sink):
+class Iceberg(LakeSink[IcebergTable]):
     """An Iceberg table, to which each batch comes exactly once, in one commit. It needs
     `pip install 'headgate[iceberg]'`, and no jar.
 
@@ -35,22 +31,17 @@ class Iceberg(Sink):
         properties: Mapping[str, str] | None = None,
         first_batch: int | None = None,
     ) -> None:
-        self.table, self.mode, self.key = table, mode, key_of(mode, key, "sinks.Iceberg")
-        parts = [partition_by] if isinstance(partition_by, str) else list(partition_by)
-        self._table = IcebergTable(
-            table, catalog=catalog, partition_by=parts, properties=properties, first=first_batch
+        self.table = table
+        opened = IcebergTable(
+            table, catalog=catalog, partition_by=partition_by, properties=properties, first=first_batch
         )
+        super().__init__(opened, mode, key)
 
     def __repr__(self) -> str:
         return f"sinks.Iceberg({self.table!r}, mode={self.mode!r})"
 
-    def check_columns(self, schema: pa.Schema) -> None:
-        check_case(schema)
-        check_key(schema, self.key, repr(self))
-        self._table.check(schema, self.key)
-
-    def own(self, owner: Owner, committed: int | None = None) -> None:
-        self._table.own(owner, committed)
-
-    def publish(self, output: Output) -> None:
-        self._table.publish(staged_batch(output, repr(self)), self.key)
+    def compact(self) -> dict[str, Any]:
+        """Merge small files into larger ones, and say how many files were removed and added. A query may run
+        meanwhile. The old files stay until the snapshots that have them are expired.
+        """
+        return self._table.compact()

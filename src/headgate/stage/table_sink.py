@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pyarrow as pa
-
 from headgate.errors import ConfigError
-from headgate.stage.sink import Output, Sink, key_of, staged_batch
-from headgate.storage.columns_fit import check_key
-from headgate.storage.parquet_folder import Owner
+from headgate.stage.batch_sink import BatchSink
 from headgate.storage.postgres_table import PostgreSQL
 from headgate.storage.sql_table import Dialect, SqlTable
 from headgate.storage.sqlite_table import PREFIX, SQLite
 
 
-class Table(Sink):
+class Table(BatchSink[SqlTable]):
     """A table in PostgreSQL (`postgresql://user@host/database`, which needs `pip install 'headgate[postgres]'`) or in a
     SQLite file (`sqlite:///out/users.db`). Each batch comes to it exactly once, in one transaction.
 
@@ -37,21 +33,10 @@ class Table(Sink):
         key: str | Sequence[str] | None = None,
         first_batch: int | None = None,
     ) -> None:
-        self.mode, self.key = mode, key_of(mode, key, "sinks.Table")
-        self._table = SqlTable(_dialect(url), table, first_batch)
+        super().__init__(SqlTable(_dialect(url), table, first_batch), mode, key)
 
     def __repr__(self) -> str:
         return f"sinks.Table({self._table.table!r} of {self._table.dialect.place}, mode={self.mode!r})"
-
-    def check_columns(self, schema: pa.Schema) -> None:
-        check_key(schema, self.key, repr(self))
-        self._table.check(schema, self.key)
-
-    def own(self, owner: Owner, committed: int | None = None) -> None:
-        self._table.own(owner, committed)
-
-    def publish(self, output: Output) -> None:
-        self._table.publish(staged_batch(output, repr(self)), self.key)
 
 
 def _dialect(url: str) -> Dialect:
