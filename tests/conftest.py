@@ -32,15 +32,20 @@ hypothesis.settings.load_profile("ci")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the tests marked full (long) too")
+    parser.addoption(
+        "--connect", help="give the tests a session of Spark Connect: local[2], or a server's sc://..."
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "classic: needs a classic session of Spark; left out with --connect")
+    config.addinivalue_line("markers", "connect: needs a session of Spark Connect; runs with --connect")
     if config.getoption("--full") and not config.getoption("--hypothesis-profile"):
         hypothesis.settings.load_profile("full")
     if not config.pluginmanager.has_plugin("tests.no_pyspark"):
         # py4j leaves its connections and its JVM to the end of the process; any test could get the blame.
         config.addinivalue_line(
-            "filterwarnings", r"ignore:unclosed <socket\.socket .*127\.0\.0\.1:ResourceWarning"
+            "filterwarnings", r"ignore:unclosed <socket\.socket .*(127\.0\.0\.1|\.sock):ResourceWarning"
         )
         config.addinivalue_line("filterwarnings", r"ignore:subprocess \d+ is still running:ResourceWarning")
 
@@ -52,6 +57,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.spark)
         if item.get_closest_marker("full") and not config.getoption("--full"):
             item.add_marker(pytest.mark.skip(reason="long; runs with --full"))
+        if item.get_closest_marker("classic") and config.getoption("--connect"):
+            item.add_marker(pytest.mark.skip(reason="needs a classic session"))
+        if item.get_closest_marker("connect") and not config.getoption("--connect"):
+            item.add_marker(pytest.mark.skip(reason="needs a session of Spark Connect; runs with --connect"))
 
 
 @pytest.fixture(scope="session")
@@ -68,15 +77,21 @@ def java_home() -> str:
 
 
 @pytest.fixture(scope="session")
-def spark(java_home: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
-    """One local session with two cores for all tests marked spark, set up by `headgate.configure`."""
+def spark(
+    java_home: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator["SparkSession"]:
+    """One local session with two cores for all tests marked spark, set up by `headgate.configure`. With `--connect`
+    the tests talk to it through Spark Connect.
+    """
     from pyspark.sql import SparkSession
 
     import headgate as hg
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    connect = request.config.getoption("--connect")
+    start = SparkSession.builder
     builder = (
-        SparkSession.builder.master("local[2]")
+        (start.remote(connect) if connect else start.master("local[2]"))
         .appName("headgate-tests")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
@@ -86,6 +101,7 @@ def spark(java_home: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
     )
     session = hg.configure(builder).getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    if not connect:
+        session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyspark
 import pytest
 from pyspark.ml.linalg import Vectors
 from pyspark.sql import DataFrame
@@ -18,6 +19,9 @@ from tests.spark.typed_rows import COLUMNS, typed_rows
 
 import headgate as hg
 from headgate import agg
+from headgate.spark.types import arrow_schema
+from headgate.spark.versions import reads_times_of_day
+from headgate.state.payload import check_carried
 
 
 @pytest.fixture(scope="module")
@@ -319,6 +323,20 @@ def test_vectors_of_ml_are_carried(spark: Any, make_stage: Any) -> None:
     assert sorted((r.k, r.v) for r in taken.frames[0].collect()) == rows
 
 
+def test_time_of_day_is_refused_where_spark_reads_it_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = T.StructType(
+        [T.StructField("k", T.LongType()), T.StructField("ats", T.ArrayType(T.TimeType(3)))]
+    )
+    monkeypatch.setattr(pyspark, "__version__", "4.2.1")
+    with pytest.raises(
+        hg.errors.UnsupportedType, match=r"'ats' has type array<time\(3\)>, and in it time\(3\)"
+    ):
+        check_carried(arrow_schema(schema, key=("k",)).field("ats").type)
+    monkeypatch.setattr(pyspark, "__version__", "4.3.0")
+    check_carried(arrow_schema(schema, key=("k",)).field("ats").type)
+
+
+@pytest.mark.skipif(not reads_times_of_day(), reason="this Spark reads times of day wrongly")
 def test_time_of_day_is_carried_where_spark_has_it(spark: Any, make_stage: Any) -> None:
     spark.conf.set("spark.sql.timeType.enabled", "true")
     try:

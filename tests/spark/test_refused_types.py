@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from tests.spark.typed_rows import typed_rows
 
@@ -32,7 +33,12 @@ CALENDAR = "make_interval(1, 2, 0, 3)"
 def test_what_cannot_be_carried_is_refused_by_name_before_the_first_batch(
     spark: Any, make_stage: Any, columns: str, named: str
 ) -> None:
-    frame = spark.sql(f"select 1L as k, 2 as i, {columns}")
+    try:
+        frame = spark.sql(f"select 1L as k, 2 as i, {columns}")
+    except AnalysisException as error:
+        if "GEOSPATIAL_DISABLED" not in str(error):
+            raise
+        pytest.skip("this version of Spark has no geometries, unless they are enabled")
     for operator in (hg.Dedup(), hg.TopK(1, by="i"), hg.Aggregate(n=agg.count("c"))):
         stage = make_stage(operator)
         with pytest.raises(UnsupportedType, match=f"column 'c' {named}.*leave the column out"):

@@ -15,6 +15,7 @@ from collections import Counter
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from headgate.spark.inside import executor_count
 from headgate.spark.session import is_connect
 
 CHANNEL = "__headgate_channel"
@@ -25,8 +26,7 @@ def executors(spark: SparkSession) -> int:
     """The number of executors of the application, at least one (in local mode the driver is the executor)."""
     if is_connect(spark):
         return 1  # nobody can know
-    infos = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
-    return max(1, len(infos) - 1)
+    return executor_count(spark)
 
 
 class Anchor:

@@ -18,6 +18,7 @@ from headgate.spark.clock import RealTime
 from headgate.spark.exchange import Exchange, quoted
 from headgate.spark.gates.waves import SparkWaves
 from headgate.spark.job import ChannelJob
+from headgate.spark.job_names import JobNames
 from headgate.spark.paths import literal
 from headgate.spark.types import arrow_schema, emitted_schema, spark_schema
 from headgate.stage.answer import Answer
@@ -32,10 +33,17 @@ from headgate.storage.store import Store
 class SparkEngine:
     """Runs the work of a stage as ordinary Spark jobs (`headgate.stage.engine.Engine`)."""
 
-    def __init__(self, watch: Watch | None = None, spark: SparkSession | None = None) -> None:
-        """`spark` is the session; by default it is the one that is active."""
+    def __init__(
+        self,
+        watch: Watch | None = None,
+        spark: SparkSession | None = None,
+        names: JobNames | None = None,
+    ) -> None:
+        """`spark` is the session; by default it is the one that is active. With `names`, jobs get names; those of a
+        streaming query of Spark's have some already.
+        """
         self.watch: Watch = watch or RealTime()
-        self._spark = spark
+        self._spark, self._names = spark, names
         self._job = ChannelJob()
         self._exchange: Exchange | None = None
 
@@ -75,6 +83,8 @@ class SparkEngine:
 
     def run(self, rows: DataFrame, task: Task) -> list[Answer]:
         """One job: exchange, then a task for each channel."""
+        if self._names is not None:
+            self._names.batch(task, 0)
         if self._exchange is None or self._exchange.operator is not task.operator:
             self._exchange = Exchange(task.operator)
         return self._job.run(rows, self._exchange, task, self.watch)
@@ -116,8 +126,12 @@ class SparkEngine:
         return rows.select(*renamed, *(quoted(name) for name in values)).dropna(subset=list(key))
 
     def save(self, rows: DataFrame, store: Store, folder: str) -> None:
-        """Write Parquet; Spark adds a `_SUCCESS` file when the folder is complete."""
+        """Write Parquet. A `_SUCCESS` file says that the folder is complete; Spark adds it, if its settings
+        say so, and other engines do not.
+        """
         rows.write.parquet(store.fs.unstrip_protocol(store.path(folder)))
+        if not store.exists(f"{folder}/_SUCCESS"):
+            store.replace(f"{folder}/_SUCCESS", b"")
 
     def load(self, store: Store, folder: str) -> DataFrame | None:
         """Read what `save` wrote; None if it did not finish."""

@@ -133,15 +133,22 @@ class Exchange:
         Rows that waited at a gate have a column with their place in the source, `ORDER`. With an `anchor`,
         every partition prefers the executor that holds its anchor block; that adds no shuffle.
         """
+        if anchor is None:
+            sent, names = self._selected(df, table)
+            return sent.repartitionById(table.channels, self._channel(table)).select(*names)
+        sent = self.sent(df, table).repartitionById(table.channels, F.col(CHANNEL))
+        return sent.join(anchor.hint("shuffle_hash"), CHANNEL).drop(CHANNEL)
+
+    def sent(self, df: DataFrame, table: Table) -> DataFrame:
+        """The columns that the operator needs, and then the channel of each row; no row is moved."""
+        sent, names = self._selected(df, table)
+        return sent.withColumn(CHANNEL, self._channel(table)).select(*names, CHANNEL)
+
+    def _selected(self, df: DataFrame, table: Table) -> tuple[DataFrame, list[str]]:
         df = sendable(df)
         columns = list(self._columns)
         if self.operator.ordered:
             arrival = F.col(ORDER) if ORDER in df.columns else self._arrival
             columns.append(arrival.alias(f"c{len(columns)}"))
         names = [f"c{i}" for i in range(len(columns))]
-        sent = df.select(*columns, *([spread_of(df).alias(SPREAD)] if table.splits else []))
-        if anchor is None:
-            return sent.repartitionById(table.channels, self._channel(table)).select(*names)
-        sent = sent.withColumn(CHANNEL, self._channel(table)).select(*names, CHANNEL)
-        sent = sent.repartitionById(table.channels, F.col(CHANNEL))
-        return sent.join(anchor.hint("shuffle_hash"), CHANNEL).select(*names)
+        return df.select(*columns, *([spread_of(df).alias(SPREAD)] if table.splits else [])), names

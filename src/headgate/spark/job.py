@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import UnsupportedOperationException
 from pyspark.sql import DataFrame, SparkSession
 
 from headgate import errors
@@ -16,6 +18,8 @@ from headgate.errors import HeadgateError, TaskFailed
 from headgate.spark.anchor import Anchor
 from headgate.spark.engine_error import gist, raised_in_task
 from headgate.spark.exchange import Exchange
+from headgate.spark.groups import BLOBS, REPORT, by_groups, packed_rows, unpacked_rows
+from headgate.spark.inside import EMPTY_RELATION_RULE, EXCLUDED_RULES, can_place, task_attempt
 from headgate.spark.session import conf
 from headgate.stage.answer import Answer
 from headgate.stage.engine import Watch
@@ -23,9 +27,8 @@ from headgate.stage.parcel import Parcel
 from headgate.stage.task import Attempt, Task
 from headgate.storage.bin_cache import BinCache, executor_identity
 
-REPORT = "report string"
-EXCLUDED = "spark.sql.optimizer.excludedRules"
-NO_SHORTCUT = "org.apache.spark.sql.catalyst.optimizer.PropagateEmptyRelation"
+_one_task = threading.Lock()
+"""A worker of Spark runs one task at a time. Other engines run them as threads, which would share one cache."""
 
 
 @dataclass(frozen=True)
@@ -39,19 +42,24 @@ class ChannelWork:
         answer = worked(self.task, self.watch, map(Parcel.of, batches))
         yield pa.RecordBatch.from_pydict({"report": [json.dumps(answer)]})
 
+    def of_group(self, channel: int, blobs: Iterable[bytes]) -> dict[str, Any]:
+        """The same for a channel whose rows came as blobs."""
+        return worked(self.task, self.watch, map(Parcel.of, unpacked_rows(blobs)), channel)
 
-def worked(task: Task, watch: Watch, parcels: Iterator[Parcel]) -> dict[str, Any]:
-    """Do a channel's work in a Spark task; the answer, or the error that was raised, as JSON values."""
-    from pyspark import TaskContext
 
-    context = TaskContext.get()
-    assert context is not None
+def worked(task: Task, watch: Watch, parcels: Iterator[Parcel], channel: int | None = None) -> dict[str, Any]:
+    """Do a channel's work in a Spark task; the answer, or the error that was raised, as JSON values. If
+    no `channel` is given, it is the task's partition.
+    """
+    partition, name = task_attempt()
+    mine = partition if channel is None else channel
+    assert mine is not None
     host, process = executor_identity()
     try:
-        cache = BinCache.of(task.stage, task.operator.layout)
-        name, executor = str(context.taskAttemptId()), f"{host}/{process}"
-        attempt = Attempt(task, context.partitionId(), name, cache, watch, executor)
-        return attempt.work(parcels).to_json()
+        with _one_task:
+            cache = BinCache.of(task.stage, task.operator.layout)
+            attempt = Attempt(task, mine, name, cache, watch, f"{host}/{process}")
+            return attempt.work(parcels).to_json()
     except HeadgateError as error:  # returned as data, so that the driver raises the same error
         return {"error": type(error).__name__, "message": str(error), "trace": traceback.format_exc()}
 
@@ -71,7 +79,11 @@ class ChannelJob:
         def tasks(anchor: DataFrame | None) -> DataFrame:
             return exchange.routed(df, task.table, anchor).mapInArrow(ChannelWork(task, watch), REPORT)
 
-        received = reports(df.sparkSession, self._anchor, channels, tasks, batch=task.batch)
+        def grouped() -> DataFrame:
+            blobs = exchange.sent(df, task.table).mapInArrow(packed_rows, BLOBS)
+            return by_groups(blobs, channels, ChannelWork(task, watch).of_group)
+
+        received = reports(df.sparkSession, self._anchor, channels, tasks, batch=task.batch, grouped=grouped)
         answers = answered(received, task)
         self._anchor.observe([answer.executor for answer in answers])
         return answers
@@ -97,26 +109,40 @@ def reports(
     *,
     batch: int,
     again: str = "query",
+    grouped: Callable[[], DataFrame] | None = None,
 ) -> list[dict[str, Any]]:
     """The reports of `count` tasks, each of which returns one row of JSON. `tasks` makes
-    their DataFrame, given the anchor.
+    their DataFrame, given the anchor; `grouped` makes it for an engine that cannot send rows to partitions.
     """
     # Adaptive planning cannot improve the exchange, and it takes time.
     with conf(spark, {"spark.sql.adaptive.enabled": "false"}):
         try:
             bound = anchor.prepare(spark, count)
-            rows = tasks(bound).collect()
+            rows = _collected(spark, lambda: tasks(bound), grouped)
             if not rows:
                 # The optimizer saw that there is no input, and removed the tasks. But
                 # they may have other work to do.
-                excluded = filter(None, [spark.conf.get(EXCLUDED, None), NO_SHORTCUT])
-                with conf(spark, {EXCLUDED: ",".join(excluded)}):
+                excluded = filter(None, [spark.conf.get(EXCLUDED_RULES, None), EMPTY_RELATION_RULE])
+                with conf(spark, {EXCLUDED_RULES: ",".join(excluded)}):
                     rows = tasks(bound).collect()
         except HeadgateError:
             raise
         except Exception as error:
             raise failed(batch, error, again) from error
     return [json.loads(row.report) for row in rows]
+
+
+def _collected(
+    spark: SparkSession, placed: Callable[[], DataFrame], grouped: Callable[[], DataFrame] | None
+) -> list[Any]:
+    if grouped is not None and not can_place(spark):
+        return list(grouped().collect())
+    try:
+        return list(placed().collect())
+    except UnsupportedOperationException:
+        if grouped is None or can_place(spark, tried=True):
+            raise
+        return list(grouped().collect())
 
 
 def failed(batch: int, error: Exception, again: str = "query") -> HeadgateError:

@@ -6,7 +6,6 @@ Users' jobs do not use this: they bring their own session (`headgate.configure`)
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -50,11 +49,10 @@ def local_spark(
     A process can have only one at a time, since Spark allows only one.
     """
     check_installed()
-    from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
-    from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
+    from headgate.spark.inside import quiet_query_errors, start_jvm
     from headgate.spark.session import configure
 
     where = master or f"local[{cores}]"
@@ -62,21 +60,16 @@ def local_spark(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     configured = configure(_Options()) if ours else _Options()
     settings = {**BASE, **configured.values, **(conf or {}), "spark.master": where}
-    logging.getLogger("DataFrameQueryContextLogger").setLevel(
-        logging.CRITICAL
-    )  # we report errors ourselves, once
+    quiet_query_errors()  # we report errors ourselves, once
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as sink:
-        try:
-            spark_conf = SparkConf().setAll(list(settings.items()))
-            # Start the JVM with its output redirected to the log; the session below then uses this JVM.
-            gateway = launch_gateway(spark_conf, {"stdout": sink, "stderr": sink})
-            SparkContext._ensure_initialized(gateway=gateway)
-        except PySparkRuntimeError as error:
-            raise ConfigError(
-                f"Spark could not start: {_last_line(log) or error}. It needs Java 17 or newer on PATH or in JAVA_HOME; "
-                f"its full output is in {log}"
-            ) from error
+    log.touch()
+    try:
+        start_jvm(settings, log)
+    except PySparkRuntimeError as error:
+        raise ConfigError(
+            f"Spark could not start: {_last_line(log) or error}. It needs Java 17 or newer on PATH or in JAVA_HOME; "
+            f"its full output is in {log}"
+        ) from error
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()

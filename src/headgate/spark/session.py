@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from headgate.errors import ConfigError
+from headgate.spark.inside import WORKER_DAEMON, has_worker_daemon, streaming_query_id
+from headgate.spark.versions import check_spark
 
 Builder = TypeVar("Builder")
-QUERY_ID = "sql.streaming.queryId"
-"""The local property that holds the id of the streaming query while Spark runs a micro-batch."""
 
 SETTINGS: dict[str, str] = {
     # Waves in flight through a gate are jobs that share the cores; for a single
@@ -27,7 +27,7 @@ SETTINGS: dict[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     # Python workers fork from a daemon that has headgate loaded and compiled. Each starts in
     # milliseconds instead of seconds.
-    "spark.python.daemon.module": "headgate.spark.worker_daemon",
+    WORKER_DAEMON: "headgate.spark.worker_daemon",
     # With any smaller limit Spark measures the whole Arrow batch after every row, which took
     # half of the exchange's time.
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
@@ -40,34 +40,42 @@ def configure(builder: Any) -> Any:
 
     Workers run this interpreter unless `PYSPARK_PYTHON` says otherwise.
     """
+    check_spark()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    for name, value in SETTINGS.items():
+    for name, value in wanted_settings().items():
         builder = builder.config(name, value)
     return builder
 
 
+def wanted_settings() -> dict[str, str]:
+    """The settings that this version of Spark has."""
+    return SETTINGS if has_worker_daemon() else {n: v for n, v in SETTINGS.items() if n != WORKER_DAEMON}
+
+
 def origin_of(df: Any) -> str | None:
-    """The id of the streaming query that delivers a micro-batch, which Spark keeps in its
-    checkpoint; None for a DataFrame that no streaming query delivers.
+    """The id of the streaming query that delivers a micro-batch; None for a DataFrame that no streaming
+    query delivers.
     """
-    session = getattr(df, "sparkSession", None)
-    context = getattr(session, "sparkContext", None)
-    return None if context is None else context.getLocalProperty(QUERY_ID)
+    return streaming_query_id(df)
 
 
 def is_connect(spark: Any) -> bool:
-    """Whether a session talks to a Spark Connect server."""
-    return type(spark).__module__.startswith("pyspark.sql.connect")
+    """Whether a session talks to a Spark Connect server: then it has no SparkContext."""
+    return not hasattr(spark, "sparkContext")
 
 
-def check_classic(spark: Any) -> None:
-    """Refuse a Spark Connect session: it has no SparkContext, and would run the driver of a stage
-    on the server, where the stage's memory is not.
+def check_classic(
+    spark: Any,
+    what: str = "a stage",
+    instead: str = "read the source with hg.read(spark) instead, which works with both, or ",
+) -> None:
+    """Refuse a Spark Connect session for what needs a SparkContext. A stage would even run its driver on the
+    server, where the stage's memory is not.
     """
     if is_connect(spark):
         raise ConfigError(
-            "a stage needs a classic Spark session, but this one uses Spark Connect: read the source with hg.read(spark) instead, which "
-            "works with both, or run the driver in the cluster with SparkSession.builder.master(...)"
+            f"{what} needs a classic Spark session, but this one uses Spark Connect: {instead}"
+            "run the driver in the cluster with SparkSession.builder.master(...)"
         )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-WAIT_MS = 2_000
+from headgate.spark.inside import shuffle_writes
 
 
 @dataclass(frozen=True)
@@ -18,18 +18,5 @@ class Carried:
 
 
 def carried(spark: SparkSession, group: str) -> Carried:
-    """The shuffle writes of all jobs of a job group, from Spark's status store, which
-    is updated with a short delay.
-    """
-    context = spark.sparkContext
-    inner = context._jsc.sc()
-    inner.listenerBus().waitUntilEmpty(WAIT_MS)
-    store, tracker = inner.statusStore(), context.statusTracker()
-    size = rows = 0
-    for job in tracker.getJobIdsForGroup(group):
-        info = tracker.getJobInfo(job)
-        for stage in info.stageIds if info else ():
-            data = store.lastStageAttempt(stage)
-            size += data.shuffleWriteBytes()
-            rows += data.shuffleWriteRecords()
-    return Carried(size, rows)
+    """The shuffle writes of all jobs of a job group; zero where Spark does not tell."""
+    return Carried(*(shuffle_writes(spark, group) or (0, 0)))

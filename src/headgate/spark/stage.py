@@ -9,18 +9,24 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 
+from headgate import logs
 from headgate.control.policy import Policy
+from headgate.observe.events import Event, Listener
+from headgate.observe.export.announcer import Announcer
 from headgate.operators.base import Operator
 from headgate.operators.columns import column_names
 from headgate.spark.engine import SparkEngine
 from headgate.spark.gates.expansion_step import checked_step
 from headgate.spark.session import check_classic, origin_of
+from headgate.spark.versions import check_spark
 from headgate.spark.warm_up import warm_up
 from headgate.stage import sinks
 from headgate.stage.engine import Engine, Rows
+from headgate.stage.facts import BatchFacts
 from headgate.stage.settings import Expansion, Limits, Routing
 from headgate.stage.stage import KeyedStage
 from headgate.storage.manifest import Manifest
+from headgate.storage.patience import REQUESTS
 
 
 class LockedStage(KeyedStage[Rows]):
@@ -70,7 +76,12 @@ class Stage(LockedStage[DataFrame]):
     begins with a later batch, and the rows before that are not in its state. `continues` names the
     earlier query whose state this query takes over (an error message gives the name).
     `durable=False` leaves flushing to the operating system.
+
+    `name` is the stage's in metrics and logs. `metrics_port` is an HTTP port for Prometheus; 0 takes a
+    free one. `listeners` are called with each event (`hg.observe.QueryEvent`).
     """
+
+    _driver_requests = _told_requests = 0
 
     def __init__(
         self,
@@ -86,7 +97,12 @@ class Stage(LockedStage[DataFrame]):
         first_batch: int | None = None,
         continues: str | None = None,
         durable: bool = True,
+        name: str | None = None,
+        metrics_port: int | None = None,
+        listeners: Sequence[Listener] = (),
     ) -> None:
+        check_spark()
+        self._announcer = Announcer(name, listeners, metrics_port)
         if expansion is not None:
             expansion = replace(expansion, step=checked_step(expansion.step))
         super().__init__(
@@ -103,9 +119,46 @@ class Stage(LockedStage[DataFrame]):
             continues=continues,
             durable=durable,
         )
+        self.watchers.append(self._tell)
         warm_up()
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         """Process one micro-batch."""
         check_classic(df.sparkSession)
         self.process(df, batch_id, origin_of(df))
+
+    def process(self, rows: DataFrame, batch: int, origin: str | None, offsets: Any = None) -> None:
+        """Process one batch; if it fails, the listeners are told."""
+        self._driver_requests = REQUESTS.sent
+        with logs.about(query=self.name):
+            try:
+                super().process(rows, batch, origin, offsets)
+            except Exception as error:
+                self._announcer.tell(Event.failed, error=error)
+                raise
+
+    def _tell(self, facts: BatchFacts) -> None:
+        """Tell the listeners what a batch did."""
+        assert self.opened is not None, "a batch was committed"
+        self._announcer.identify(self.opened.checkpoint.stage)
+        driver, tasks = REQUESTS.sent - self._driver_requests, self.task_requests - self._told_requests
+        self._driver_requests, self._told_requests = REQUESTS.sent, self.task_requests
+        self._announcer.take(facts)
+        self._announcer.tell(Event.batch, requests=max(0, driver) + tasks)
+
+    @property
+    def name(self) -> str:
+        """The name that was given, or the first digits of the checkpoint's id. Metrics and logs have it."""
+        return self._announcer.query
+
+    @property
+    def listeners(self) -> list[Listener]:
+        """Functions that are called with each `hg.observe.QueryEvent`: add to the list, or remove from it, at any
+        time. An error of a listener is logged, and does not stop the query.
+        """
+        return self._announcer.listeners
+
+    @property
+    def metrics_port(self) -> int | None:
+        """The port on which Prometheus finds the metrics."""
+        return None if self._announcer.port is None else self._announcer.port.port

@@ -16,9 +16,10 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_type
 
 from headgate.errors import MissingColumn, UnsupportedType
+from headgate.spark.arrow_types import SIMPLE, from_arrow_schema, from_arrow_type, to_arrow_type
+from headgate.spark.versions import reads_times_of_day
 from headgate.state.lanes import PLAIN
 from headgate.state.payload import Payload, plain_type
 
@@ -27,19 +28,6 @@ SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 before it derives one from the file.
 """
 
-_SIMPLE: dict[type[T.DataType], pa.DataType] = {
-    T.BooleanType: pa.bool_(),
-    T.ByteType: pa.int8(),
-    T.ShortType: pa.int16(),
-    T.IntegerType: pa.int32(),
-    T.LongType: pa.int64(),
-    T.FloatType: pa.float32(),
-    T.DoubleType: pa.float64(),
-    T.BinaryType: pa.binary(),
-    T.DateType: pa.date32(),
-    T.TimestampType: pa.timestamp("us", tz="UTC"),
-    T.TimestampNTZType: pa.timestamp("us"),
-}
 _INTERVAL = T.DayTimeIntervalType()
 _NAME, _COLLATIONS = "value", "__COLLATIONS"
 
@@ -55,7 +43,7 @@ def arrow_type(kind: T.DataType, what: str) -> pa.DataType:
                 f"{what} is collated as {collation}; cast it with `collate(column, 'UTF8_BINARY')`"
             )
         return pa.string()
-    simple = pa.duration("us") if kind == _INTERVAL else _SIMPLE.get(type(kind))
+    simple = pa.duration("us") if kind == _INTERVAL else SIMPLE.get(type(kind))
     if simple is None:
         raise UnsupportedType(
             f"{what} has type {kind.simpleString()}, which cannot be a key; take a part of it, or cast it to {PLAIN}"
@@ -100,13 +88,14 @@ def _carried(field: T.StructField) -> pa.DataType:
             refusal=f"column {field.name!r} has type {name}{within}, which cannot be carried through a stage; "
             f"{_remedy(unsupported)}, or leave the column out",
         )
-    return Payload(_nullable(to_arrow_type(kind, timezone="UTC")), name, _described(_loose(kind)))
+    return Payload(_nullable(to_arrow_type(kind)), name, _described(_loose(kind)))
 
 
 def _unsupported(kind: T.DataType) -> T.DataType | None:
     """The type, this one or one nested in it, that cannot be passed on; None if there is none. A
     calendar interval has no form in a Parquet file, pyarrow cannot read a year-month interval
-    within another type, and a geometry needs a mark in the file that we do not write.
+    within another type, a geometry needs a mark in the file that we do not write, and before 4.3 Spark reads
+    a time of day wrongly.
     """
     if isinstance(kind, T.UserDefinedType):
         return _unsupported(kind.sqlType())
@@ -120,10 +109,10 @@ def _unsupported(kind: T.DataType) -> T.DataType | None:
         T.StructType,
         T.NullType,
         T.VariantType,
-        T.TimeType,
         T.DayTimeIntervalType,
+        *([T.TimeType] if reads_times_of_day() else []),
     )
-    if isinstance(kind, (*known, T.StringType, T.CharType, T.VarcharType, T.DecimalType, *_SIMPLE)):
+    if isinstance(kind, (*known, T.StringType, T.CharType, T.VarcharType, T.DecimalType, *SIMPLE)):
         return None
     return kind
 

@@ -1,7 +1,7 @@
 """Spark's Python daemon, with headgate loaded and its kernels compiled before it forks:
 workers then start in milliseconds.
 
-`spark.python.daemon.module` names it. Without it each worker would import numpy, pyarrow, numba and
+A setting names it (`headgate.spark.inside.WORKER_DAEMON`). Without it each worker would import numpy, pyarrow, numba and
 headgate and load the compiled code for itself. That takes 3.6 s of CPU time each: a minute for sixteen
 channels on two cores, and several minutes if nothing is compiled yet. A forked worker inherits all of it.
 """
@@ -22,6 +22,7 @@ from headgate.operators.base import Operator
 from headgate.operators.channel_run import ChannelRun
 from headgate.operators.history import HistoryWindow
 from headgate.routing.column_hash import key_hashes
+from headgate.spark.inside import run_worker_daemon
 from headgate.state.keys import KeySpec
 from headgate.state.section import apply, extract
 from headgate.state.table import BinTable
@@ -108,8 +109,6 @@ def _preload(rows: int, bins: int) -> None:
 
 
 if __name__ == "__main__":
-    from pyspark.daemon import manager
-
     preload()
     gc.freeze()  # otherwise the collector would write to, and so copy, every page that workers share
-    manager()
+    run_worker_daemon()

@@ -16,6 +16,9 @@ from headgate import agg
 from headgate.errors import (
     ConfigError,
 )
+from headgate.spark.session import is_connect
+from headgate.stage.stage import KeyedStage
+from headgate.testing.engine import InProcess
 
 
 def test_an_aggregate_equals_sparks_and_stays_columnar(
@@ -76,12 +79,19 @@ def test_windows_dedup_top_and_history_equal_the_stage(
         )
         query.await_end()
         query.finish()
-        stage = hg.Stage(
-            key="user", operator=operator, checkpoint=str(tmp_path / f"{name}-stage"), sink=staged,
-            routing=STATIC, durable=False,
-        )  # fmt: skip
-        for number, file in enumerate(sorted(files.iterdir())):
-            stage(spark.read.schema(SCHEMA).parquet(str(file)), number)
+        settings: Any = {
+            "operator": operator, "checkpoint": str(tmp_path / f"{name}-stage"), "sink": staged,
+            "routing": STATIC, "durable": False,
+        }  # fmt: skip
+        stage: Any
+        if is_connect(spark):  # no stage runs there
+            stage = KeyedStage(InProcess(), key=("user",), **settings)
+            for number, file in enumerate(sorted(files.iterdir())):
+                stage.process(pq.read_table(file), number, None)
+        else:
+            stage = hg.Stage(key="user", **settings)
+            for number, file in enumerate(sorted(files.iterdir())):
+                stage(spark.read.schema(SCHEMA).parquet(str(file)), number)
         stage.drain()
         stage.finish()
         got, wanted = direct.table(), staged.table()
@@ -212,6 +222,27 @@ def test_an_expression_that_is_not_proven_goes_to_spark(spark: SparkSession, fil
     assert sorted((k[0], r["n"]) for k, r in sink.latest("h").items()) == native(rows.groupBy("h").count())
 
 
+def test_a_number_that_no_long_can_hold_is_rounded_as_spark_does(spark: SparkSession, run: Any) -> None:
+    sink, rows = hg.sinks.Memory(), [{"user": 1, "amount": 1e30}]
+    results = (
+        hg.read(spark)
+        .rows(rows)
+        .select("user", "floor(amount) AS whole")
+        .key_by("user")
+        .aggregate(top=agg.max("whole"))
+    )
+    try:
+        wanted = spark.createDataFrame([(1, 1e30)], "user long, amount double").selectExpr("floor(amount)")
+        found = wanted.collect()[0][0]
+    except Exception:
+        with pytest.raises(hg.errors.HeadgateError, match=r"(?i)overflow|range"):
+            run(results, sink)
+    else:
+        run(results, sink)
+        assert sink.table().column("top").to_pylist() == [found]
+
+
+@pytest.mark.classic
 def test_an_expansion_behind_a_gate(spark: SparkSession, files: Path, run: Any) -> None:
     sink = hg.sinks.Memory()
     stream = (

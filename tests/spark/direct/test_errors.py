@@ -56,6 +56,7 @@ def test_everything_that_can_be_known_is_checked_before_the_first_batch(
     assert not (tmp_path / "ckpt" / "log").exists(), "nothing was written"
 
 
+@pytest.mark.classic
 def test_a_checkpoint_of_another_query_is_refused(
     spark: SparkSession, files: Path, tmp_path: Path, run: Any
 ) -> None:
@@ -202,6 +203,7 @@ def test_a_failed_sink_publishes_the_batch_after_a_restart(
     assert seen == [(0, 10), (1, 10), (2, 10)]
 
 
+@pytest.mark.classic
 def test_a_failure_between_two_waves_of_a_gate(
     spark: SparkSession, files: Path, tmp_path: Path, run: Any
 ) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql.types import DoubleType
 import headgate as hg
 from headgate import agg
 from headgate.errors import CheckpointMismatch, ConfigError, MissingColumn
+from headgate.spark.session import is_connect
 from headgate.streams import sql_repeatable as sql
 
 ROWS = [{"user": i % 3, "x": i} for i in range(30)]
@@ -22,6 +23,7 @@ def counted(stream: Any) -> Any:
     return stream.key_by("user").aggregate(n=agg.count())
 
 
+@pytest.mark.classic
 def test_the_names_of_functions_are_those_of_spark(spark: SparkSession) -> None:
     infos = spark._jvm.org.apache.spark.sql.api.python.PythonSQLUtils.listBuiltinFunctionInfos()
     groups: dict[str, set[str]] = {}
@@ -36,6 +38,7 @@ def test_the_names_of_functions_are_those_of_spark(spark: SparkSession) -> None:
         assert not plan.deterministic(), name
 
 
+@pytest.mark.classic
 def test_functions_that_are_not_repeatable(spark: SparkSession, run: Any) -> None:
     rows = hg.read(spark).rows(ROWS)
     with pytest.raises(ConfigError, match="is random, and a batch that is done again"):
@@ -70,7 +73,9 @@ def test_things_that_cannot_be_sent_to_tasks(spark: SparkSession, run: Any) -> N
         run(counted(rows.transform(lambda df: df).map_batches(locked)))
     with pytest.raises(ConfigError, match=r"map_batches\(locked\) cannot be sent to the tasks.*lock"):
         run(counted(rows).map_batches(locked))
-    with pytest.raises(ConfigError, match=r"map_batches.*cannot be sent to the tasks"):
+    # A session of Connect can be sent, and is not found in the task.
+    error = hg.errors.TaskFailed if is_connect(spark) else ConfigError
+    with pytest.raises(error, match=r"map_batches.*cannot be sent to the tasks|No active Spark session"):
         run(counted(rows.map_batches(lambda table: table.slice(spark is None))))
     with pytest.raises(ConfigError, match=r"Rows\(user, x\) cannot be sent to the tasks.*lock"):
         run(counted(hg.read(spark).source(Locked(ROWS))))

@@ -91,6 +91,7 @@ def test_an_aggregate_in_a_database_is_the_current_state(spark, database, tmp_pa
     assert as_dict(database.run('SELECT "user", n, total FROM users')) == expected
 
 
+@pytest.mark.classic
 def test_a_bounded_step_goes_to_a_table_too(spark, tmp_path) -> None:
     deltalake = pytest.importorskip("deltalake")
     path = str(tmp_path / "bounded")

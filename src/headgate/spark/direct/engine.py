@@ -16,6 +16,7 @@ from headgate.operators.base import BoundOperator
 from headgate.spark.clock import RealTime
 from headgate.spark.direct.job import DirectJob
 from headgate.spark.engine import SparkEngine
+from headgate.spark.job_names import JobNames
 from headgate.stage.answer import Answer
 from headgate.stage.engine import Watch, Waves
 from headgate.stage.sinks import Output
@@ -37,7 +38,7 @@ class DirectEngine:
         self.watch: Watch = watch or RealTime()
         self._spark, self._tasks = spark, tasks
         self._frames = SparkEngine(self.watch, spark)
-        self._job = DirectJob(spark)
+        self._job, self._names = DirectJob(spark), JobNames(spark)
 
     def now(self) -> float:
         """Seconds since an arbitrary moment, on the driver."""
@@ -77,6 +78,7 @@ class DirectEngine:
         """One job: map tasks, then a task for each channel."""
         if not isinstance(rows, Planned):
             return self._frames.run(rows, task)
+        self._names.batch(task, rows.rows)
         operator = task.operator
         pruned = rows.only(frozenset(read_schema(operator, rows.schema).names))
         map_task = MapTask(pruned.inputs, rows.schema, operator, task.rows, task.table, task.clock)

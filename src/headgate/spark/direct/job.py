@@ -8,7 +8,7 @@ return to its executor (`anchor`), and Spark Connect has no RDDs: there it is a 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,10 @@ from pyspark.sql import functions as F
 
 from headgate.errors import HeadgateError
 from headgate.spark.anchor import CHANNEL, Anchor, executors
-from headgate.spark.job import REPORT, answered, failed, reports, worked
+from headgate.spark.groups import BLOBS, REPORT, by_groups
+from headgate.spark.inside import stage_name
+from headgate.spark.job import answered, failed, reports, worked
+from headgate.spark.job_names import stage_names
 from headgate.spark.session import is_connect
 from headgate.stage.answer import Answer
 from headgate.stage.engine import Watch
@@ -59,9 +62,9 @@ class DirectJob:
             LoneWork(map_task, tuple(ranges), task, watch),
         )
         if not self._connect and executors(spark) == 1:
-            return answered(
-                _collected(self._numbered(channels).mapPartitionsWithIndex(work.answers), task), task
-            )
+            _, name = stage_names(task, 0)
+            alone = self._numbered(channels).mapPartitionsWithIndex(work.answers)
+            return answered(self._collected(alone, _same, task, name), task)
 
         def tasks(anchor: DataFrame | None) -> DataFrame:
             numbers = spark.range(0, channels, 1, channels) if anchor is None else anchor.select(CHANNEL)
@@ -76,17 +79,30 @@ class DirectJob:
 
     def _on_rdds(self, work: MapWork, task: Task, watch: Watch) -> list[dict[str, Any]]:
         numbers = self._numbered(len(work.ranges))
-        blobs = numbers.mapPartitionsWithIndex(work.pairs, preservesPartitioning=True)
-        routed = blobs.partitionBy(task.table.channels, _channel)
-        answers = routed.mapPartitions(ChannelWork(task, watch).answers, preservesPartitioning=True)
-        return _collected(answers, task)
+        reading, working = stage_names(task, len(work.ranges))
+        with stage_name(self._spark, reading, building=True):
+            blobs = numbers.mapPartitionsWithIndex(work.pairs, preservesPartitioning=True)
+            routed = blobs.partitionBy(task.table.channels, _channel)
+        return self._collected(routed, ChannelWork(task, watch).answers, task, working)
+
+    def _collected(
+        self, rows: RDD[Any], function: Callable[[Iterable[Any]], Iterable[Any]], task: Task, name: str
+    ) -> list[dict[str, Any]]:
+        """What a function makes of the partition of each channel."""
+        try:
+            with stage_name(self._spark, name):
+                return list(self._spark.sparkContext.runJob(rows, function, list(range(task.table.channels))))
+        except HeadgateError:
+            raise
+        except Exception as error:
+            raise failed(task.batch, error) from error
 
     def _on_frames(self, work: MapWork, task: Task, watch: Watch) -> list[Answer]:
         spark, channels, count = self._spark, task.table.channels, len(work.ranges)
 
         def tasks(anchor: DataFrame | None) -> DataFrame:
             numbers = spark.range(0, count, 1, count)
-            blobs = numbers.mapInArrow(work.rows, f"{CHANNEL} int, blob binary")
+            blobs = numbers.mapInArrow(work.rows, BLOBS)
             routed = blobs.repartitionById(channels, F.col(CHANNEL))
             if anchor is not None:
                 routed = routed.join(anchor.hint("shuffle_hash"), CHANNEL).select("blob")
@@ -94,7 +110,12 @@ class DirectJob:
                 routed = routed.select("blob")
             return routed.mapInArrow(ChannelWork(task, watch).reports, REPORT)
 
-        return self._observed(reports(spark, self._anchor, channels, tasks, batch=task.batch), task)
+        def grouped() -> DataFrame:
+            blobs = spark.range(0, count, 1, count).mapInArrow(work.rows, BLOBS)
+            return by_groups(blobs, channels, ChannelWork(task, watch).of_group)
+
+        received = reports(spark, self._anchor, channels, tasks, batch=task.batch, grouped=grouped)
+        return self._observed(received, task)
 
     def _observed(self, received: list[dict[str, Any]], task: Task) -> list[Answer]:
         answers = answered(received, task)
@@ -102,13 +123,8 @@ class DirectJob:
         return answers
 
 
-def _collected(answers: RDD[dict[str, Any]], task: Task) -> list[dict[str, Any]]:
-    try:
-        return list(answers.collect())
-    except HeadgateError:
-        raise
-    except Exception as error:
-        raise failed(task.batch, error) from error
+def _same(answers: Iterable[Any]) -> Iterable[Any]:
+    return answers
 
 
 def _channel(channel: int) -> int:
@@ -146,6 +162,10 @@ class ChannelWork:
         """The answer, or the error, as JSON values."""
         yield worked(self.task, self.watch, unpacked(blob for _, blob in pairs))
 
+    def of_group(self, channel: int, blobs: Iterable[bytes]) -> dict[str, Any]:
+        """The same for a channel that is not the task's partition."""
+        return worked(self.task, self.watch, unpacked(blobs), channel)
+
     def reports(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same as a row of JSON."""
         blobs = (blob.as_buffer() for batch in batches for blob in batch.column(0))
@@ -164,7 +184,7 @@ class LoneWork:
 
     def answers(self, channel: int, _: Iterable[int]) -> Iterator[dict[str, Any]]:
         """The answer, or the error, as JSON values."""
-        yield worked(self.task, self.watch, self.map_task.parcels(self.ranges, channel))
+        yield worked(self.task, self.watch, self.map_task.parcels(self.ranges, channel), channel)
 
     def reports(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same as a row of JSON."""

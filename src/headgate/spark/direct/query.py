@@ -2,88 +2,45 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from headgate import logs
 from headgate.errors import ConfigError, HeadgateError, TaskFailed
-from headgate.operators.event_time import SECOND, parse_duration
+from headgate.observe.events import Event, Listener
+from headgate.observe.export.announcer import Announcer
 from headgate.spark.direct.checks import check_folders, gentle_interrupt
 from headgate.spark.direct.following import Following
+from headgate.spark.direct.query_status import QueryStatus
 from headgate.spark.direct.resolve import Resolved, resolved, stage_folder
 from headgate.spark.direct.stream import Written
-from headgate.spark.session import is_connect
+from headgate.spark.direct.trigger import Trigger
+from headgate.spark.job_names import JobNames
 from headgate.spark.stage import LockedStage
+from headgate.stage.shown import Explanation
 from headgate.stage.sinks import Sink
 from headgate.stage.stage import KeyedStage
 from headgate.stage.stages import Stages
-from headgate.stage.status import Status
 from headgate.storage.store import Store
-from headgate.streams.batch_size import MOST, BatchSize
+from headgate.streams.batch_size import BatchSize
 from headgate.streams.drive import Drive, Progress
 from headgate.streams.query_record import remember
+from headgate.watch.live import cards, open_page
+from headgate.watch.server import Page
 
-log = logging.getLogger("headgate.stream")
+__all__ = ["Query", "QueryStatus", "Trigger"]
+log = logs.logger("headgate.stream")
 REMEMBERED = 100
 """How many batches `progress` shows."""
 SHORTEST_WAIT, LONGEST_WAIT = 0.01, 1.0
 """Seconds between two looks at a source that has no rows: the wait doubles from one look to the next."""
-
-
-@dataclass(frozen=True)
-class Trigger:
-    """When a batch starts, and how large it may be."""
-
-    available_now: bool = False
-    seconds: float | None = None
-    max_rows: int = MOST
-    latency: float | None = None
-
-    @classmethod
-    def of(cls, available_now: bool, every: str | None, max_rows: int | None, latency: str | None) -> Trigger:
-        """The trigger that a user describes."""
-        if available_now and every is not None:
-            raise ConfigError(f"available_now and every={every!r} exclude each other; give one of them")
-        if max_rows is not None and (
-            not isinstance(max_rows, int) or isinstance(max_rows, bool) or max_rows < 1
-        ):
-            raise ConfigError(f"max_rows={max_rows!r} must be a whole number of rows, at least 1")
-        if not isinstance(available_now, bool):
-            raise ConfigError(f"available_now={available_now!r} is True or False")
-        seconds = None if every is None else parse_duration(every, "every", least=1) / SECOND
-        target = None if latency is None else parse_duration(latency, "latency", least=1) / SECOND
-        return cls(available_now, seconds, MOST if max_rows is None else max_rows, target)
-
-
-@dataclass(frozen=True)
-class QueryStatus:
-    """The state of a query at one moment. It prints well."""
-
-    state: str
-    """running, ended, stopped or failed"""
-    last: Progress | None
-    stages: tuple[Status, ...]
-    error: str = ""
-
-    def __str__(self) -> str:
-        line = f"{self.state}"
-        if self.last is not None:
-            line += f", batch {self.last.batch}: {self.last.rows:,} rows in {self.last.batch_ms:,.0f} ms"
-        if self.error:
-            line += f"\n{self.error}"
-        return "\n".join([line, *map(str, self.stages)])
-
-    def _repr_html_(self) -> str:
-        line = str(self).splitlines()[0]
-        return f"<p>{line}</p>" + "".join(stage._repr_html_() for stage in self.stages)
 
 
 class Query(Stages):
@@ -99,24 +56,37 @@ class Query(Stages):
         trigger: Trigger,
         text: str,
         opened: Callable[[], None],
+        announcer: Announcer,
     ) -> None:
         """`opened` is called when the query has taken over its checkpoint."""
         self._spark = spark
         self.stages, self._drive, self._trigger, self._text = stages, drive, trigger, text
-        self._opened = opened
+        self._opened, self._announcer = opened, announcer
+        for number, stage in enumerate(stages):
+            stage.number = number
+            stage.watchers.append(announcer.take)
         self._progress: deque[Progress] = deque(maxlen=REMEMBERED)
         self._stopping, self._ended, self._wake = threading.Event(), threading.Event(), threading.Event()
         self._idle = threading.Condition()
         self._looks = self._found_nothing = 0
         """How often the loop has looked at the sources, and the last time that there was nothing to do."""
         self._error: BaseException | None = None
+        self._page: Page | None = None
         self._thread = threading.Thread(target=self._run, name="headgate-query", daemon=True)
 
     def __repr__(self) -> str:
         return f"Query({', '.join(map(repr, self.stages))}, {self.state})"
 
     @classmethod
-    def of(cls, written: Written, checkpoint: str, trigger: Trigger, *, durable: bool) -> Query:
+    def of(
+        cls,
+        written: Written,
+        checkpoint: str,
+        trigger: Trigger,
+        announcer: Announcer | None = None,
+        *,
+        durable: bool,
+    ) -> Query:
         """Check a stream, and make the query that will run it. Nothing is written yet."""
         if not isinstance(checkpoint, str | os.PathLike) or not os.fspath(checkpoint):
             raise ConfigError(f"checkpoint={checkpoint!r} is not a folder; write start('checkpoints/users')")
@@ -141,35 +111,36 @@ class Query(Stages):
             trigger,
             plan.text(),
             partial(remember, place, len(stages), written.sink),
+            announcer or Announcer(),
         )
 
     def begin(self) -> Query:
         """Check the query against its checkpoint, take that over, and start."""
         self._drive.open()
         self._opened()
+        opened = self._drive.first.opened
+        assert opened is not None, "the drive has opened it"
+        self._announcer.identify(opened.checkpoint.stage)
         self._thread.start()
         return self
 
     # -- the loop
 
     def _run(self) -> None:
-        try:
-            self._name_jobs()
-            self._loop()
-        except BaseException as error:
-            self._error = error
-            log.error("the query failed: %s", error)
-        finally:
-            self._ended.set()
-            with self._idle:
-                self._idle.notify_all()
-
-    def _name_jobs(self) -> None:
-        """Say in Spark's UI which query a job belongs to, and let queries share the cores fairly."""
-        if not is_connect(self._spark):
-            context = self._spark.sparkContext
-            context.setJobDescription(", ".join(map(repr, self.stages)))
-            context.setLocalProperty("spark.scheduler.pool", f"headgate-{id(self):x}")
+        with logs.about(query=self.name):
+            try:
+                JobNames(self._spark).begin(self.name, f"headgate-{id(self):x}")
+                self._announcer.tell(Event.started)
+                self._loop()
+                self._announcer.tell(Event.stopped if self._stopping.is_set() else Event.ended)
+            except BaseException as error:
+                self._error = error
+                log.error("the query failed: %s", error)
+                self._announcer.tell(Event.failed, error=error)
+            finally:
+                self._ended.set()
+                with self._idle:
+                    self._idle.notify_all()
 
     def _loop(self) -> None:
         trigger, wait, began = self._trigger, SHORTEST_WAIT, time.time()
@@ -180,8 +151,10 @@ class Query(Stages):
             progress = self._drive.step(began if trigger.available_now else time.time())
             if progress is not None:
                 self._progress.append(progress)
+                self._announcer.tell(Event.batch, progress=progress, requests=progress.store_requests)
                 wait = SHORTEST_WAIT
             else:
+                self._announcer.idle()
                 with self._idle:
                     self._found_nothing = self._looks
                     self._idle.notify_all()
@@ -208,6 +181,23 @@ class Query(Stages):
         if self._error is not None:
             return "failed"
         return "stopped" if self._stopping.is_set() else "ended"
+
+    @property
+    def name(self) -> str:
+        """The name that was given, or the first digits of the checkpoint's id. Metrics and logs have it."""
+        return self._announcer.query
+
+    @property
+    def listeners(self) -> list[Listener]:
+        """Functions that are called with each `hg.observe.QueryEvent`, in the thread of the query: add to the list,
+        or remove from it, at any time. An error of a listener is logged, and does not stop the query.
+        """
+        return self._announcer.listeners
+
+    @property
+    def metrics_port(self) -> int | None:
+        """The port on which Prometheus finds the metrics."""
+        return None if self._announcer.port is None else self._announcer.port.port
 
     @property
     def is_active(self) -> bool:
@@ -303,6 +293,7 @@ class Query(Stages):
         if self.is_active:
             raise ConfigError("the query still runs; call stop() or await_end() before finish()")
         self._drive.finish()
+        self._announcer.tell_rest()
 
     def status(self) -> QueryStatus:  # type: ignore[override]
         """Whether it runs, the last batch, and the channels, loads and last decision of each stage."""
@@ -310,11 +301,32 @@ class Query(Stages):
         error = "" if self._error is None else f"{type(self._error).__name__}: {self._error}"
         return QueryStatus(self.state, last, tuple(stage.status() for stage in self.stages), error)
 
-    def explain(self) -> str:
+    def explain(self) -> Explanation:
         """The sources, which steps are columnar, keys and operators; then why each stage's last plan was
         made, or refused.
         """
-        return f"{self._text}\n\n{super().explain()}"
+        return Explanation(f"{self._text}\n\n{super().explain()}")
+
+    def page(self, *, host: str = "127.0.0.1", port: int = 0) -> Page:
+        """Serve a live page of the query, and return it: `query.page().url` is its address. It ends with the
+        process, or with `close()`; a page that is open is returned again. From another process:
+        `headgate watch CHECKPOINT`.
+        """
+        if self._page is None or not self._page.is_open:
+            self._page = open_page(
+                self.stages,
+                name=self.name,
+                state=lambda: self.state,
+                planning=lambda: {one.batch: one.planning_ms for one in self.progress},
+                host=host,
+                port=port,
+            )
+        return self._page
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """A notebook shows the channels and their loads: live once `page` was called, else as they are now."""
+        headline = f"query {self.name}: {str(self.status()).splitlines()[0]}"
+        return {"text/plain": repr(self), "text/html": cards(self.stages, headline, self._page)}
 
     def __enter__(self) -> Query:
         return self

@@ -21,8 +21,9 @@ from headgate.sources.rows import Rows
 from headgate.sources.source import Demand, Ranges, Source
 from headgate.spark.direct.spark_rows import SparkReader
 from headgate.spark.direct.stream import Stream
-from headgate.spark.session import SETTINGS, is_connect
+from headgate.spark.session import is_connect, wanted_settings
 from headgate.spark.types import arrow_schema
+from headgate.spark.versions import check_spark
 from headgate.spark.warm_up import warm_up
 
 log = logging.getLogger("headgate.stream")
@@ -52,9 +53,11 @@ class Reader:
 
     def kafka(self, servers: Any, topics: Any = None, schema: Any = None, **options: Any) -> Stream:
         """Records of Kafka topics (see `hg.sources.Kafka`): JSON objects with the columns of `schema`, which is written as for
-        `files`, or text or bytes with `value="text"` or `"raw"`. It needs `pip install 'headgate[kafka]'`, and no jar.
+        `files`; text, bytes, Avro or Protobuf with `value="text"`, `"raw"`, `"avro"` or `"protobuf"`. It needs
+        `pip install 'headgate[kafka]'`, and no jar.
         """
-        declared = None if schema is None else as_schema(self._spark, schema)
+        coded = schema is None or options.get("value") in ("avro", "protobuf")
+        declared = schema if coded else as_schema(self._spark, schema)
         return self.source(Kafka(servers, topics, declared, **options))
 
     def delta(self, path: str, **options: Any) -> Stream:
@@ -115,13 +118,14 @@ def read(spark: SparkSession) -> Reader:
     """
     if not hasattr(spark, "createDataFrame") or isinstance(spark, type):
         raise ConfigError(f"hg.read({spark!r}) needs a SparkSession: hg.read(spark)")
+    check_spark(spark)
     if is_connect(spark):
         _tell(
             "connect",
             "this session uses Spark Connect: direct streams run, with more overhead for each batch",
         )
     else:
-        missing = [name for name, value in SETTINGS.items() if _setting(spark, name) != value]
+        missing = [name for name, value in wanted_settings().items() if _setting(spark, name) != value]
         if missing:
             _tell(
                 spark.sparkContext.applicationId,

@@ -14,10 +14,17 @@ from headgate.sources.source import Source
 from headgate.spark.direct.engine import DirectEngine, check_key
 from headgate.spark.direct.following import StageOutput
 from headgate.spark.direct.spark_rows import SparkReader, SparkStep, columns_of, frame_of, mapped
-from headgate.spark.direct.step_checks import check_deterministic, check_names, check_pickles, check_table
+from headgate.spark.direct.step_checks import (
+    check_deterministic,
+    check_names,
+    check_pickles,
+    check_rounding,
+    check_table,
+)
 from headgate.spark.direct.stream import Expand, SparkOnly, StageSpec, Stream, Written, chain
 from headgate.spark.engine import SparkEngine
 from headgate.spark.gates.expansion_step import checked_step
+from headgate.spark.job_names import JobNames
 from headgate.spark.session import is_connect
 from headgate.stage.engine import Engine
 from headgate.stage.settings import Expansion
@@ -159,7 +166,8 @@ def _stage(
             rows = step(rows)
         return rows
 
-    return ResolvedStage(spec, inputs, SparkEngine(spark=spark), rows_of, bound.output, combined=False)
+    by_frames = SparkEngine(spark=spark, names=JobNames(spark))
+    return ResolvedStage(spec, inputs, by_frames, rows_of, bound.output, combined=False)
 
 
 def _set_sides(spec: StageSpec, times: tuple[str, str], inputs: list[ResolvedInput]) -> None:
@@ -231,6 +239,8 @@ def _bind(spark: SparkSession, found: ResolvedInput, step: Step, tasks: int) -> 
     try:
         if isinstance(step, (Where, Select)) and _conf(spark, "spark.sql.caseSensitive") == "true":
             raise NotColumnar("names are case-sensitive in this session")
+        if ansi and isinstance(step, (Where, Select)):
+            check_rounding(spark, [step.text] if isinstance(step, Where) else step.texts)
         bound = step.bind(found.schema)
     except NotColumnar as why:
         assert isinstance(step, (Where, Select))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark import cloudpickle
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from headgate.errors import ConfigError, MissingColumn
 from headgate.spark.direct.spark_rows import SparkReader
-from headgate.spark.session import is_connect
+from headgate.spark.inside import checks_rounding, is_deterministic, pickled
 from headgate.streams.planned import Input
+from headgate.streams.sql_step import NotColumnar
 
 
 def check_names(names: Sequence[str], step: str) -> None:
@@ -39,13 +40,22 @@ def check_deterministic(rows: DataFrame, step: str) -> None:
     """Refuse a function of the session that gives other values when it is called again. Spark Connect does not
     show its plans; there only the names of Spark's own functions are known.
     """
-    if is_connect(rows.sparkSession):
-        return
-    if not rows._jdf.queryExecution().analyzed().deterministic():
+    if is_deterministic(rows) is False:
         raise ConfigError(
             f"{step}: a function in it is not deterministic, and a batch that is done again must give the same rows. Compute the "
             "values from the row, or use transform(...) if the function does so"
         )
+
+
+_ROUNDING = re.compile(r"\b(floor|ceil|ceiling)\s*\(", re.IGNORECASE)
+
+
+def check_rounding(spark: SparkSession, texts: Sequence[str]) -> None:
+    """Leave `floor` and `ceil` to a Spark that gives the largest long for a number which no long can hold: the
+    columnar step raises an error there, as later versions do.
+    """
+    if any(map(_ROUNDING.search, texts)) and not checks_rounding(spark):
+        raise NotColumnar("this Spark does not check the range of floor and ceil")
 
 
 def check_pickles(chosen: Input) -> None:
@@ -65,7 +75,7 @@ def check_pickles(chosen: Input) -> None:
 
 def _check_pickle(value: Any, remedy: str, named: Any = None) -> None:
     try:
-        cloudpickle.dumps(value)
+        pickled(value)
     except Exception as error:
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ConfigError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -13,6 +13,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from headgate.control.policy import Policy
 from headgate.errors import ConfigError
 from headgate.flow.gate import Gate
+from headgate.observe.events import Listener
+from headgate.observe.export.announcer import Announcer
 from headgate.operators.agg import Agg
 from headgate.operators.aggregate import Aggregate
 from headgate.operators.base import Operator
@@ -250,6 +252,9 @@ class Written:
         max_rows: int | None = None,
         latency: str | None = None,
         durable: bool = True,
+        name: str | None = None,
+        metrics_port: int | None = None,
+        listeners: Sequence[Listener] = (),
     ) -> Query:
         """Check everything, then run the query in the background.
 
@@ -258,11 +263,16 @@ class Written:
         a batch at that interval; otherwise a batch follows the one before. A batch takes at most
         `max_rows` rows of each source (about; the source cannot always cut so finely), and fewer if a
         `latency` ("2 seconds") is to be kept. `durable=False` leaves flushing to the operating system.
+
+        `name` is the query's in metrics, logs and Spark's UI. `metrics_port` is an HTTP port for
+        Prometheus; 0 takes a free one. `listeners` are called with each event
+        (`hg.observe.QueryEvent`): `print`, `hg.observe.TextFile(...)`, your own function.
         """
         from headgate.spark.direct.query import Query, Trigger
 
         trigger = Trigger.of(available_now, every, max_rows, latency)
-        return Query.of(self, checkpoint, trigger, durable=durable).begin()
+        announcer = Announcer(name, listeners, metrics_port, interval=trigger.seconds)
+        return Query.of(self, checkpoint, trigger, announcer, durable=durable).begin()
 
     def explain(self) -> str:
         """What would run: the sources, which steps are columnar, keys and operators."""

@@ -13,7 +13,6 @@ so nothing is emitted twice. If the retries fail too, all jobs of the run are ca
 
 from __future__ import annotations
 
-import logging
 import shutil
 import tempfile
 import threading
@@ -30,13 +29,14 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_schema
 
+from headgate import logs
 from headgate.errors import ConfigError, HeadgateError, SinkFailed, WaveFailed
 from headgate.flow.gate import AUTO, Batcher, Gate
 from headgate.flow.gate import Wave as GateWave
 from headgate.flow.progress import Stamp
 from headgate.flow.row_ranges import RangeQueue, RowRange
+from headgate.spark.arrow_types import to_arrow_schema
 from headgate.spark.engine import SparkEngine
 from headgate.spark.engine_error import gist
 from headgate.spark.gates.bounded_run import BoundedRun, Cancelled, RunSummary
@@ -50,7 +50,7 @@ from headgate.storage.outside import unique
 from headgate.storage.parquet_folder import Owner
 from headgate.storage.store import Store
 
-log = logging.getLogger("headgate.bounded")
+log = logs.logger("headgate.bounded")
 
 Expand = Callable[[DataFrame], "DataFrame | Bounded"]
 
@@ -96,7 +96,7 @@ def bounded(
     `batch="auto"` finds a size at which the fixed cost of a wave no longer matters. `staging` is a
     folder that all executors can reach; on a local master it defaults to a temporary folder.
     """
-    check_classic(df.sparkSession)
+    check_classic(df.sparkSession, "hg.bounded", "")
     gate = Gate(in_flight=in_flight, batch=batch)
     lazy = LazyExplode.checked(explode, schema) if explode is not None else None
     if lazy is not None and fan_out is not None:

@@ -19,9 +19,9 @@ import pyarrow as pa
 from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from headgate.errors import ConfigError
+from headgate.spark.arrow_types import to_arrow_schema
 from headgate.spark.gates.staged_rows import AT, FILE
 
 Place = tuple[int, int]

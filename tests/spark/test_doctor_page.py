@@ -1,0 +1,38 @@
+"""The page about the doctor: its code and its commands run, and say what the page says, but for numbers."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from headgate.cli import app
+
+PAGE = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
+
+
+@pytest.mark.classic
+def test_the_example_of_the_page(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    names: dict[str, Any] = {"__name__": "page", "spark": spark}
+    for number, block in enumerate(re.findall(r"```python\n(.*?)```", PAGE, re.S)):
+        exec(compile(block, f"block {number} of docs/doctor.md", "exec"), names)
+    said = []
+    for block in re.findall(r"```console\n(.*?)```", PAGE, re.S):
+        for line in block.splitlines():
+            if line.startswith("$ headgate "):
+                done = CliRunner().invoke(app, shlex.split(line)[2:])
+                assert done.exit_code == 0, done.output
+                said.append(done.stdout)
+    (tmp_path / "said.txt").write_text(said[0])
+    shown = re.search(r"```text\n(.*?)```", PAGE, re.S)
+    assert shown is not None
+    mine, theirs = (
+        {line.strip() for line in text.splitlines() if not re.search(r"\d", line)}
+        for text in (shown[1], said[0])
+    )
+    assert mine == theirs
