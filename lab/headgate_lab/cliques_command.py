@@ -105,7 +105,7 @@ def as_table(figures: dict[str, Any]) -> Grid:
         title=f"{figures['size']}-cliques of {figures['graph']}", title_justify="left", show_header=False
     )
     grid.add_column()
-    grid.add_column(justify="right")
+    grid.add_column(justify="right", overflow="fold")
     grid.add_row("cliques", f"{figures['cliques']:,}", style="bold")
     grid.add_row("vertices, edges", f"{figures['vertices']:,}, {figures['edges']:,}")
     dropped = [

@@ -16,8 +16,8 @@
 For a job that exists already, `events.writeStream.foreachBatch(hg.Stage(...))` is the drop-in.
 
 Every name is loaded when it is first used, so `import headgate` takes milliseconds, and what needs Spark
-(`read`, `Stage`, `configure`) asks for it only then. `kernels`, `policies`, `sources`, `sinks`, `hosting`,
-`service` and `testing` are modules with names of their own.
+(`read`, `Stage`, `configure`) asks for it only then. `kernels`, `policies`, `sources`, `sinks`, `observe`,
+`hosting`, `service`, `doctor` and `testing` are modules with names of their own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headgate import errors, hosting, kernels, policies, service, sources, testing
+    from headgate import doctor, errors, hosting, kernels, observe, policies, service, sources, testing
     from headgate.flow.gate import Gate
     from headgate.kernels.kernel import kernel
     from headgate.operators import agg
@@ -67,11 +67,13 @@ __all__ = [
     "agg",
     "bounded",
     "configure",
+    "doctor",
     "errors",
     "hopping",
     "hosting",
     "kernel",
     "kernels",
+    "observe",
     "policies",
     "read",
     "service",
@@ -102,11 +104,13 @@ _HOMES = {
     "agg": "headgate.operators.agg:",
     "bounded": "headgate.spark.gates.bounded:bounded",
     "configure": "headgate.spark.session:configure",
+    "doctor": "headgate.doctor:",
     "errors": "headgate.errors:",
     "hopping": "headgate.operators.windows:hopping",
     "hosting": "headgate.hosting:",
     "kernel": "headgate.kernels.kernel:kernel",
     "kernels": "headgate.kernels:",
+    "observe": "headgate.observe:",
     "policies": "headgate.policies:",
     "read": "headgate.spark.direct.read:read",
     "service": "headgate.service:",

@@ -7,13 +7,13 @@ made.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from headgate import logs
 from headgate.errors import ConfigError, required
 
-log = logging.getLogger("headgate.kafka")
+log = logs.logger("headgate.kafka")
 _QUIET = {"log_level": 3, "log.connection.close": False}
 
 

@@ -29,14 +29,19 @@ BENCHES = {
     "faucet": "a step that explodes behind a gate and without: time, memory, stragglers; cliques beside a Spark SQL self-join",
     "operators": "windows, dedup, lists of the largest and a join of two streams against native Spark's own",
     "direct": "direct streams beside foreachBatch and native Spark over the same files: aggregates, kernels, operators, Nexmark, state",
+    "sinks": "direct streams into Delta, Iceberg, PostgreSQL and SQLite, appended and upserted, beside the plain Parquet sink",
+    "kafka": "Kafka on a real broker: a backlog, latency at fixed rates and the sink, beside native Spark with its own connector",
+    "observe": "what it costs to be watched: a direct stream with metrics, traces, listeners and logs on, beside the same with none",
     "nexmark": "queries of the Nexmark suite, each against native Spark's own; every answer compared",
+    "doctor": "what headgate doctor predicts for ten native jobs, beside their ports as measured",
     "placement": "placing queries on servers: online rules, churn, offline algorithms, growth of the cost; no Spark",
     "control": "static, Flux's load policy, LQR, MPC and an oracle under four loads on 3 to 128 modelled channels; no Spark",
+    "codecs": "values of Kafka records as columns: Avro and Protobuf beside JSON and libraries that take one record each; no Spark",
     "partitioning": "building, lookup and hot-key tracking of partitioning functions; no Spark",
 }
 
-WITHOUT_SPARK = frozenset({"placement", "control", "partitioning"})
-WITH_PARTS = frozenset({"direct"})
+WITHOUT_SPARK = frozenset({"placement", "control", "partitioning", "codecs"})
+WITH_PARTS = frozenset({"direct", "kafka"})
 
 
 def names() -> tuple[str, ...]:

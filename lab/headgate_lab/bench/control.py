@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
-from rich.table import Table as Grid
+from rich.console import Group
 from rich.text import Text
 
-from headgate.cli.console import Tick
+from headgate.cli import pictures
+from headgate.cli.console import Tick, numbers_grid
 from headgate.policies import FluxLoad, Lqr, Mpc, Policy, Static
 from headgate_lab.bench.control_stage import Run, Setting, drive, oracle
 from headgate_lab.bench.result import Goal, Report, Result, machine
@@ -36,12 +37,12 @@ POLICIES: Mapping[str, Policy] = {
 AS_IT_COMES = "mpc forecast" if Mpc().forecast else "mpc"
 RATE = 3.0
 COLOURS = {
-    "static": "#8d8d8d",
-    "flux-load": "#2a9d8f",
-    "lqr": "#c9a227",
-    "mpc squares": "#7b4fa3",
-    "mpc": "#2b6cb0",
-    "mpc forecast": "#c8553d",
+    "static": pictures.GREY,
+    "flux-load": pictures.GREEN,
+    "lqr": pictures.GOLD,
+    "mpc squares": pictures.VIOLET,
+    "mpc": pictures.BLUE,
+    "mpc forecast": pictures.RED,
 }
 SHOWN = ("static", "flux-load", "lqr", "mpc squares", "mpc", "mpc forecast", "oracle")
 
@@ -153,18 +154,17 @@ def results(rows: Sequence[Row]) -> tuple[Result, ...]:
     return tuple(measured)
 
 
-def as_grid(rows: Sequence[Row]) -> Grid:
-    """The table for a terminal: response times, then what it took; the least of those that don't
+def as_grid(rows: Sequence[Row]) -> Group:
+    """The tables for a terminal: response times, then what it took; the least of those that don't
     know the future is bold.
     """
-    grid = Grid(
-        title="bench control: response time, s (LQR at its best weight in each row)", title_justify="left"
+    heads = ("load", *(name.replace(" ", "\n") for name in SHOWN))
+    grid = numbers_grid("bench control: response time, s (LQR at its best weight in each row)", heads)
+    spent = numbers_grid(
+        "what it took: lqr / mpc / mpc with a forecast", ("load", "moved MB", "tables", "plan ms")
     )
-    grid.add_column("load", no_wrap=True)
-    for name in SHOWN:
-        grid.add_column(name, justify="right")
-    for head in ("moved MB", "tables", "plan ms"):
-        grid.add_column(f"{head}: lqr / mpc / forecast", justify="right")
+    for each in (grid, spent):
+        each.columns[0].justify = "left"
     for row in rows:
         least = min(row.seconds(name) for name in SHOWN if name != "oracle")
         cells = [
@@ -175,8 +175,9 @@ def as_grid(rows: Sequence[Row]) -> Grid:
             " / ".join(f"{of(name):{digits}}" for name in compared)
             for of, digits in ((row.moved_mb, ".0f"), (row.adaptations, ".0f"), (row.planning_ms, ".1f"))
         )
-        grid.add_row(row.setting.name, *cells, *took)
-    return grid
+        grid.add_row(row.setting.name, *cells)
+        spent.add_row(row.setting.name, *took)
+    return Group(grid, "", spent)
 
 
 def picture(rows: Sequence[Row]) -> Figure:

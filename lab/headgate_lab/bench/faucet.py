@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from headgate.cli import pictures
 from headgate.cli.console import Tick
 from headgate.errors import HeadgateError
 from headgate_lab.bench.job import workspace
@@ -235,10 +236,14 @@ def _drawn(times: dict[int, float], peaks: dict[int, float], time: float, peak: 
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     panels = [(times, time, "seconds"), (peaks, peak, "MB above idle")]
     for axes, (values, free, what) in zip(figure.subplots(1, 2), panels, strict=True):
-        axes.plot(list(values), list(values.values()), "o-", label="behind a gate, 2 in flight")
-        axes.axhline(free, color="0.5", linestyle="--", label="no gate")
+        axes.plot(
+            list(values), list(values.values()), "o-", color=pictures.BLUE, label="behind a gate, 2 in flight"
+        )
+        axes.axhline(free, color=pictures.GREY, linestyle="--", label="no gate")
         axes.set(xscale="log", xlabel="rows of a wave", ylabel=what, ylim=(0, None))
         axes.set_xticks(list(values), [f"{batch:,}" for batch in values])
         axes.minorticks_off()
         axes.legend(frameon=False, fontsize=8)
+        pictures.plain(axes)
+    figure.suptitle("A step that explodes, behind a gate and without", fontsize=11)
     return figure

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from headgate.cli import pictures
 from headgate.cli.console import Tick
 from headgate.hosting import DEFAULT_RULE, LeastCost, LeastSource, OnRand, Repair, Replay, Rule
 from headgate.hosting.offline.algorithms import solve
@@ -141,10 +142,10 @@ def draw(curves: dict[str, list[tuple[float, float]]]) -> None:
     figure, axes = new(4, "LeastCost: CPU time of a placement (defaults n=100K, k=100, d=2, exponent 2)")
     labels = {"n": "queries n", "k": "servers k", "d": "sources a query d", "m": "sources m (by exponent)"}
     for axis, (name, points) in zip(axes, curves.items(), strict=True):
-        axis.plot(*zip(*points, strict=True), marker="o", color="#2b6cb0")
+        axis.plot(*zip(*points, strict=True), marker="o", color=pictures.BLUE)
         axis.set_xlabel(labels[name])
         axis.set_ylabel("microseconds")
         axis.set_ylim(bottom=0)
         if name != "d":
             axis.set_xscale("log")
-    figure.savefig(PICTURE, dpi=110)
+    pictures.save(figure, PICTURE)

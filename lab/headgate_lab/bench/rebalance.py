@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rich.table import Table as Grid
 
-from headgate.cli.console import Tick
+from headgate.cli.console import Tick, numbers_grid
 from headgate.control.journal import Entry
 from headgate.operators.history import HistoryWindow
 from headgate.policies import FluxHybrid, FluxLoad, Guard, Policy, Static
@@ -226,15 +225,23 @@ def _write(sizes: RebalanceSizes, channels: int, folder: Path) -> None:
         pq.write_table(pa.table(columns), folder / f"{number:05d}.parquet")
 
 
+HEADS = (
+    "trouble from the tenth batch on",
+    "speed after,\nof before",
+    "moved",
+    "moving, of\nthe time",
+    "rows\nwaiting",
+    "wrong\nrows",
+)
+
+
 def _report(
     trials: dict[str, Trial], counts: tuple[int, ...], quick: bool, where: Mapping[str, Any]
 ) -> Report:
     results: list[Result] = []
     goals: list[Goal] = []
-    grid = Grid(title=f"bench rebalance{' (quick)' if quick else ''}", title_justify="left")
-    grid.add_column("trouble from the tenth batch on", overflow="fold", min_width=22)
-    for head in ("speed after, of before", "moved", "moving, of the time", "rows waiting", "wrong rows"):
-        grid.add_column(head, justify="right", overflow="fold")
+    grid = numbers_grid(f"bench rebalance{' (quick)' if quick else ''}", HEADS)
+    grid.columns[0].justify = "left"
     for name, trial in trials.items():
         static = trials[name.split(": ")[0] + ": static"]
         samples = {name: [round(speed, 3) for speed in trial.speeds()]}

@@ -18,6 +18,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
+from headgate.cli import pictures
 from headgate.cli.versions import java, spark
 
 Samples = Mapping[str, Sequence[float]]
@@ -99,8 +100,7 @@ class Report:
     def save_picture(self, folder: Path) -> None:
         """Write the picture, if there is one, as `bench-NAME.png`."""
         if self.picture is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            self.picture.savefig(folder / f"bench-{self.bench}.png", dpi=110)
+            pictures.save(self.picture, folder / f"bench-{self.bench}.png")
 
     def as_json(self) -> dict[str, Any]:
         """Plain data, in the shape of DESIGN."""

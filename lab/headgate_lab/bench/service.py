@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from headgate.cli import pictures
 from headgate.cli.console import Tick
 from headgate.hosting import DEFAULT_RULE
 from headgate.service.http.background import listening
@@ -235,9 +236,13 @@ def _picture(found: list[Measured], broken: list[tuple[int, float | None]], alon
 
     figure, axes = new(2, "The query service: a batch of rows answered for everyone")
     sizes = [one.queries for one in found]
-    axes[0].plot(sizes, [one.per_query_us for one in found], marker="o", color="#2b6cb0", label="shared")
+    axes[0].plot(sizes, [one.per_query_us for one in found], marker="o", color=pictures.BLUE, label="shared")
     axes[0].plot(
-        sizes, [alone_us] * len(sizes), linestyle="--", color="#c05621", label="the same engine, each alone"
+        sizes,
+        [alone_us] * len(sizes),
+        linestyle="--",
+        color=pictures.RED,
+        label="the same engine, each alone",
     )
     answered = [(n, s) for n, s in broken if s is not None]
     if answered:
@@ -245,7 +250,7 @@ def _picture(found: list[Measured], broken: list[tuple[int, float | None]], alon
             [n for n, _ in answered],
             [1e6 * s / n for n, s in answered],
             marker="s",
-            color="#718096",
+            color=pictures.GREY,
             label="a Spark query each",
         )
     axes[0].set_xscale("log")
@@ -253,8 +258,8 @@ def _picture(found: list[Measured], broken: list[tuple[int, float | None]], alon
     axes[0].set_xlabel("queries")
     axes[0].set_ylabel("microseconds a query and batch")
     axes[0].legend(frameon=False)
-    axes[1].plot(sizes, [one.p95_s for one in found], marker="o", color="#2b6cb0")
-    axes[1].axhline(5, linestyle=":", color="#718096")
+    axes[1].plot(sizes, [one.p95_s for one in found], marker="o", color=pictures.BLUE)
+    axes[1].axhline(5, linestyle=":", color=pictures.GREY)
     axes[1].set_xscale("log")
     axes[1].set_ylim(bottom=0)
     axes[1].set_xlabel("queries")

@@ -22,9 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from rich.table import Table as Grid
 
-from headgate.cli.console import Tick
+from headgate.cli.console import Tick, numbers_grid
 from headgate.control.journal import Entry
 from headgate.control.plan import Plan
 from headgate.control.refusal import Refusal
@@ -142,16 +141,27 @@ def _came_from(bin: int, old: Table, new: Table) -> int:
     return old.channel_of[held[0].bin if held else old.home_bin(key)]
 
 
+HEADS = (
+    "busiest over mean, in rows",
+    "static",
+    "rebuild",
+    "at\nbest",
+    "MB\nmoved",
+    "pins",
+    "plan\nms",
+    "shift\nafter",
+    "wrong\nrows",
+)
+
+
 def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
     """Measure, and compare with the goals. There is no use in repeating: rows are counted."""
     where = machine()
     todo = list(cases(quick=quick))
     results: list[Result] = []
     goals: list[Goal] = []
-    grid = Grid(title=f"bench skew{' (quick)' if quick else ''}", title_justify="left")
-    grid.add_column("busiest over mean, in rows", overflow="fold", min_width=18)
-    for head in ("static", "rebuild", "at best", "moved", "pins", "plan ms", "shift after", "wrong rows"):
-        grid.add_column(head, justify="right", overflow="fold")
+    grid = numbers_grid(f"bench skew{' (quick)' if quick else ''}", HEADS)
+    grid.columns[0].justify = "left"
     wrong = 0
     with workspace() as work, local_spark(CORES, work / "spark.log") as spark:
         for at, case in enumerate(todo):
@@ -185,7 +195,7 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
                 f"{static.settled():.2f}",
                 f"{even:.3f}",
                 f"{bound:.2f}",
-                f"{ours.moved_bytes() / 1e6:.1f}MB",
+                f"{ours.moved_bytes() / 1e6:,.1f}",
                 str(ours.pins()),
                 f"{plan_ms:.0f}",
                 "" if soon is None else str(soon),

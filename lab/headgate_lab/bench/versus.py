@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
+from headgate.cli import pictures
 from headgate_lab.bench.aggregate import STORES
 from headgate_lab.bench.result import Result
 from headgate_lab.bench.rounds import Times, median
@@ -34,11 +35,11 @@ def picture(results: Mapping[str, Result]) -> Figure:
     axes = figure.subplots()
     places = np.arange(len(results))
     bars = (
-        ("headgate", [result.value for result in results.values()], "#3366aa", -0.2),
+        ("headgate", [result.value for result in results.values()], pictures.BLUE, -0.2),
         (
             "native, the faster store",
             [result.rival_value or 0.0 for result in results.values()],
-            "#bbbbbb",
+            pictures.LIGHT,
             0.2,
         ),
     )
@@ -52,5 +53,7 @@ def picture(results: Mapping[str, Result]) -> Figure:
     axes.set_ylabel("thousand rows a second")
     axes.margins(y=0.12)
     axes.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1))
-    axes.spines[["top", "right"]].set_visible(False)
+    pictures.plain(axes)
+    axes.set_axisbelow(True)
+    figure.suptitle("Rows a second beside native Spark", fontsize=11, x=0.01, ha="left")
     return figure

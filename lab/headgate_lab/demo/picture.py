@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from headgate.cli import pictures
 from headgate_lab.demo.result import DemoResult, Lane
 
-FIXED, ADAPTIVE, INK, FAINT = "#e07b39", "#2f8fd8", "#808690", "#80869040"
+FIXED, ADAPTIVE, INK, FAINT = pictures.RED, pictures.BLUE, pictures.INK, f"{pictures.INK}40"
 
 
 def draw(outcome: DemoResult, path: Path) -> Path:
@@ -53,8 +54,7 @@ def draw(outcome: DemoResult, path: Path) -> Path:
         ha="right",
         va="top",
     )
-    figure.savefig(path, transparent=True, bbox_inches="tight", pad_inches=0.15)
-    return path
+    return pictures.save(figure, path, dpi=160, transparent=True, bbox_inches="tight", pad_inches=0.15)
 
 
 def _plans(axes: Any, lane: Lane) -> None:

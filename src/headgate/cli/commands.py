@@ -7,15 +7,16 @@ code 1, without a traceback; a traceback is a bug. Ctrl-C ends with code 130.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import headgate
+from headgate.cli import recorded
 from headgate.cli.console import Output
-from headgate.cli.group import AsJson, Commands, Quick
+from headgate.cli.doctor import doctor
+from headgate.cli.group import AsJson, Commands, Quick, Wide
 from headgate.cli.query import query_app
 
 app = typer.Typer(
@@ -165,13 +166,14 @@ def simulate(
     gap_ms: Annotated[float | None, typer.Option(help="Time between swaps of bins on disk (t_gap).")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw throughput and latency into this file.")] = None,
     journal: Annotated[Path | None, typer.Option(help="Write a journal of the rounds, for `replay`.")] = None,
+    wide: Wide = False,
     as_json: AsJson = False,
 ) -> None:
     """Run policies in a simulated cluster: machines that slow down, lose memory, skewed keys, bursts."""
     from headgate.cli import simulate as simulator
     from headgate.simulator.scenarios import SCENARIOS, Options, about
 
-    output = Output(as_json=as_json)
+    output = Output(as_json=as_json, wide=wide)
     if scenario is None:
         output.result(simulator.listing(), {"scenarios": {name: about(name) for name in SCENARIOS}})
         return
@@ -179,34 +181,11 @@ def simulate(
     run = simulator.RunOptions(policy or ["static", "flux-hybrid"], paper, delta_ms, gap_ms, journal)
     with output.progress(f"simulate {scenario}") as tick:
         results = simulator.simulate(scenario, options, run, plot, tick)
-    output.result(
-        simulator.as_table(scenario, options, results), simulator.as_json(scenario, options, results)
-    )
+    shown = simulator.as_table(scenario, options, results, wide=wide)
+    output.result(shown, simulator.as_json(scenario, options, results))
 
 
-@app.command()
-def replay(
-    recorded: Annotated[
-        str, typer.Argument(metavar="JOURNAL", help="A stage's checkpoint, or a file of its journal.")
-    ],
-    policy: Annotated[str, typer.Option(help="The policy to try on it.")],
-    min_gain: Annotated[float, typer.Option(help="The guard's least gain.")] = 0.05,
-    cool_down: Annotated[int, typer.Option(help="Batches between changes.")] = 2,
-    as_json: AsJson = False,
-) -> None:
-    """Show what another policy would have done with a recorded run."""
-    from headgate.cli import replay as replays
-    from headgate.policies import Guard
-
-    output = Output(as_json=as_json)
-    entries, torn = replays.entries_of(recorded)
-    steps = replays.replay(entries, policy, Guard(min_gain=min_gain, cool_down_batches=cool_down))
-    names = sorted({entry.decision.plan.policy for entry in entries if entry.decision.plan}) or ["no plans"]
-    output.result(
-        replays.as_table(recorded, ", ".join(names), policy, steps), replays.as_json(recorded, policy, steps)
-    )
-    if torn:
-        output.say(torn, style="yellow")
+app.command()(recorded.replay)
 
 
 @app.command()
@@ -308,40 +287,27 @@ def rmat(
     )
 
 
-@app.command()
-def journal(
-    checkpoint: Annotated[str, typer.Argument(help="The stage's checkpoint: a folder or any fsspec URL.")],
-    last: Annotated[int | None, typer.Option(help="Show only this many of the last batches.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON for each batch.")] = False,
-) -> None:
-    """Show what a stage decided, batch by batch."""
-    from headgate.cli import journal as journals
-
-    output = Output(as_json=as_json)
-    entries, torn = journals.read(checkpoint)
-    rows = [journals.row(entry) for entry in entries][-last if last else 0 :]
-    if as_json:
-        for row in rows:
-            typer.echo(json.dumps(row))
-    else:
-        output.console.print(journals.as_table(rows, checkpoint))
-    if torn:
-        output.say(torn, style="yellow")
+for command in (recorded.journal, recorded.explain, recorded.watch):
+    app.command()(command)
 
 
 @app.command()
-def explain(
-    checkpoint: Annotated[str, typer.Argument(help="The stage's checkpoint: a folder or any fsspec URL.")],
-    batch: Annotated[int | None, typer.Option(help="Which batch; by default, the last.")] = None,
+def alerts(
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder to write prometheus/headgate-rules.yml and grafana/headgate.json into."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Explain why a plan was made, or refused."""
-    from headgate.cli import journal as journals
-    from headgate.control.explain import explained
+    """Alerts for Prometheus and a board for Grafana, made from headgate's metrics."""
+    from headgate.cli import alerts as alerting
 
-    entry = journals.entry_of(checkpoint, batch)
-    text = explained(entry.report, entry.decision)
-    Output(as_json=as_json).result(text, {**journals.row(entry), "explanation": text.splitlines()})
+    output = Output(as_json=as_json)
+    if out is None:
+        output.result(alerting.as_table(), alerting.as_json())
+        return
+    written = [str(path) for path in alerting.write(out)]
+    output.result("\n".join(written), {"written": written})
 
 
 @app.command()
@@ -374,6 +340,7 @@ def serve(
 
 
 app.add_typer(query_app, name="query")
+app.command()(doctor)
 
 
 @app.command()

@@ -7,35 +7,22 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
-from rich import box
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table as Grid
 from rich.text import Text
 
 from headgate.errors import ConfigError
+from headgate.stage.shown import numbers_grid as numbers_grid
 
+WIDE = 240
+"""Columns of a table that is asked for with `--wide`."""
 Tick = Callable[[str, float], None]
 """Called with the present step and the fraction of the whole that is done (0 to 1)."""
-
-
-def numbers_grid(title: str, heads: Sequence[str], *, caption: str | None = None) -> Grid:
-    """A table of numbers without vertical lines, so that ten columns fit into 80 characters.
-
-    A cell that is too wide is folded, never cut.
-    """
-    grid = Grid(
-        title=title, title_justify="left", caption=caption, caption_justify="left",
-        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0),
-    )  # fmt: skip
-    for head in heads:
-        grid.add_column(head, justify="right", overflow="fold", vertical="bottom")
-    return grid
 
 
 class Output:
@@ -44,11 +31,14 @@ class Output:
     Law: with `as_json`, stdout gets exactly what `result` prints, in one write.
     """
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, *, as_json: bool, wide: bool = False) -> None:
+        """With `wide`, lines may be longer than the terminal is."""
         self.as_json = as_json
         # No markup, also in the cells and titles of tables: SQL, paths and "headgate[spark]"
         # contain brackets.
         self.console = Console(stderr=as_json, highlight=False, markup=False)
+        if wide:
+            self.console.width = max(WIDE, self.console.width)
 
     def say(self, text: str, *, style: str = "") -> None:
         """Print one line for people."""

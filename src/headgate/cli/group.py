@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from headgate.errors import HeadgateError, not_installed
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
+Wide = Annotated[bool, typer.Option("--wide", help="All columns, also where they do not fit the terminal.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Small sizes: to try it, not to measure.")]
 
 

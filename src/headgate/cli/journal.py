@@ -11,7 +11,7 @@ from rich.table import Table as Grid
 from headgate.cli.console import numbers_grid
 from headgate.control import journal
 from headgate.errors import ConfigError, CorruptState
-from headgate.storage.checkpoint import read_journal
+from headgate.storage.journal_files import read_journal
 from headgate.storage.store import Store
 
 
@@ -125,3 +125,30 @@ def as_table(rows: list[dict[str, Any]], checkpoint: str) -> Group:
     if reasons.row_count:
         parts += ["", reasons]
     return Group(*parts)
+
+
+def as_wide_table(rows: list[dict[str, Any]], checkpoint: str) -> Grid:
+    """Everything about each decision in one row."""
+    heads = ("batch", "rows", "ms", "busiest / mean", "table", "channels", "mode", "policy")
+    changes = ("moves", "pins", "unpins", "MB moved", "gain", "done", "refusal")
+    grid = numbers_grid(f"journal of {checkpoint}", (*heads, *changes))
+    grid.add_column("why", overflow="fold")
+    for decision in rows:
+        grid.add_row(
+            str(decision["batch"]),
+            f"{decision['rows']:,}",
+            f"{decision['wall_ms']:,.0f}",
+            f"{decision['imbalance']:.2f}",
+            str(decision["table"]),
+            str(decision["channels"]),
+            decision["mode"],
+            decision["policy"] or "",
+            *(str(decision[name]) for name in ("moves", "pins", "unpins")),
+            f"{decision['bytes_moved'] / 1e6:,.2f}",
+            "" if decision["gain"] is None else f"{decision['gain']:.0%}",
+            "yes" if decision["carried_out"] else "no",
+            decision["refusal"] or "",
+            decision["why"],
+            style="bold" if decision["carried_out"] else None,
+        )
+    return grid

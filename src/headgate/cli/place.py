@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Group, RenderableType
 from rich.table import Table as Grid
+from rich.text import Text
 
 from headgate.cli.console import Tick, unknown
 from headgate.cli.place_files import FORMATS, read_workload, write_assignment
@@ -145,7 +147,7 @@ def report(
     }
 
 
-def as_table(data: dict[str, Any]) -> Grid:
+def as_table(data: dict[str, Any]) -> RenderableType:
     """The figures for a terminal."""
     grid = Grid(
         title=f"{data['queries']:,} queries on {data['servers']:,} servers by {data['algorithm']}",
@@ -160,11 +162,11 @@ def as_table(data: dict[str, Any]) -> Grid:
         ("replication factor", f"{data['replication']:.4f}", "traffic / rate of the sources in use"),
         ("  at best", f">= {data['floor']:.4f}", "capacity bound: no placement within the limits is lower"),
         ("  at random", f"{data['random']:.4f}", "expected if every query is on any server"),
-        ("traffic", f"{data['traffic']:,.6g}", "each source, once for each server that needs it"),
+        ("traffic", _number(data["traffic"]), "each source, once for each server that needs it"),
         (
             "largest load",
-            f"{data['largest_load']:,.6g}",
-            f"mean {data['mean_load']:,.6g}; {data['imbalance']:.3f} of the fair share",
+            _number(data["largest_load"]),
+            f"mean {_number(data['mean_load'])}; {data['imbalance']:.3f} of the fair share",
         ),
     )
     for row in rows:
@@ -174,7 +176,14 @@ def as_table(data: dict[str, Any]) -> Grid:
             "beyond the limit", f"{data['fallbacks']:,.0f}", "no server had room within the balance limit"
         )
     if "moves" in data:
-        grid.add_row("moves", f"{data['moves']:,.0f}", f"saved {data['saved_traffic']:,.6g} of traffic")
-    if data["out"]:
-        grid.add_row("written to", data["out"], "query, server")
-    return grid
+        grid.add_row("moves", f"{data['moves']:,.0f}", f"saved {_number(data['saved_traffic'])} of traffic")
+    return Group(grid, Text(f"written to {data['out']}: query, server")) if data["out"] else grid
+
+
+def _number(value: float) -> str:
+    """A number with separators and at most six digits, or all of them before the point.
+
+    >>> _number(123456789.25), _number(1.5)
+    ('123,456,789', '1.5')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1e5 else f"{value:,.6g}"

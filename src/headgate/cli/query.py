@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -41,6 +42,17 @@ def connect(url: str, token: str) -> Client:
     return Client(url, token)
 
 
+def as_table(queries: Sequence[Mapping[str, Any]]) -> Grid:
+    """The queries for a terminal."""
+    grid = Grid(title=f"{len(queries)} queries", title_justify="left")
+    for head in ("id", "name", "state", "sql"):
+        grid.add_column(head, overflow="fold")
+    for query in queries:
+        state = query["state"] if not query["why"] else f"{query['state']}: {query['why']}"
+        grid.add_row(str(query["id"]), query["name"], state, query["sql"])
+    return grid
+
+
 @query_app.command("add")
 def add(
     sql: Annotated[str, typer.Argument(help="SELECT ... FROM source ...")],
@@ -61,13 +73,7 @@ def show(url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> 
     """List your queries."""
     with connect(url, token) as client:
         queries = client.queries()
-    grid = Grid(title=f"{len(queries)} queries", title_justify="left")
-    for head in ("id", "name", "state", "sql"):
-        grid.add_column(head, overflow="fold")
-    for query in queries:
-        state = query["state"] if not query["why"] else f"{query['state']}: {query['why']}"
-        grid.add_row(str(query["id"]), query["name"], state, query["sql"])
-    Output(as_json=as_json).result(grid, {"queries": queries})
+    Output(as_json=as_json).result(as_table(queries), {"queries": queries})
 
 
 @query_app.command("tail")

@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 
 from headgate import policies
+from headgate.cli import pictures
 from headgate.cli.console import Tick, unknown
 from headgate.control import journal
 from headgate.control.guard import Guard
@@ -154,8 +155,10 @@ SIDE_BY_SIDE = 4
 """Policies in one table, so that it fits into 80 columns."""
 
 
-def as_table(scenario: str, options: Options, results: dict[str, Result]) -> Group:
-    """The runs for a terminal: a row for each figure, a column for each policy."""
+def as_table(scenario: str, options: Options, results: dict[str, Result], *, wide: bool = False) -> Group:
+    """The runs for a terminal: a row for each figure, a column for each policy; with `wide`, all
+    policies in one table.
+    """
     title = f"{scenario}: {about(scenario)} {options.nodes} nodes, {options.seconds} s, seed {options.seed}"
     runs = []
     for name, result in results.items():
@@ -163,8 +166,9 @@ def as_table(scenario: str, options: Options, results: dict[str, Result]) -> Gro
             raise ConfigError(f"{name}: rows were lost or out of order in the simulator; please report this")
         runs.append(row(name, result))
     parts: list[RenderableType] = [title]
-    for first in range(0, len(runs), SIDE_BY_SIDE):
-        beside = runs[first : first + SIDE_BY_SIDE]
+    abreast = max(1, len(runs)) if wide else SIDE_BY_SIDE
+    for first in range(0, len(runs), abreast):
+        beside = runs[first : first + abreast]
         grid = Grid("", box=box.ROUNDED)
         for run in beside:
             grid.add_column(run["policy"], justify="right", overflow="fold")
@@ -182,21 +186,21 @@ def draw(scenario: str, results: dict[str, Result], path: Path) -> None:
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
-    for name, result in results.items():
+    for name, colour in pictures.colours(list(results)).items():
+        result = results[name]
         at = np.arange(result.seconds) + 0.5
-        left.plot(at, result.throughput, label=name, linewidth=1.4)
-        right.plot(at, 1e3 * np.maximum(result.latency_s, 1e-6), label=name, linewidth=1.4)
+        style = {"label": name, "color": colour, "linewidth": 1.4}
+        left.plot(at, result.throughput, **style)
+        right.plot(at, 1e3 * np.maximum(result.latency_s, 1e-6), **style)
     ideal = next(iter(results.values())).cluster.ideal_rate
-    left.axhline(ideal, color="#8d8d8d", linestyle="--", linewidth=1, label="all nodes busy")
+    left.axhline(ideal, color=pictures.GREY, linestyle="--", linewidth=1, label="all nodes busy")
     left.set_ylim(bottom=0)
     right.set_yscale("log")
-    right.set_ylim(0.01, max(10.0, right.get_ylim()[1]))
+    right.set_ylim(min(0.01, right.get_ylim()[0]), max(10.0, right.get_ylim()[1]))
     for axis, label in ((left, "rows/s"), (right, "mean latency, ms")):
         axis.set_xlabel("s")
         axis.set_ylabel(label)
-        axis.grid(visible=True, alpha=0.25, linewidth=0.6)
-        axis.spines[["top", "right"]].set_visible(False)
+        pictures.plain(axis)
     left.legend(fontsize=8, frameon=False)
     figure.suptitle(f"{scenario}: {about(scenario)}", fontsize=10)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
+    pictures.save(figure, path, dpi=130)

@@ -90,6 +90,8 @@ class Answer:
     pieces: Mapping[int, Piece] = field(default_factory=dict)
     """The state of the split keys' pieces, by bin."""
     frequent: tuple[KeyCount, ...] = ()
+    requests: int = 0
+    """Requests that the task sent to an object store."""
 
     def to_json(self) -> dict[str, Any]:
         """Values that JSON can hold."""

@@ -14,19 +14,20 @@ journal's line and publishes the batch again; the next batch removes the files.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic
 
 import pyarrow as pa
 
+from headgate import logs
 from headgate.control import journal
 from headgate.control.refusal import Reason
 from headgate.operators.event_time import Clock
 from headgate.routing.reshape import reshaped
 from headgate.stage import build_side, sinks, split_keys
 from headgate.stage.engine import Rows
+from headgate.stage.facts import BatchFacts, StepTime
 from headgate.stage.flow_control import Flow
 from headgate.stage.outcome import backlog_after, batch_report, flow_after, state_after
 from headgate.stage.task import Task
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from headgate.stage.opened import Opened
     from headgate.stage.stage import KeyedStage
 
-log = logging.getLogger("headgate.stage")
+log = logs.logger("headgate.stage")
 
 
 class Batch(Generic[Rows]):
@@ -67,17 +68,22 @@ class Batch(Generic[Rows]):
 
     def run(self) -> None:
         """Run all steps. The stage is told after each of them, so that a test can stop the process there."""
-        for step in (
-            self.prepare,
-            self.compute,
-            self.decide,
-            self.commit,
-            self.journal,
-            self.retire,
-            self.publish,
-        ):
-            step()
-            self.stage.on_step(step.__name__)
+        times = []
+        with logs.about(stage=self.stage.number, batch=self.number):
+            for step in (
+                self.prepare,
+                self.compute,
+                self.decide,
+                self.commit,
+                self.journal,
+                self.retire,
+                self.publish,
+            ):
+                began = self.engine.now()
+                step()
+                times.append(StepTime(step.__name__, began, self.engine.now()))
+                self.stage.on_step(step.__name__)
+            self._tell(tuple(times))
 
     def prepare(self) -> None:
         """Decide what may run in this batch, and put it into the task that every channel gets."""
@@ -104,6 +110,7 @@ class Batch(Generic[Rows]):
     def compute(self) -> None:
         """Run the task on every channel, and add up the answers."""
         self.answers = self.engine.run(self.rows, self.task)
+        self.stage.task_requests += sum(answer.requests for answer in self.answers)
         self.output = (*(a.output for a in self.answers if a.output), *self._split_output())
         self.wall_ms = 1e3 * (self.engine.now() - self.started)
         self.state = state_after(self.state, self.number, self.table, self.answers, self.credit)
@@ -167,6 +174,29 @@ class Batch(Generic[Rows]):
         publish(self.stage, self.opened, self.manifest)
 
     # -- parts of the steps
+
+    def _tell(self, steps: tuple[StepTime, ...]) -> None:
+        """Tell those who watch the stage. Their errors do not stop the stream."""
+        if not self.stage.watchers:
+            return
+        after = self.manifest.clock
+        facts = BatchFacts(
+            rows=sum(answer.came for answer in self.answers),
+            report=self.report,
+            decision=self.decision,
+            clock=after,
+            unused={
+                reason: count - self.clock.counts.get(reason, 0) for reason, count in after.counts.items()
+            },
+            steps=steps,
+            output_bytes=sum(file.size for file in self.output),
+            stage=self.stage.number or 0,
+        )
+        for watcher in list(self.stage.watchers):
+            try:
+                watcher(facts)
+            except Exception:
+                log.exception("batch %d: %r raised an error and was ignored", self.number, watcher)
 
     def _task(self, **of_this_run: Any) -> Task:
         stage = self.stage

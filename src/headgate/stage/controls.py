@@ -18,8 +18,9 @@ from headgate.stage.engine import Waves
 from headgate.stage.flow_control import FlowControl
 from headgate.stage.journal import Journal
 from headgate.stage.opened import Opened
+from headgate.stage.shown import Explanation
 from headgate.stage.status import Status
-from headgate.storage.checkpoint import journal_lines
+from headgate.storage.journal_files import journal_lines
 from headgate.storage.store import Store
 
 
@@ -93,9 +94,11 @@ class StageControls:
             raise ConfigError(f"there is no channel {channel}: they are 0 to {count - 1}")
         return list(range(count)) if channel is None else [channel]
 
-    def explain(self) -> str:
+    def explain(self) -> Explanation:
         """Why the last plan was made, or refused."""
-        return "no batch has been processed yet" if self._last is None else explained(*self._last)
+        return Explanation(
+            "no batch has been processed yet" if self._last is None else explained(*self._last)
+        )
 
     def status(self) -> Status:
         """Channels, loads and the last decision, as a value that prints well and renders in a notebook."""

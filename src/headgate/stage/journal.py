@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import html
-import io
-
-from rich.console import Console
-from rich.table import Table as Grid
-
 from headgate.control.journal import Entry
 from headgate.control.loop import Decision
+from headgate.stage.shown import as_html, as_text, html_lines, html_table, numbers_grid
 
 HEADS = ("batch", "rows", "ms", "busiest/mean", "table", "decision")
 
@@ -37,26 +32,20 @@ class Journal(list[Entry]):
     def __str__(self) -> str:
         if not self:
             return "no batch has been processed yet"
-        grid = Grid()
-        for head in HEADS[:-1]:
-            grid.add_column(head, justify="right", no_wrap=True)
-        grid.add_column(HEADS[-1], overflow="fold")
+        grid = numbers_grid(None, HEADS[:-1])
+        grid.add_column(HEADS[-1], overflow="fold", vertical="bottom")
         for row in self._rows():
             grid.add_row(*row)
-        out = io.StringIO()
-        Console(file=out, width=120, markup=False).print(grid)
-        return out.getvalue().rstrip()
+        return as_text(grid)
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        heads = "".join(f"<th>{head}</th>" for head in HEADS)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in self._rows()
-        )
-        return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+        if not self:
+            return as_html(html_lines(str(self)))
+        changed = [entry.decision.changed for entry in self]
+        return as_html(html_table(HEADS, self._rows(), text=1, strong=changed))
 
 
 def in_words(decision: Decision) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,6 @@ from headgate.stage.engine import Engine
 from headgate.state.conform import conform_table
 from headgate.storage.manifest import Written
 from headgate.storage.parquet_folder import Owner, verify
-from headgate.storage.published import StagedBatch
 from headgate.storage.store import Store
 
 
@@ -67,6 +65,10 @@ class Sink(ABC):
         """Where tasks put output files before the commit."""
         return checkpoint.child("output")
 
+    def output_store(self, checkpoint: Store) -> Store:
+        """Where the tasks of a stage put output files. By default they are staged there."""
+        return self.staging(checkpoint)
+
     def check(self) -> None:
         """Refuse, before anything is computed, a batch that could not be published."""
         return None
@@ -86,38 +88,6 @@ class Sink(ABC):
         """Publish the output of a batch. After a crash it is called again with
         the same output (`output.again`).
         """
-
-
-MODES = ("append", "upsert")
-
-
-def key_of(mode: str, key: str | Sequence[str] | None, sink: str) -> tuple[str, ...]:
-    """The columns of the key that a sink upserts by; none if it appends.
-
-    >>> key_of("upsert", "user", "sinks.Delta"), key_of("append", None, "sinks.Delta")
-    (('user',), ())
-    """
-    if mode not in MODES:
-        raise ConfigError(f"{sink}(mode={mode!r}) is neither 'append' nor 'upsert'")
-    names = () if key is None else (key,) if isinstance(key, str) else tuple(key)
-    if mode == "upsert" and not names:
-        raise ConfigError(
-            f"{sink}(mode='upsert') needs a key: the columns that tell rows apart, as in key='user'"
-        )
-    if mode == "append" and names:
-        raise ConfigError(f"{sink}(key={key!r}) is for mode='upsert'; rows that are appended need none")
-    if len(set(names)) != len(names) or not all(isinstance(name, str) and name for name in names):
-        raise ConfigError(f"{sink}(key={key!r}): name each column once")
-    return names
-
-
-def staged_batch(output: Output, sink: str) -> StagedBatch:
-    """The output as storage takes it."""
-    if output.owner is None:
-        raise ConfigError(f"{sink} needs to know whose output it gets (Output.owner)")
-    return StagedBatch(
-        output.batch, output.owner, output.store, output.files, output.schema, output.table, output.again
-    )
 
 
 def check_case(schema: pa.Schema) -> None:

@@ -69,6 +69,9 @@ class Parquet(Sink):
     def staging(self, checkpoint: Store) -> Store:
         return self._folder.store.child(STAGING)
 
+    def output_store(self, checkpoint: Store) -> Store:
+        return self._folder.output_store()
+
     def own(self, owner: Owner, committed: int | None = None) -> None:
         self._folder.own(owner, committed)
 
@@ -97,7 +100,7 @@ class Parquet(Sink):
     def publish(self, output: Output) -> None:
         self.check_columns(output.schema)
         self._folder.show(output.store, output.files, output.batch, again=output.again)
-        if output.files:
+        if output.files and not output.store.in_place:
             output.store.remove(output.files[0].name.rpartition("/")[0])
 
 

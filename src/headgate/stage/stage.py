@@ -7,11 +7,11 @@ committed by itself. `Batch` has the steps of one batch.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic
 
+from headgate import logs
 from headgate.control.guard import Guard
 from headgate.control.loop import Decision, Loop
 from headgate.control.modes import Mode
@@ -27,6 +27,7 @@ from headgate.stage import build_side, sinks
 from headgate.stage.batch import Batch, publish
 from headgate.stage.controls import StageControls
 from headgate.stage.engine import Engine, Rows
+from headgate.stage.facts import BatchFacts
 from headgate.stage.flow_control import FlowControl
 from headgate.stage.opened import Opened, restored_loop
 from headgate.stage.settings import (
@@ -47,7 +48,7 @@ from headgate.storage.parquet_folder import ASIDE, Owner
 from headgate.storage.state_index import StateIndex
 from headgate.storage.store import Store
 
-log = logging.getLogger("headgate.stage")
+log = logs.logger("headgate.stage")
 
 
 def compaction(batch: int, state: StateIndex) -> tuple[list[int], int]:
@@ -87,9 +88,9 @@ class KeyedStage(StageControls, Generic[Rows]):
         self._first, self._continues, self.shaping = first_batch, continues, shaping
         self.store = Store(checkpoint, durable=durable)
         self.sink = sinks.as_sink(sink) if sink is not None else sinks.Nowhere()
-        self.staged_output = self.sink.staging(self.store)
+        self.staged_output = self.sink.output_store(self.store)
         self.aside = None if aside is None else sinks.as_sink(aside)
-        self.staged_aside = None if self.aside is None else self.aside.staging(self.store.child("aside"))
+        self.staged_aside = None if self.aside is None else self.aside.output_store(self.store.child("aside"))
         self._expand = None if expansion is None else expansion.step
         gate = None if expansion is None else expansion.gate
         self._waves = None if gate is None else engine.waves(gate, self.store.child("waves"), self._expand)
@@ -97,6 +98,10 @@ class KeyedStage(StageControls, Generic[Rows]):
         """Called with the name of each step after it is done (`batch.Batch`),
         and with `open` before the first.
         """
+        self.number: int | None = None
+        """Its number in a query of several stages."""
+        self.watchers: list[Callable[[BatchFacts], None]] = []
+        """Called after each batch with what it did."""
         self.compaction = compaction
         self.opened: Opened | None = None
         """What the first batch has fixed; None before it, and after an error."""
@@ -105,6 +110,8 @@ class KeyedStage(StageControls, Generic[Rows]):
         self._asked: int | None = None
         self._last: tuple[BatchReport, Decision] | None = None
         self._clock: Clock | None = None
+        self.task_requests = 0
+        """Requests that tasks have sent to object stores so far."""
 
     def __repr__(self) -> str:
         return f"Stage(key={list(self.key)}, operator={self.operator!r})"

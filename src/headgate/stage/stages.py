@@ -9,6 +9,7 @@ from headgate.control.policy import Policy
 from headgate.errors import ConfigError
 from headgate.policies import get as get_policy
 from headgate.stage.journal import Journal
+from headgate.stage.shown import Explanation
 from headgate.stage.stage import KeyedStage
 from headgate.stage.status import Status
 
@@ -73,9 +74,9 @@ class Stages:
         """How many source rows pass the gate of the first stage in this many seconds: see `Stage.takes`."""
         return self.stages[0].takes(seconds)
 
-    def explain(self) -> str:
+    def explain(self) -> Explanation:
         """Why each stage's last plan was made, or refused."""
-        return "\n\n".join(f"{stage!r}\n{stage.explain()}" for stage in self.stages)
+        return Explanation("\n\n".join(f"{stage!r}\n{stage.explain()}" for stage in self.stages))
 
     def status(self) -> list[Status]:
         """The status of each stage."""

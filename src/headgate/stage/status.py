@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import html
-import io
 from dataclasses import dataclass
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table as Grid
+from rich.console import RenderableType
 
 from headgate.control.loop import Decision
 from headgate.control.report import BatchReport
@@ -16,6 +13,7 @@ from headgate.far_ahead import NEVER
 from headgate.operators.event_time import COMPLETE, Clock
 from headgate.routing.table import Table
 from headgate.stage.journal import in_words
+from headgate.stage.shown import as_html, as_text, html_lines, html_table, numbers_grid
 
 
 @dataclass(frozen=True)
@@ -115,29 +113,29 @@ class Status:
         return [line for line in (self.event_time, self.last_decision) if line]
 
     def __str__(self) -> str:
-        console = Console(file=io.StringIO(), width=120, markup=False)
-        console.print(self.headline, highlight=False, markup=False)
+        parts: list[RenderableType] = [self.headline]
         if self._rows():
-            grid = Grid(*self._heads)
-            for column in grid.columns[:-1]:
-                column.justify = "right"
+            grid = numbers_grid(None, [_narrow(head) for head in self._heads])
+            grid.columns[-1].justify = "left"
             for row in self._rows():
                 grid.add_row(*row)
-            console.print(grid)
-        for line in self._lines:
-            console.print(line, highlight=False, markup=False)
-        out = console.file
-        assert isinstance(out, io.StringIO)
-        return out.getvalue().rstrip()
+            parts.append(grid)
+        return as_text(*parts, *self._lines)
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        heads = "".join(f"<th>{h}</th>" for h in self._heads)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(v)}</td>" for v in row) + "</tr>" for row in self._rows()
-        )
-        grid = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
-        lines = "".join(f"<p>{html.escape(line)}</p>" for line in self._lines)
-        return f"<div><b>{html.escape(self.headline)}</b>{grid}{lines}</div>"
+        rows = self._rows()
+        grid = html_table(self._heads, rows, text=1) if rows else ""
+        return as_html(html_lines(self.headline, tag="b"), grid, html_lines(*self._lines))
+
+
+def _narrow(head: str) -> str:
+    r"""A head in two lines.
+
+    >>> _narrow("busy ms"), _narrow("on disk, of limit MB")
+    ('busy\nms', 'on disk,\nof limit MB')
+    """
+    first, comma, rest = head.partition(", ")
+    return f"{first},\n{rest}" if comma else head.replace(" ", "\n")

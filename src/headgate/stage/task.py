@@ -39,6 +39,7 @@ from headgate.storage import backlog_file, state_file
 from headgate.storage.bin_cache import BinCache
 from headgate.storage.manifest import Written, staging_folder
 from headgate.storage.output_file import write_parquet
+from headgate.storage.patience import REQUESTS
 from headgate.storage.state_index import StateIndex
 from headgate.storage.store import Store
 
@@ -102,7 +103,7 @@ class Attempt:
         """Process the rows that waited and the rows that arrive, write what
         changed, and return the answer.
         """
-        self.started = self.watch.now()
+        self.started, self.requests = self.watch.now(), REQUESTS.sent
         task, flow = self.task, self.task.flow
         self.cache.evict(flow.evicted.get(self.channel, ()))
         run = ChannelRun(task.operator, self._open, task.table.bins[-1] + 1, self.pieces, batch=task.batch)
@@ -294,6 +295,7 @@ class Attempt:
             ),
             pieces={s.bin: split_keys.packed(s.rows, layout) for s in sections if s.bin in self.pieces},
             frequent=frequent,
+            requests=REQUESTS.since(self.requests),
         )
 
     def _put(self, store: Store, rows: list[pa.RecordBatch], schema: pa.Schema) -> Written | None:

@@ -18,6 +18,7 @@ from headgate.stage.engine import Rows
 from headgate.stage.stage import KeyedStage
 from headgate.storage.checkpoint import DIRECT
 from headgate.storage.manifest import Manifest
+from headgate.storage.patience import REQUESTS
 from headgate.streams.batch_size import BatchSize
 from headgate.streams.planned import Input, Planned
 
@@ -37,6 +38,8 @@ class Progress:
     """Time for all of it, with planning, the commit and publishing."""
     more: bool
     """Whether the sources had more rows than the batch took."""
+    store_requests: int = 0
+    """Requests to object stores for the checkpoint and the output, by driver and tasks together."""
 
 
 class Drive(Generic[Rows]):
@@ -59,6 +62,8 @@ class Drive(Generic[Rows]):
         self.offsets: list[Any] = [None] * len(self.inputs)
         self.batch = 0
         """The number of the next batch."""
+        self._before = 0
+        """Requests to object stores before the batch."""
 
     @property
     def first(self) -> KeyedStage[Rows]:
@@ -104,7 +109,7 @@ class Drive(Generic[Rows]):
         """One batch of the rows that the sources have now, or, if they have none, what is due without
         rows. None if there was nothing to do. `at` is the time in seconds since 1970.
         """
-        started = self._now()
+        started, self._before = self._now(), self._requests()
         plans = self._plan(at)
         planned = self._now()
         if not any(plan.ranges for plan in plans):
@@ -169,7 +174,12 @@ class Drive(Generic[Rows]):
         rows = 0 if planned_rows is None else last.delivery.rows
         took = self._now() - started
         self.size = self.size.after(max(rows, planned_rows or 0), took)
-        return Progress(last.batch, rows, 1e3 * (planned - started), 1e3 * took, more)
+        sent = self._requests() - self._before
+        return Progress(last.batch, rows, 1e3 * (planned - started), 1e3 * took, more, sent)
+
+    def _requests(self) -> int:
+        """Requests to object stores so far."""
+        return REQUESTS.sent + sum(stage.task_requests for stage in self.stages)
 
     def finish(self) -> None:
         """Declare the input complete: close and emit everything that is open, stage by stage."""

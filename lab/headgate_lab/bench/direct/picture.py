@@ -7,10 +7,11 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from headgate.cli import pictures
 from headgate_lab.bench.direct.works import DIRECT, STAGE
 from headgate_lab.bench.result import Result
 
-COLOURS = {DIRECT: "#3366aa", STAGE: "#88aacc", "native": "#bbbbbb"}
+COLOURS = {DIRECT: pictures.BLUE, STAGE: pictures.SKY, "native": pictures.LIGHT}
 HEIGHT = 0.27
 AXES: dict[str, tuple[str, Callable[[float, str], float]]] = {
     "rows/s": ("rows a second: longer is better", lambda value, unit: value),
@@ -29,6 +30,7 @@ def picture(results: Sequence[Result]) -> Figure:
     every = figure.subplots(max(1, len(panels)), 1, squeeze=False, height_ratios=sizes or [1])[:, 0]
     for axes, (kind, works) in zip(every, panels.items(), strict=False):
         _panel(axes, kind, works)
+    figure.suptitle("Direct streams beside foreachBatch and native Spark", fontsize=11, x=0.01, ha="left")
     if panels:
         every[0].legend(
             *_legend(every[0]), frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1, 1), borderpad=0
@@ -66,7 +68,8 @@ def _panel(axes: Any, kind: str, works: dict[str, list[Result]]) -> None:
     axes.set_yticks(range(len(works)), [name.split(": ")[0] for name in works])
     axes.set_ylim(len(works) - 0.4, -0.6)
     axes.set_xlabel(label)
-    axes.spines[["top", "right"]].set_visible(False)
+    pictures.plain(axes)
+    axes.set_axisbelow(True)
 
 
 def _ratio(values: dict[str, float], *, faster: bool) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from rich.table import Table as Grid
 
+from headgate.cli import pictures
 from headgate.cli.console import numbers_grid
 from headgate_lab.bench.direct.parts import FIRST, Plan, Same, state_name, task_name
 from headgate_lab.bench.direct.picture import picture
@@ -24,8 +25,8 @@ class DirectReport(Report):
     def save_picture(self, folder: Path) -> None:
         if self.picture is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            self.picture.savefig(folder / "direct-speed.png", dpi=110)
-            self.picture.savefig(folder / "direct-speed.svg")
+            pictures.save(self.picture, folder / "direct-speed.png")
+            pictures.save(self.picture, folder / "direct-speed.svg")
 
 
 @dataclass(frozen=True)

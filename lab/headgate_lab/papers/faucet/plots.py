@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from headgate.cli import pictures
 from headgate_lab.papers.faucet.lab import SHARE, Lab
 from headgate_lab.papers.faucet.rows import growth, peaks, times
 from headgate_lab.papers.gedik.plots import new
 
-COLOURS = ("#8d8d8d", "#2a9d8f", "#2b6cb0", "#c8553d")
+COLOURS = (pictures.GREY, pictures.GREEN, pictures.BLUE, pictures.RED)
 
 
 def figure_4(lab: Lab) -> Figure:
@@ -24,7 +25,7 @@ def figure_4(lab: Lab) -> Figure:
         how = {"color": colour, "marker": "o", "markersize": 4, "linewidth": 1.4, "label": label}
         left.plot(lab.shares, np.array(seconds) / min(seconds), **how)
         right.plot(lab.shares, peaks(lab, workers), **how)
-    left.axvline(SHARE, color="#444444", linewidth=0.9, linestyle=":")
+    left.axvline(SHARE, color=pictures.INK, linewidth=0.9, linestyle=":")
     left.annotate("paper's threshold", (SHARE, 1), xytext=(4, 60), textcoords="offset points", fontsize=7)
     for axis in (left, right):
         axis.set_xscale("log")
@@ -53,7 +54,7 @@ def figure_5(lab: Lab) -> Figure:
         capsize=4,
         label="mean, least, most",
     )
-    left.axhline(1.15, color="#444444", linewidth=0.9, linestyle=":", label="the paper's mean")
+    left.axhline(1.15, color=pictures.INK, linewidth=0.9, linestyle=":", label="the paper's mean")
     left.set_xticks(places, [str(workers) for workers in lab.workers])
     left.set_xlabel("workers")
     left.set_ylabel("time with gates over time without")
@@ -77,4 +78,4 @@ _DRAWN: Mapping[str, Callable[[Lab], Figure]] = {"fig4": figure_4, "fig5": figur
 def draw(name: str, lab: Lab, folder: Path) -> None:
     """Draw a figure, if it has a picture."""
     if name in _DRAWN:
-        _DRAWN[name](lab).savefig(folder / f"faucet-{name}.png", dpi=110)
+        pictures.save(_DRAWN[name](lab), folder / f"faucet-{name}.png")

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 
+from headgate.cli import pictures
 from headgate.simulator.run import Result
 from headgate_lab.papers.flux.lab import Lab
 from headgate_lab.papers.flux.rows_load import steady
@@ -20,14 +21,14 @@ from headgate_lab.papers.gedik.plots import new
 Points = Sequence[float] | npt.NDArray[Any]
 
 COLOURS = {
-    "unloaded": "#8d8d8d",
-    "static": "#c8553d",
-    "exchange": "#c8553d",
-    "flux": "#2b6cb0",
-    "load": "#2b6cb0",
-    "memory": "#2a9d8f",
-    "hybrid": "#7b4fa3",
-    "tuned": "#c9a227",
+    "unloaded": pictures.GREY,
+    "static": pictures.RED,
+    "exchange": pictures.RED,
+    "flux": pictures.BLUE,
+    "load": pictures.BLUE,
+    "memory": pictures.GREEN,
+    "hybrid": pictures.VIOLET,
+    "tuned": pictures.GOLD,
 }
 
 
@@ -39,7 +40,13 @@ def line(axis: Any, name: str, x: Points, y: Points, label: str = "", **style: A
 def said(axis: Any, x: float, y: float) -> None:
     """A ring around what the paper's text says."""
     axis.plot(
-        [x], [y], marker="o", markersize=9, markerfacecolor="none", markeredgecolor="black", linestyle="none"
+        [x],
+        [y],
+        marker="o",
+        markersize=9,
+        markerfacecolor="none",
+        markeredgecolor=pictures.BLACK,
+        linestyle="none",
     )
 
 
@@ -81,7 +88,7 @@ def figure_7(lab: Lab) -> Figure:
     axes[0].axhline(lab.unloaded(), color=COLOURS["unloaded"], linestyle="--", label="unloaded")
     axes[0].set_ylim(bottom=0)
     for at, text in ((5, "paper: felt"), (14, "paper: steady")):
-        axes[0].axvline(at, color="black", linewidth=0.7, linestyle=":")
+        axes[0].axvline(at, color=pictures.BLACK, linewidth=0.7, linestyle=":")
         axes[0].text(at + 0.2, 2e4, text, fontsize=7, rotation=90, verticalalignment="bottom")
     return finish(figure, axes, "s", "tuples/s")
 
@@ -112,7 +119,7 @@ def figure_9(lab: Lab) -> Figure:
             )
         tuned = lab.skewed("load", loaded=loaded, tuned=True).mean(0)
         axis.axhline(tuned, color=COLOURS["tuned"], label="collection time tuned (ours)")
-        axis.axvline(paper, color="black", linewidth=0.7, linestyle=":")
+        axis.axvline(paper, color=pictures.BLACK, linewidth=0.7, linestyle=":")
         axis.set_xscale("log")
         axis.set_ylim(bottom=0)
         axis.set_title("8 machines loaded" if loaded else "no external load", fontsize=9)
@@ -125,7 +132,7 @@ def figure_11(lab: Lab) -> Figure:
     for policy in ("static", "memory"):
         done = lab.short_of_memory(1, policy)
         line(axes[0], policy, np.arange(done.seconds) + 0.5, done.throughput)
-    axes[0].axvline(37, color="black", linewidth=0.7, linestyle=":")
+    axes[0].axvline(37, color=pictures.BLACK, linewidth=0.7, linestyle=":")
     axes[0].text(37.3, 0, "paper: all in memory", fontsize=7, rotation=90, verticalalignment="bottom")
     return finish(figure, axes, "s", "tuples/s")
 
@@ -146,7 +153,7 @@ def _against_squeezed(lab: Lab, title: str, of: Callable[[Any], float], y_label:
         y = [of(lab.short_of_memory(n, policy if n else "static")) for n in lab.squeezed]
         line(axes[0], policy, lab.squeezed, y, marker="o", markersize=4)
     axes[0].axvline(
-        lab.memory_nodes / 2, color="black", linewidth=0.7, linestyle=":", label="memory exhausted"
+        lab.memory_nodes / 2, color=pictures.BLACK, linewidth=0.7, linestyle=":", label="memory exhausted"
     )
     return finish(figure, axes, "machines short of memory", y_label), axes[0]
 
@@ -202,4 +209,4 @@ _DRAW: Mapping[str, Callable[[Lab], Figure]] = {
 def draw(name: str, lab: Lab, out: Path) -> None:
     """Write `flux-<name>.png`, if it is a figure with curves."""
     if name in _DRAW:
-        _DRAW[name](lab).savefig(out / f"flux-{name}.png", dpi=130)
+        pictures.save(_DRAW[name](lab), out / f"flux-{name}.png", dpi=130)

@@ -10,15 +10,16 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from headgate.cli import pictures
 from headgate_lab.papers.gedik.rows_cost import FIGURE_9_SIGMAS
 from headgate_lab.papers.gedik.sweeps import ALL, COMBINATIONS, OURS, UTILITIES, Lab
 
 COLOURS = {
-    "consistent": "#8d8d8d",
-    "uniform": "#c9a227",
-    "scan": "#2a9d8f",
-    "redist": "#2b6cb0",
-    "readj": "#c8553d",
+    "consistent": pictures.GREY,
+    "uniform": pictures.GOLD,
+    "scan": pictures.GREEN,
+    "redist": pictures.BLUE,
+    "readj": pictures.RED,
 }
 MARKS = {"consistent": "s", "uniform": "D", "scan": "v", "redist": "o", "readj": "^"}
 
@@ -30,8 +31,7 @@ def new(columns: int, title: str, *, height: float = 3.4) -> tuple[Figure, Seque
     FigureCanvasAgg(figure)
     axes = list(figure.subplots(rows, columns // rows, squeeze=False).ravel())
     for axis in axes:
-        axis.grid(visible=True, alpha=0.25, linewidth=0.6)
-        axis.spines[["top", "right"]].set_visible(False)
+        pictures.plain(axis)
     figure.suptitle(title, fontsize=11)
     return figure, axes
 
@@ -52,7 +52,7 @@ def paper_mark(axis: Any, x: float, y: float, name: str) -> None:
     axis.plot([x], [y], marker="o", markersize=7, markerfacecolor="white", markeredgewidth=2.0,
               markeredgecolor=COLOURS[name], linestyle="none", zorder=5)  # fmt: skip
     axis.plot([x], [y], marker="o", markersize=9.5, markerfacecolor="none", markeredgewidth=0.8,
-              markeredgecolor="black", linestyle="none", zorder=6)  # fmt: skip
+              markeredgecolor=pictures.BLACK, linestyle="none", zorder=6)  # fmt: skip
 
 
 def figure_3(lab: Lab) -> Figure:
@@ -64,7 +64,7 @@ def figure_3(lab: Lab) -> Figure:
             axis.bar(np.arange(4) + (i - 2) * 0.16, y, 0.15, color=COLOURS[a], label=a)
         axis.set_xticks(range(4), COMBINATIONS)
         axis.set_ylabel("relative imbalance b" if what == "b" else "relative migration m")
-        axis.axhline(1, color="black", linewidth=0.8)
+        axis.axhline(1, color=pictures.BLACK, linewidth=0.8)
         axis.set_yscale("log")
     said = {"b": {"consistent": 1.75, "uniform": 1.55, "readj": 1.2, "redist": 1.32, "scan": 1.32},
             "m": {"readj": 1.34, "redist": 1.23, "scan": 1.23}}  # fmt: skip
@@ -82,7 +82,7 @@ def figure_4(lab: Lab) -> Figure:
         x = lab.quadratic_skews if r == "LQL" else lab.skews
         lines = {a: [lab.mean(a, r, skew=z).b for z in x] for a in ALL}
         curves(axis, x, lines, x_label=f"Zipf z ({r})", y_label="relative imbalance b")
-        axis.axhline(1, color="black", linewidth=0.8)
+        axis.axhline(1, color=pictures.BLACK, linewidth=0.8)
     lines = {a: [lab.mean(a, "LCL", skew=z).m for z in lab.skews] for a in ALL}
     curves(axes[3], lab.skews, lines, x_label="Zipf z (LCL)", y_label="relative migration m")
     axes[3].set_yscale("log")
@@ -125,7 +125,7 @@ def figure_7(lab: Lab) -> Figure:
     """Utility functions, readj and redist."""
     figure, axes = new(4, "Figure 7: utility functions")
     runs = min(lab.runs, 10)
-    shades = ("#264653", "#2b6cb0", "#2a9d8f", "#c9a227", "#c8553d")
+    shades = (pictures.NAVY, pictures.BLUE, pictures.GREEN, pictures.GOLD, pictures.RED)
     for row, a in enumerate(("readj", "redist")):
         for column, what in enumerate(("m", "b")):
             axis = axes[2 * row + column]
@@ -154,7 +154,7 @@ def figure_8(lab: Lab) -> Figure:
 def sizes(lab: Lab, title: str, x: Sequence[float], axis_name: str, label: str) -> Figure:
     """Counter entries and explicit map sizes against one parameter: Figures 9, 10 and 11."""
     figure, axes = new(2, title)
-    for r, colour in (("LCL", "#2b6cb0"), ("LQL", "#c8553d")):
+    for r, colour in (("LCL", pictures.BLUE), ("LQL", pictures.RED)):
         points = lab.quadratic_skews if axis_name == "skew" and r == "LQL" else x
         held = [lab.counter_entries(r, **{axis_name: p}) for p in points]  # type: ignore[arg-type]
         pins = [lab.pins(r, **{axis_name: p}) for p in points]  # type: ignore[arg-type]
@@ -214,5 +214,5 @@ def draw(figure: str, lab: Lab, out: Path) -> Path | None:
         return None
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"gedik-{figure}.png"
-    DRAW[figure](lab).savefig(path, dpi=110)
+    pictures.save(DRAW[figure](lab), path)
     return path

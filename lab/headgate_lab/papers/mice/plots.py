@@ -10,22 +10,23 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from headgate.cli import pictures
 from headgate_lab.papers.gedik.plots import new
 from headgate_lab.papers.mice.sweeps import OFFLINE, ONLINE, OURS, Lab
 
 STYLE: Mapping[str, tuple[str, str, str]] = {
-    "floor": ("#bbbbbb", "", ":"),
-    "hypergraph": ("#000000", "", "--"),
-    "ic": ("#2a9d8f", "v", "-"),
-    "mms": ("#2b6cb0", "o", "-"),
-    "mqp": ("#c9a227", "D", "-"),
-    "off-rand": ("#8d8d8d", "s", "-"),
-    "on-rand": ("#8d8d8d", "s", "-"),
-    "least-cost": ("#2b6cb0", "o", "-"),
-    "least-source": ("#2a9d8f", "v", "-"),
-    "least-qt": ("#c9a227", "D", "-"),
-    "rare-first": ("#c8553d", "^", "-"),
-    "repair": ("#c8553d", "", "--"),
+    "floor": (pictures.LIGHT, "", ":"),
+    "hypergraph": (pictures.BLACK, "", "--"),
+    "ic": (pictures.GREEN, "v", "-"),
+    "mms": (pictures.BLUE, "o", "-"),
+    "mqp": (pictures.GOLD, "D", "-"),
+    "off-rand": (pictures.GREY, "s", "-"),
+    "on-rand": (pictures.GREY, "s", "-"),
+    "least-cost": (pictures.BLUE, "o", "-"),
+    "least-source": (pictures.GREEN, "v", "-"),
+    "least-qt": (pictures.GOLD, "D", "-"),
+    "rare-first": (pictures.RED, "^", "-"),
+    "repair": (pictures.RED, "", "--"),
 }
 LABEL = {"repair": "rare-first, repair", "hypergraph": "hypergraph (offline)"}
 
@@ -116,7 +117,7 @@ def figure_7(lab: Lab) -> Figure:
         curves(axis, lab.exponents, shown, f"exponent of rates ({how})")
         for line in axis.get_lines():
             if line.get_label() == "ic":
-                line.set(label="mms (offline)", linestyle="--", color="#000000")
+                line.set(label="mms (offline)", linestyle="--", color=pictures.BLACK)
     legend(axes[0])
     return figure
 
@@ -138,5 +139,5 @@ def draw(figure: str, lab: Lab, out: Path) -> Path | None:
         return None
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"mice-{figure}.png"
-    DRAW[figure](lab).savefig(path, dpi=110)
+    pictures.save(DRAW[figure](lab), path)
     return path

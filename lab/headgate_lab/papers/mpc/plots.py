@@ -9,19 +9,20 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from headgate.cli import pictures
 from headgate_lab.papers.gedik.plots import new
 from headgate_lab.papers.mpc.lab import Lab, mean_s
 from headgate_lab.papers.mpc.load import STEP_S
 from headgate_lab.papers.mpc.rows import example, panel, smooth
 
-COLOURS = {"static": "#8d8d8d", "lqr": "#c9a227", "mpc": "#2b6cb0", "ours": "#c8553d"}
+COLOURS = {"static": pictures.GREY, "lqr": pictures.GOLD, "mpc": pictures.BLUE, "ours": pictures.RED}
 NAMES = {
     "static": "static",
     "lqr": "LQR, best stand-in",
     "mpc": "MPC of the paper",
     "ours": "ours: in seconds, with forecast",
 }
-MACHINES = ("#2b6cb0", "#c8553d", "#2a9d8f")
+MACHINES = (pictures.BLUE, pictures.RED, pictures.GREEN)
 
 
 def figure_1(lab: Lab) -> Figure:
@@ -79,4 +80,4 @@ _DRAWN: Mapping[str, Callable[[Lab], Figure]] = {"fig1": figure_1, "fig2": figur
 def draw(name: str, lab: Lab, folder: Path) -> None:
     """Draw a figure, if it has a picture."""
     if name in _DRAWN:
-        _DRAWN[name](lab).savefig(folder / f"mpc-{name}.png", dpi=110)
+        pictures.save(_DRAWN[name](lab), folder / f"mpc-{name}.png")
