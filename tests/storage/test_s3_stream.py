@@ -77,7 +77,7 @@ def test_a_batch_of_new_files_costs_no_more(server, tmp_path) -> None:
     root = f"s3://{s3.BUCKET}/costs-files"
     source = Files(str(tmp_path / "in"), schema=pa.schema([("k", pa.int64()), ("n", pa.int64())]))
     served = costs(server, root, source, sinks.Parquet(f"{root}/out"), 2, arrive)
-    assert max(served) <= 5 + 2 * 2, served
+    assert max(served) <= 5 + 2 * 2 + 1, served  # the log of files has one more object
 
 
 def expected(rows: int) -> list[tuple[int, int, int, int]]:

@@ -133,14 +133,15 @@ class Raw:
 
     # -- the journal
 
-    def journal(self, files: Files) -> Iterator[str]:
+    def journal(self, files: Files, *, in_commits: bool = False) -> Iterator[str]:
         """Committed batches of which the journal has no line, or two different ones."""
         start = f"{self.checkpoint}/journal/"
         lines: dict[bytes, int] = {}
         for name in files:
             if name.startswith(start):
                 lines |= self._once(files, name, _batches)
-        lines |= self._in_commits(files)
+        if in_commits:
+            lines |= self._in_commits(files)
         told = Counter(lines.values())
         for batch in range(self.committed + 1):
             if told[batch] != 1:

@@ -292,8 +292,9 @@ def _place(chance: Random, settings: Settings, *, new: bool, reads: bool) -> tup
     if settings.gate:
         places["waves"] = 6
     if settings.sink == "parquet":
-        places |= {"_staging": 12 if disk else 4, "_batches": 6 if disk else 2, "batch=": 2}
-        places["rename" if disk else "copy"] = 3
+        places |= {"_batches": 6 if disk else 2, "batch=": 2 if disk else 4}
+        if disk:
+            places |= {"_staging": 12, "rename": 3}
         if new or reads:
             places["_headgate.json"] = 5 if disk else 1
     else:
@@ -313,8 +314,7 @@ def _stored(settings: Settings) -> list[str]:
     kinds = ["state", "state", "state", "log", "journal", "headgate.json"]
     if settings.memory or settings.arrivals or settings.buffer:
         kinds += ["backlog", "backlog"]
-    return (
-        [*kinds, "_staging", "_batches", "_headgate.json"]
-        if settings.sink == "parquet"
-        else [*kinds, "output"]
-    )
+    if settings.sink != "parquet":
+        return [*kinds, "output"]
+    staged = ["_staging"] if settings.profile == "disk" else []
+    return [*kinds, *staged, "_batches", "_headgate.json"]

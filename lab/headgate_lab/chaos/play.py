@@ -178,7 +178,7 @@ class Player:
         files, drivers = self.world.contents(), self._number
         if not self.world.struck["power loss"] and not self.world.struck["bit rot"]:
             for raw in (self.raw, *self.others):
-                for problem in raw.journal(files):
+                for problem in raw.journal(files, in_commits=self.settings.every > 1):
                     raise Failure(problem)
         if early and self.settings.every == 1:
             swept = [raw for raw, committed in before if raw.committed > committed]

@@ -223,11 +223,14 @@ class Checkpoint:
         """
         self._sweep_folder(self.store, "state/", now.state.names)
         self._sweep_folder(self.store, "backlog/", now.backlog.files)
+        for folder in ("state/", "backlog/"):
+            self.store.abandon(folder, self.log.is_older)
         for staged in self._staged:
             if staged.in_place:
                 self._sweep_output(staged, now)
             else:
                 self._sweep_folder(staged, "", {now.folder, f"{now.folder}.ready"})
+            staged.abandon(f"{now.folder}/" if staged.in_place else "", self.log.is_older)
 
     def _sweep_output(self, staged: Store, of: Manifest) -> None:
         """Remove what attempts that do not count have left in the folder of a batch. A reader who only
@@ -239,8 +242,6 @@ class Checkpoint:
     def _sweep_folder(self, store: Store, folder: str, kept: Collection[str]) -> None:
         old = [n for n in store.names(folder) if n not in kept and self.log.is_older(n)]
         store.remove(*(f"{folder}{name}" for name in old))
-        if not store.appends:
-            store.abandon(folder, self.log.is_older)
 
 
 def last_manifest(store: Store) -> Manifest | None:

@@ -20,11 +20,9 @@ def told(fault: Fault, seed: int = 1, **settings) -> Outcome:
 
 
 @pytest.mark.parametrize("profile", ["objects", "disk"])
-@pytest.mark.parametrize(
-    "place", ["log", "state", "journal", "_staging", "_batches", "list", "read", "remove"]
-)
+@pytest.mark.parametrize("place", ["log", "state", "journal", "batch=", "_batches", "list", "read", "remove"])
 def test_a_fault_strikes_at_its_place(profile, place) -> None:
-    outcome = told(Fault("error", at=1, any=True, place=place), profile=profile)
+    outcome = told(Fault("error", any=True, place=place), profile=profile)
     (struck,) = [entry for entry in outcome.told if entry[4] == "error"]
     assert struck[2] == place or f"/{place}" in struck[3]
     assert outcome.struck == {"error": 1}
@@ -78,7 +76,7 @@ def checked() -> tuple[Raw, dict[str, bytes]]:
 def test_a_journal_with_two_lines_of_a_batch_is_found() -> None:
     raw, files = checked()
     assert list(raw.journal(files)) == []
-    (name,) = [name for name in files if name.endswith("-000000000001.jsonl")]
+    (name,) = [name for name in files if name.endswith("-000000000001-000000000001.jsonl")]
     files[f"{name}.jsonl"] = files[name].replace(b'"wall_ms":', b'"wall_ms":1')
     assert ["has 2 lines of batch 1" in problem for problem in raw.journal(files)] == [True]
     del files[name], files[f"{name}.jsonl"]

@@ -130,7 +130,10 @@ def test_nothing_is_left_of_a_run_that_is_killed(plant) -> None:
 @pytest.mark.full
 def test_a_worker_that_dies_is_named() -> None:
     run = Popen(
-        [sys.executable, "-m", "headgate", "chaos", "--histories", "1000000"], stderr=PIPE, stdout=DEVNULL, text=True
+        [sys.executable, "-m", "headgate", "chaos", "--histories", "1000000"],
+        stderr=PIPE,
+        stdout=DEVNULL,
+        text=True,
     )
     parent = psutil.Process(run.pid)
     wait_until(lambda: any("spawn_main" in " ".join(child.cmdline()) for child in parent.children()))

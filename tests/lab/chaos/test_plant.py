@@ -13,7 +13,7 @@ from headgate_lab.chaos.plant import LIMIT, Mutant, hunt, hunt_all, mutants, pla
 
 LEAST = {
     "log": 20, "checkpoint": 15, "manifest": 12, "store": 10, "cache": 12, "sinks": 15, "backlog": 8,
-    "reshape": 8, "batch": 10, "drive": 8, "service": 20,
+    "reshape": 8, "batch": 10, "drive": 8, "service": 20, "sources": 1,
 }  # fmt: skip
 """So many bugs at least are planted in each area."""
 MENDED = [
