@@ -85,3 +85,10 @@ def test_a_log_that_is_cut_off_anywhere_gives_what_came_before(cut) -> None:
 def test_events_that_are_unknown_are_ignored(others) -> None:
     unknown = [{**other, "Event": "SparkListenerSomethingNew"} for other in others]
     assert read([*unknown, *logs.log([[2, 2]])]) == read(logs.log([[2, 2]]))
+
+
+def test_an_event_in_another_shape_is_counted_and_passed_over() -> None:
+    odd = {"Event": "SparkListenerExecutorAdded", "Executor ID": "9"}
+    application = read([odd, *logs.log([[2, 2]])])
+    assert application.damaged == 1
+    assert len(application.queries) == 1

@@ -45,7 +45,7 @@ def test_the_bounded_sets_are_those_of_the_code() -> None:
     assert "StorageFull" in ERRORS
 
 
-@hypothesis.settings(max_examples=20)
+@hypothesis.settings(max_examples=10)
 @hypothesis.given(st.lists(events(), max_size=4))
 def test_every_sample_is_in_the_vocabulary_and_labels_are_bounded(told: list[QueryEvent]) -> None:
     for event in told:
@@ -65,7 +65,7 @@ def test_every_sample_is_in_the_vocabulary_and_labels_are_bounded(told: list[Que
                 assert value >= 0
 
 
-@hypothesis.settings(max_examples=20)
+@hypothesis.settings(max_examples=10)
 @hypothesis.given(st.lists(events(), min_size=2, max_size=5))
 def test_counters_and_histograms_never_go_down(told: list[QueryEvent]) -> None:
     series, seen = Series(), []

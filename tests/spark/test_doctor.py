@@ -25,7 +25,7 @@ def write_input(folder: Path) -> None:
     """Batches of one file, in which key 7 has three of four rows."""
     folder.mkdir()
     for number in range(BATCHES):
-        users = [7] * HOT + [1000 * number + n for n in range(ROWS - HOT)]
+        users = [7] * HOT + [1000 * (number + 1) + n for n in range(ROWS - HOT)]
         seconds = [(1_700_000_000 + 60 * number) * 1_000_000 + n for n in range(ROWS)]
         times = pa.array(seconds).cast(pa.timestamp("us", tz="UTC"))
         table = pa.table({"user": users, "amount": [float(n) for n in range(ROWS)], "time": times})

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tests.storage.s3 import BUCKET, server
 from tests.watch.skewed import Skewed
 
 from headgate.errors import ConfigError
@@ -104,3 +105,21 @@ def test_the_tail_reads_each_line_once_and_waits_for_the_rest_of_one(tmp_path) -
     (folder / "000001-b.jsonl").write_text("four\n")
     (folder / "000000-a.jsonl").write_text("old\nolder\n")
     assert sorted(tail.lines()) == ["four", "three"]
+
+
+@pytest.mark.full
+def test_on_an_object_store_the_newest_lines_are_in_the_commits() -> None:
+    pytest.importorskip("s3fs")
+    with server():
+        place = f"s3://{BUCKET}/users"
+        skewed = Skewed(place, rows=50)
+        skewed.run(3)
+        reader = CheckpointReader(place)
+        assert not reader.local
+        assert reader.look()
+        assert batches(reader) == [0, 1, 2]
+        skewed.run(4)
+        assert reader.look()
+        assert not reader.look()
+        assert batches(reader) == list(range(7))
+        assert all(commit.at for commit in reader.records()[0].commits.values())

@@ -2,6 +2,9 @@
 
 import json
 import re
+import signal
+import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -134,3 +137,23 @@ def test_the_command(recorded, tmp_path, capsys) -> None:
         watch(recorded, "127.0.0.1", 0, Output(as_json=True))
     assert pages == [(json.loads(capsys.readouterr().out)["url"], 200)]
     assert threading.active_count() == threads
+
+
+def test_the_command_follows_a_query_of_another_process(tmp_path) -> None:
+    skewed = Skewed(str(tmp_path / "c"), rows=100)
+    skewed.run(1)
+    words = [sys.executable, "-m", "headgate", "watch", str(tmp_path / "c"), "--port", "0", "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, stderr=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        url = ""
+        while not url.endswith("}\n"):
+            url += child.stdout.readline()
+        url = json.loads(url)["url"]
+        skewed.run(2)
+        while (data := json.loads(get(url + "data")[2]))["stages"][0]["batch"] != 2:
+            assert child.poll() is None
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=30)
+    assert (child.returncode, data["problem"]) == (130, "")
+    skewed.run(1)  # it was not disturbed
+    assert skewed.stage.journal()[-1].report.batch == 3

@@ -92,11 +92,20 @@ def _stage(stage: StageFindings) -> list[RenderableType]:
     for slow in stage.slow:
         parts.append(
             Text(
-                f"partition {slow.partition} held {slow.batches} batches back, with {slow.share_of_rows:.0%} "
+                f"partition {slow.partition} held {counted(slow.batches)} back, with {slow.share_of_rows:.0%} "
                 f"of the rows in {slow.ms:,.0f} ms"
             )
         )
     return parts
+
+
+def counted(batches: int) -> str:
+    """A number of batches in words.
+
+    >>> counted(1), counted(2)
+    ('1 batch', '2 batches')
+    """
+    return f"{batches} batch" if batches == 1 else f"{batches} batches"
 
 
 def _predicted(diagnosis: Diagnosis) -> list[RenderableType]:

@@ -1,18 +1,15 @@
 """One look for all pictures: a palette, titles, thousands separators, and no point that is cut off.
 
-Nothing here imports matplotlib before a picture is drawn, because it comes with an extra.
+Nothing here imports matplotlib before a picture is drawn, because that comes with an extra.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BLUE, RED, GREEN = "#2b6cb0", "#c8553d", "#2a9d8f"
 VIOLET, GOLD, NAVY = "#7b4fa3", "#c9a227", "#264653"
@@ -39,7 +36,7 @@ def number(value: float) -> str:
     return f"{value:,.10g}"
 
 
-def finished(figure: Figure) -> Figure:
+def finished(figure: Any) -> Any:
     """Write the numbers of all axes with separators, and make room for points that lie outside.
 
     Law: after this, every point that has a mark is inside of its axes (`outside` is empty).
@@ -82,7 +79,7 @@ def _marked(line: Any) -> bool:
     return str(line.get_marker()) not in ("None", "none", "", " ")
 
 
-def save(figure: Figure, path: Path, **options: Any) -> Path:
+def save(figure: Any, path: Path, **options: Any) -> Path:
     """Finish a picture and write it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     finished(figure).savefig(path, **{"dpi": 110, **options})

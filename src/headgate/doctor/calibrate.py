@@ -54,7 +54,7 @@ SHAPES = (
     Shape(120_000, 20_000, 0.5),
 )
 QUICK = (Shape(2_000, 500), Shape(10_000, 500), Shape(10_000, 8_000), Shape(10_000, 500, 0.5))
-BATCHES, COUNTED, WARM_UP = 10, 5, 40
+BATCHES, COUNTED, WARM_UP = 8, 4, 40
 
 
 @kernel(state={"n": int, "mean": float, "m2": float}, output={"z": float})

@@ -116,7 +116,7 @@ def _warnings(application: Application, queries: Sequence[Query]) -> Iterator[st
     if not application.ended:
         yield "the log stops before its application does: what is said holds for the batches so far"
     if application.damaged:
-        yield f"{application.damaged} lines could not be read, as of a log that is still being written"
+        yield f"{application.damaged} lines could not be read: of a log that is still written, or of another Spark"
     few = [query.name or query.id for query in queries if len(query.batches) < FEW]
     if few:
         yield (

@@ -65,7 +65,10 @@ def read_events(lines: Iterable[bytes], where: str) -> Application:
             seen.damaged += 1
             continue
         seen.events += 1
-        _take(seen, str(name), event)
+        try:
+            _take(seen, str(name), event)
+        except (KeyError, TypeError, ValueError):  # an event of another version of Spark
+            seen.damaged += 1
     if not seen.events:
         raise ConfigError(
             f"{where} is empty: the application has not written anything yet, or its log was lost"

@@ -256,7 +256,9 @@ SLOW = 1.2
 
 
 def _slow(stages: Sequence[Stage]) -> tuple[SlowPartition, ...]:
-    """The partitions that took longest and clearly longer than the mean, most often first."""
+    """The partitions that took longest and clearly longer than the mean, most often first. One that did so
+    in few of the batches is left out: that is chance.
+    """
     found: dict[int, list[tuple[Task, Stage]]] = {}
     for stage in stages:
         last = max(stage.tasks, key=lambda task: task.run_ms)
@@ -270,5 +272,6 @@ def _slow(stages: Sequence[Stage]) -> tuple[SlowPartition, ...]:
             median(task.run_ms for task, _ in times),
         )
         for partition, times in found.items()
+        if 3 * len(times) >= len(stages) and (len(times) > 1 or len(stages) < 4)
     ]
     return tuple(sorted(listed, key=lambda slow: (-slow.batches, slow.partition))[:3])

@@ -14,7 +14,8 @@ WORTH = 1.25
 """Below this speed-up a port is not worth it."""
 IDLE = 0.5
 """A query that runs a smaller part of the time keeps up: its trigger decides how late results are."""
-BALANCED = 1.2
+BALANCED, UNEVEN = 1.2, 1.1
+"""Below these a stage is balanced: busiest task over the mean, of time and of rows."""
 DEFAULT = "rebuild"
 
 KeyCounts = Mapping[str, tuple[int, int]]
@@ -119,9 +120,14 @@ def _verdict(found: Findings, stages: Sequence[StageFindings], made: Prediction)
         return Verdict(False, None, ("the default policy could not be replayed on its loads",))
     speedup = found.batch_ms / default.batch_ms
     reasons = []
-    skew = max(stage.skew.time for stage in stages)
-    if skew >= BALANCED:
-        reasons.append(f"the busiest task takes {skew:.1f} times the mean; headgate places keys by load")
+    skew = max((stage.skew for stage in stages), key=lambda skew: skew.time)
+    if skew.time >= BALANCED and skew.rows >= UNEVEN:
+        reasons.append(f"the busiest task takes {skew.time:.1f} times the mean; headgate places keys by load")
+    elif skew.time >= BALANCED:
+        reasons.append(
+            f"the busiest task takes {skew.time:.1f} times the mean with no more rows than others: the machine "
+            "is uneven, not the keys"
+        )
     elif found.has_tasks:
         reasons.append("its tasks are balanced: there is nothing to gain from placing keys by load")
     if speedup < WORTH:

@@ -69,7 +69,7 @@ ALERTS = (
         "10m",
         "warning",
         "One key of {{ $labels.query }} has more rows than a channel should",
-        "No placement helps, because a key is on one channel. An aggregate can be split (Routing with policy rebuild); otherwise "
+        "No placement helps, because a key is on one channel. The default policy splits it if the operator can merge its pieces; otherwise "
         "take the key out of the stream, or make it finer.",
     ),
     Alert(

@@ -1,4 +1,4 @@
-"""How tables and texts look: in a terminal of 80 columns, and in a notebook as HTML that needs nothing else."""
+"""How tables and texts look in a terminal of 80 columns, and in a notebook as HTML that needs nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = 80
 STYLE = (
     ".headgate{font:13px/1.45 system-ui,sans-serif;max-width:60rem;color:inherit}"
     ".headgate b{font-weight:600}"
-    ".headgate table{border-collapse:collapse;margin:.4rem 0;font-variant-numeric:tabular-nums}"
+    ".headgate table{font:inherit;border-collapse:collapse;margin:.4rem 0;font-variant-numeric:tabular-nums}"
     ".headgate th{font-weight:600;border-bottom:1px solid #80869080}"
     ".headgate th,.headgate td{padding:.15rem .6rem;text-align:right;vertical-align:top;background:none}"
     ".headgate .text{text-align:left;overflow-wrap:anywhere;white-space:normal}"

@@ -16,6 +16,7 @@ from headgate.errors import ConfigError, CorruptState
 from headgate.operators.event_time import Clock
 from headgate.storage.checkpoint import IDENTITY
 from headgate.storage.commit_log import CommitLog, Link
+from headgate.storage.commit_log import Entry as LogEntry
 from headgate.storage.store import Store
 from headgate.streams.query_record import RECORD
 from headgate.watch.record import Commit, StageRecord
@@ -60,6 +61,7 @@ class StageReader:
             lines = self._tail.lines()[-KEPT:]
             known = {entry.report.batch: entry for entry in map(decode, lines)}
             self._entries |= {number: entry for number, entry in known.items() if number < batch}
+            self._read_log(last)
         self._entries[batch] = newest
         self._commits[batch] = Commit(batch, Clock.from_json(last.body["clock"]), self._written(last.link))
         self._newest = last.link
@@ -67,6 +69,15 @@ class StageReader:
             del self._entries[old]
             self._commits.pop(old, None)
         return True
+
+    def _read_log(self, last: LogEntry) -> None:
+        """On an object store the newest lines are only in the commits, until a file gets some of them."""
+        for commit in self._log.history(last, KEPT)[:-1]:
+            assert commit.body is not None, "a history has commits alone"
+            entry = decode(str(commit.body["journal"]))
+            clock = Clock.from_json(commit.body["clock"])
+            self._entries[entry.report.batch] = entry
+            self._commits[entry.report.batch] = Commit(entry.report.batch, clock, self._written(commit.link))
 
     def _written(self, link: Link) -> float | None:
         """When a commit was written, if the store knows."""

@@ -124,7 +124,8 @@ class Page:
             raise ConfigError(f"cannot listen on {host}:{port}: {error}; choose another port") from error
         shown = "127.0.0.1" if host in ("0.0.0.0", "::", "") else host
         self.url = f"http://{shown}:{self._server.server_port}/"
-        self._thread = threading.Thread(target=self._server.serve_forever, name="headgate-page", daemon=True)
+        serve = partial(self._server.serve_forever, poll_interval=0.1)
+        self._thread = threading.Thread(target=serve, name="headgate-page", daemon=True)
         self._thread.start()
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 """The bench of the doctor: its jobs, and what it makes of predictions and measurements."""
 
 import json
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -12,6 +13,7 @@ from headgate.doctor.diagnosis import examine
 from headgate.doctor.events import read_events
 from headgate.doctor.operators import KINDS
 from headgate_lab.bench import doctor
+from headgate_lab.bench.doctor import page
 from headgate_lab.bench.doctor.jobs import HOT, WORKS, drawn, seed_of, slowly, small
 
 
@@ -49,9 +51,22 @@ def test_predictions_and_verdicts_are_judged() -> None:
     assert [each.right for each in (good, far, wrong, true)] == [True, True, False, True]
     report = doctor.reported([good, far, wrong, true], {"cpu": "any"}, quick=True)
     assert [(goal.measured, goal.ok) for goal in report.goals] == [(2, False), (1, False)]
-    json.dumps(report.as_json(), allow_nan=False)
+    data = json.loads(json.dumps(report.as_json(), allow_nan=False))
+    lines = page.table(data).splitlines()
+    assert lines[2] == "| aggregate, uniform keys | 1,000 ms | 110 ms | 100 ms | +10% | 9.1x | 10.0x |"
+    assert "would not help" in lines[4]
+    assert lines[-1].endswith("**not met**")
     terminal = Console(width=80)
     with terminal.capture() as capture:
         terminal.print(report.shown)
     assert max(map(len, capture.get().splitlines())) <= 80
     assert "does not" in capture.get()
+
+
+def test_the_page_has_the_numbers_of_the_results() -> None:
+    root = Path(__file__).parents[3]
+    text = (root / page.PAGE).read_text(encoding="utf-8")
+    assert page.BEGIN in text
+    if (root / page.RESULTS).exists():
+        report = json.loads((root / page.RESULTS).read_text(encoding="utf-8"))
+        assert page.written(text, report) == text, "run: python -m headgate_lab.bench.doctor.page"

@@ -105,6 +105,7 @@ def test_arguments_that_make_no_sense_are_named(arguments, message) -> None:
     assert message in result.stderr
 
 
+@pytest.mark.full
 def test_the_first_history_that_fails_is_told(monkeypatch) -> None:
     monkeypatch.setattr("headgate.storage.bin_cache.tag_of", lambda name: (0, 0))
     result = CliRunner().invoke(app, ["chaos", "--histories", "300", "--jobs", "1"])

@@ -107,22 +107,23 @@ def forgets_to_clear_the_tag(monkeypatch) -> None:
     monkeypatch.setattr(BinCache, "open", opening)
 
 
-BUGS = [
-    removes_claims,
+BUGS = [removes_claims, does_not_publish_again, publishes_before_the_commit, overwrites_a_log_entry]
+MORE = [
     sweeps_before_the_commit,
     a_copy_that_is_there_counts_as_complete,
     sweeps_files_of_later_drivers,
-    does_not_publish_again,
     trusts_any_cached_table,
-    publishes_before_the_commit,
     takes_the_batch_again,
     retires_what_is_needed,
-    overwrites_a_log_entry,
     forgets_to_clear_the_tag,
 ]
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__.replace("_", " "))
+@pytest.mark.parametrize(
+    "bug",
+    [*BUGS, *(pytest.param(bug, marks=pytest.mark.full) for bug in MORE)],
+    ids=lambda bug: bug.__name__.replace("_", " "),
+)
 def test_a_bug_is_found_and_made_small(bug, monkeypatch) -> None:
     bug(monkeypatch)
     report = run(4000, stop_at=1)

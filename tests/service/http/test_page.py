@@ -52,6 +52,21 @@ def test_the_page_in_chromium(served) -> None:
         assert page.locator("#factor").inner_text() == "1.00"
         assert page.locator("#replication polyline").count() == 1
         assert page.locator("#queries").inner_text() == "1"
+        assert page.locator("#values polyline").count() == page.locator("#times polyline").count() == 1
+        assert [one.inner_text() for one in page.locator("#column option").all()] == ["x"]
+        declared = page.locator("#declared tr").all_inner_texts()
+        listed, _ = served.service.list_sources("", 100)
+        for line, source in zip(declared, listed, strict=True):
+            assert all(part in line for part in (source.name, "city varchar", "x double"))
+        served.feed(rows)
+        page.get_by_text("median of").wait_for()
+        page.get_by_role("button", name="pause").click()
+        page.get_by_role("button", name="resume").wait_for()
+        assert served.service.get_query(served.ann, 0).to_json()["state"] == "paused"
+        page.get_by_role("button", name="resume").click()
+        page.get_by_role("button", name="pause").wait_for()
+        page.set_viewport_size({"width": 390, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
         page.get_by_role("button", name="remove").click()
         page.get_by_text("Choose a query on the left").wait_for()
         assert served.service.queries.count() == 0

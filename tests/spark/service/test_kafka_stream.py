@@ -200,6 +200,7 @@ def killed_and_started_again(brokers: Any, folder: Path, *, kills: int, count: i
         service.log.close()
 
 
+@pytest.mark.full
 @pytest.mark.timeout(400)
 def test_the_documented_streams_run_and_a_kill_loses_and_doubles_nothing(
     cluster: MockCluster, tmp_path: Path

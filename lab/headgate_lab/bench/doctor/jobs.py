@@ -54,10 +54,10 @@ WORKS = (
     Work("windows, uniform keys", "tumbling", "uniform", 150_000, 5_000),
     Work("windows, skewed keys", "tumbling", "zipf", 220_000, 30_000),
     Work("dedup, uniform keys", "dedup", "uniform", 180_000, 150_000),
-    Work("join, skewed keys", "join", "zipf", 60_000, 20_000),
+    Work("join, uniform keys", "join", "uniform", 60_000, 15_000),
     Work("kernel, uniform keys", "zscore", "uniform", 20_000, 3_000, 8),
     Work("kernel, a hot key", "pandas", "hot", 20_000, 2_000, 8),
-    Work("aggregate after a slow step", "slow", "uniform", 16_000, 2_000, 8),
+    Work("aggregate after a slow step", "slow", "uniform", 12_000, 2_000, 6),
 )
 """The sizes differ from those of `headgate.doctor.calibrate`, and so do the keys."""
 
@@ -101,7 +101,7 @@ def seed_of(work: Work) -> int:
     return zlib.crc32(work.name.encode()) % 10_000
 
 
-SLOW_ROUNDS = 60
+SLOW_ROUNDS = 400
 
 
 def slowly(rows: pa.Table) -> pa.Table:
