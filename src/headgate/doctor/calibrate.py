@@ -10,10 +10,9 @@ import os
 import platform
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,7 +54,7 @@ SHAPES = (
     Shape(120_000, 20_000, 0.5),
 )
 QUICK = (Shape(2_000, 500), Shape(10_000, 500), Shape(10_000, 8_000), Shape(10_000, 500, 0.5))
-BATCHES, COUNTED, WARM_UP = 8, 4, 8
+BATCHES, COUNTED, WARM_UP = 8, 4, 40
 
 
 @kernel(state={"n": int, "mean": float, "m2": float}, output={"z": float})
@@ -107,16 +106,15 @@ def measured(spark: Any, cores: int, work: Path, progress: Tick, *, quick: bool 
 def samples(
     spark: Any, cores: int, work: Path, progress: Tick, *, quick: bool = False
 ) -> dict[str, list[Sample]]:
-    """The median batch of each shape, by kind of operator."""
+    """The batches that count, by kind of operator."""
     shapes = QUICK if quick else SHAPES
     batches = 3 if quick else BATCHES
     progress("writing rows", 0.0)
     inputs = [_Input(work / f"shape-{at}", shape, batches, seed=at) for at, shape in enumerate(shapes)]
     if not quick:
         warm = _Input(work / "warm-up", Shape(1_000, 1_000), WARM_UP, seed=99)
-        for kind in STREAMS:
-            progress(f"warming up: {kind}", 0.02)
-            _run(spark, kind, warm, cores, work / f"warm-up-{kind}")
+        progress("warming up", 0.02)
+        _run(spark, "aggregate", warm, cores, work / "warm-up-run")
     found: dict[str, list[Sample]] = {kind: [] for kind in STREAMS}
     steps = len(STREAMS) * len(inputs)
     for number, kind in enumerate(STREAMS):
@@ -127,7 +125,7 @@ def samples(
                 f"{kind}: batches of {one.shape.rows:,} rows",
                 0.05 + 0.95 * (number * len(inputs) + at) / steps,
             )
-            found[kind].append(_run(spark, kind, one, cores, work / f"{kind}-{at}"))
+            found[kind] += _run(spark, kind, one, cores, work / f"{kind}-{at}")
     return found
 
 
@@ -182,8 +180,8 @@ def _touched(kind: str, users: NDArray[np.int64], times: NDArray[np.int64]) -> i
     return len(np.unique(users))
 
 
-def _run(spark: Any, kind: str, one: _Input, cores: int, work: Path) -> Sample:
-    """The median of the later batches of one stream."""
+def _run(spark: Any, kind: str, one: _Input, cores: int, work: Path) -> list[Sample]:
+    """The samples of the later batches of one stream."""
     from headgate.spark.direct.read import read
 
     def stream(side: str) -> Stream:
@@ -195,8 +193,7 @@ def _run(spark: Any, kind: str, one: _Input, cores: int, work: Path) -> Sample:
     written = results.write(sinks.Parquet(str(work / "out")))
     query = written.start(str(work / "checkpoint"), available_now=True, max_rows=one.shape.rows)
     query.await_end()
-    taken = list(_samples(kind, one, query))
-    return Sample(*(median(getattr(each, field.name) for each in taken) for field in fields(Sample)))
+    return list(_samples(kind, one, query))
 
 
 def _samples(kind: str, one: _Input, query: Any) -> Iterator[Sample]:

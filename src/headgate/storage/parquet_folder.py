@@ -245,7 +245,11 @@ class ParquetFolder:
 
     def _move(self, staged: Store, name: str, to: str) -> None:
         assert staged.disk is not None
-        staged.disk.rename(staged.path(name), staged.path(to))
+        try:
+            staged.disk.rename(staged.path(name), staged.path(to))
+        except FileNotFoundError:
+            if not staged.exists(to):  # otherwise another driver has just moved it there
+                raise
 
     def _move_folder(self, ready: str, final: str) -> None:
         assert self.store.disk is not None

@@ -148,5 +148,5 @@ def test_jobs_of_the_row_path_have_names_too(spark: SparkSession, files: Path, r
 @pytest.mark.connect
 def test_through_connect_jobs_have_tags(spark: SparkSession, files: Path, run: Any) -> None:
     tags = list[set[str]]()
-    run(counts(spark, files), name="clicks", listeners=[lambda event: tags.append(spark.getTags())])
+    run(counts(spark, files), name="clicks", listeners=[lambda event: tags.append({*spark.getTags()})])
     assert {"headgate-clicks", "headgate-clicks-batch-0"} in tags
