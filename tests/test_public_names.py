@@ -15,7 +15,18 @@ from headgate import agg
 OPERATORS = ["Aggregate", "Dedup", "HashJoin", "HistoryWindow", "Join", "TopK", "Vectorised", "Windows"]
 OPERATORS += ["agg", "hopping", "kernel", "session", "tumbling"]
 SETTINGS = ["Expansion", "Gate", "Limits", "Routing"]
-MODULES = ["doctor", "errors", "hosting", "kernels", "observe", "policies", "service", "sinks", "sources", "testing"]
+MODULES = [
+    "doctor",
+    "errors",
+    "hosting",
+    "kernels",
+    "observe",
+    "policies",
+    "service",
+    "sinks",
+    "sources",
+    "testing",
+]
 WITHOUT_SPARK = [*OPERATORS, *SETTINGS, *MODULES]
 WITH_SPARK = ["FanOut", "Pipeline", "Stage", "bounded", "configure", "read", "two_streams"]
 

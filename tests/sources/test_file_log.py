@@ -1,6 +1,5 @@
 """The log of files: one order for all drivers, through races, merges and crashes."""
 
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
