@@ -18,7 +18,6 @@ class JobNames:
 
     def __init__(self, spark: Any) -> None:
         self._spark, self._connect = spark, is_connect(spark)
-        self._tag = ""
 
     def begin(self, query: str, pool: str) -> None:
         """Name the query whose jobs follow, and let queries share the cores fairly."""
@@ -32,10 +31,11 @@ class JobNames:
     def batch(self, task: Task, rows: int) -> None:
         """Name the batch whose job follows. `rows` are those that were planned, 0 if that is not known."""
         if self._connect:
-            if self._tag:
-                self._spark.removeTag(self._tag)
-            self._tag = f"headgate-{logs.current().query}-batch-{task.batch}"
-            self._spark.addTag(self._tag)
+            ours = f"headgate-{logs.current().query}-batch-"
+            for tag in tuple(self._spark.getTags()):  # of this thread; the stages of a query share them
+                if tag.startswith(ours):
+                    self._spark.removeTag(tag)
+            self._spark.addTag(f"{ours}{task.batch}")
         else:
             self._spark.sparkContext.setJobDescription(description(task, rows))
 

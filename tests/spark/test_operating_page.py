@@ -1,0 +1,31 @@
+"""The page for operators: its code and its commands run, and print what it shows, but for figures.
+
+`HEADGATE_WRITE_PAGES=1` writes what they print now into the page.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.pages import played, shape
+
+from headgate.observe.rules import ALERTS
+
+PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
+
+
+@pytest.mark.classic
+def test_the_page_shows_what_is_printed(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    now = played(PAGE, {"__name__": "page", "spark": spark}).replace(str(tmp_path), "/data")
+    if os.environ.get("HEADGATE_WRITE_PAGES"):
+        PAGE.write_text(now)
+    assert shape(now) == shape(PAGE.read_text())
+
+
+def test_the_alerts_on_the_page_exist_and_none_is_left_out() -> None:
+    named = set(re.findall(r"`(Headgate\w+)`", PAGE.read_text()))
+    assert named == {alert.name for alert in ALERTS} - {"HeadgateServiceDown"}
