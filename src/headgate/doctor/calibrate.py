@@ -54,7 +54,7 @@ SHAPES = (
     Shape(120_000, 20_000, 0.5),
 )
 QUICK = (Shape(2_000, 500), Shape(10_000, 500), Shape(10_000, 8_000), Shape(10_000, 500, 0.5))
-BATCHES, COUNTED, WARM_UP = 8, 4, 40
+BATCHES, COUNTED, WARM_UP = 8, 4, 25
 
 
 @kernel(state={"n": int, "mean": float, "m2": float}, output={"z": float})
@@ -112,9 +112,10 @@ def samples(
     progress("writing rows", 0.0)
     inputs = [_Input(work / f"shape-{at}", shape, batches, seed=at) for at, shape in enumerate(shapes)]
     if not quick:
-        warm = _Input(work / "warm-up", Shape(1_000, 1_000), WARM_UP, seed=99)
-        progress("warming up", 0.02)
-        _run(spark, "aggregate", warm, cores, work / "warm-up-run")
+        warm = _Input(work / "warm-up", Shape(20_000, 8_000), WARM_UP, seed=99)
+        for kind in STREAMS:
+            progress(f"{kind}: warming up", 0.02)
+            _run(spark, kind, warm, cores, work / f"warm-up-{kind}")
     found: dict[str, list[Sample]] = {kind: [] for kind in STREAMS}
     steps = len(STREAMS) * len(inputs)
     for number, kind in enumerate(STREAMS):

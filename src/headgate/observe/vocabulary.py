@@ -171,7 +171,7 @@ _CONTROL = (
     _counter("moves", "bins", "Bins that were moved to another channel"),
     _counter("pins", "keys", "Keys, or pieces of split keys, that were given a bin of their own"),
     _counter("unpins", "keys", "Keys, or pieces of split keys, that went back to their hash bin"),
-    _counter("refusals", "plans", "Plans that were refused, by name", REFUSAL),
+    _counter("refusals", "plans", "Plans that were refused, by reason", REFUSAL),
 )
 _QUERIES = (
     _gauge("query_up", "ratio", "1 while the query runs, 0 after it failed", of=_OF_QUERY),

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-
 from headgate.errors import ConfigError
 from headgate.sources.kafka.source import Kafka
 
@@ -67,8 +65,8 @@ class KafkaConfig:
             raise ConfigError(f"{where} sets select = {select!r}: write a list of expressions")
         return cls(name, options, max_rows, tuple(select), str(section.get("time", "time")))
 
-    def source(self, schema: pa.Schema | None) -> Kafka:
-        """The source, given the columns that `schema` describes."""
+    def source(self, schema: Any) -> Kafka:
+        """The source, given the columns that its `schema` describes."""
         try:
             return Kafka(**{**self.options, "schema": schema})
         except ConfigError as error:

@@ -1,5 +1,6 @@
 """Kafka streams of the service: the configuration of the page runs as it is written, and the process is killed in the middle."""
 
+import io
 import json
 import os
 import re
@@ -24,6 +25,7 @@ import headgate as hg
 from headgate.errors import ConfigError
 from headgate.service.batch.kafka_stream import open_kafka_streams
 from headgate.service.service import Service, Settings
+from headgate.storage.store import Store
 
 PAGE = (Path(__file__).parents[3] / "docs" / "service.md").read_text()
 PASSWORD = "correct-horse-battery"
@@ -252,5 +254,39 @@ def test_a_stream_that_cannot_work_is_named(
             open_kafka_streams(
                 spark, service, {"s": {"format": "kafka", "servers": cluster.servers, **section}}, {}
             )
+    finally:
+        service.close()
+
+
+def test_a_stream_of_avro_values(spark: Any, cluster: MockCluster, tmp_path: Path) -> None:
+    fastavro = pytest.importorskip("fastavro")
+    fields: list[dict[str, Any]] = [
+        {"name": "customer", "type": "long"},
+        {"name": "amount", "type": "double"},
+    ]
+    fields.append({"name": "time", "type": {"type": "long", "logicalType": "timestamp-micros"}})
+    schema = {"type": "record", "name": "Order", "fields": fields}
+    values = []
+    for number in range(3):
+        out = io.BytesIO()
+        fastavro.schemaless_writer(out, schema, {"customer": number, "amount": 0.5, "time": BEGIN})
+        values.append(out.getvalue())
+    cluster.create("orders")
+    cluster.produce("orders", values)
+    service = Service(Settings(tmp_path))
+    section = {"format": "kafka", "servers": cluster.servers, "topics": "orders", "start": "earliest"}
+    try:
+        (stream,) = open_kafka_streams(
+            spark, service, {"orders": {**section, "value": "avro", "schema": json.dumps(schema)}}, {}
+        )
+        stream.source.open(Store(str(tmp_path / "orders")))
+        planned = stream.source.plan(None, hg.sources.Demand(100))
+        slots = service.sources.by_name["orders"].kind.slots
+        rows = stream.rows(planned.ranges).collect()
+        assert [(row[slots["customer"]], row[slots["amount"]]) for row in rows] == [
+            (0, 0.5),
+            (1, 0.5),
+            (2, 0.5),
+        ]
     finally:
         service.close()

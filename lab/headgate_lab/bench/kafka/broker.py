@@ -1,4 +1,4 @@
-"""A real broker for the bench: Apache Kafka in KRaft mode, one process. Its jars are resolved by name, through Maven."""
+"""A real broker for the bench: Apache Kafka in KRaft mode, one process. Maven resolves its jars."""
 
 from __future__ import annotations
 

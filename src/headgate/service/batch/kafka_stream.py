@@ -17,7 +17,7 @@ from headgate.service.kafka_config import KafkaConfig
 from headgate.service.service import Service
 from headgate.sources.source import Range, Source
 from headgate.spark.arrow_types import from_arrow_schema
-from headgate.spark.direct.read import as_schema
+from headgate.spark.direct.read import kafka_schema
 from headgate.state.payload import plain_type
 from headgate.streams.planned import InputRange, split_tasks
 
@@ -30,8 +30,8 @@ class KafkaStream:
         self.name, self.max_rows = config.name, config.max_rows
         self._spark, self._config, self._tasks = spark, config, tasks
         with _named(config.name):
-            schema = config.options.get("schema")
-            self.source: Source = config.source(None if schema is None else as_schema(spark, schema))
+            schema = kafka_schema(spark, config.options.get("schema"), config.options.get("value"))
+            self.source: Source = config.source(schema)
             self._columns = from_arrow_schema(_plain(self.source.schema()))
             self._declares = columns_of(self._selected(()), self.name, config.time)
 

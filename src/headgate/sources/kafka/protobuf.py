@@ -44,7 +44,11 @@ class Protobuf(Codec):
                 raise ConfigError(f"Kafka(value='protobuf') needs message=...: {_NEEDS}")
             files = _registered(registry, subject)
             return cls(*_chosen(files, message), registry)
-        if isinstance(message, tuple) and len(message) == 2 and all(isinstance(one, str) for one in message):
+        if (
+            isinstance(message, (tuple, list))
+            and len(message) == 2
+            and all(isinstance(one, str) for one in message)
+        ):
             return cls(*_chosen(_read(message[0]), message[1]), registry)
         if not isinstance(message, type) or not issubclass(message, google.message.Message):
             raise ConfigError(f"Kafka(message={message!r}) is not a message type: give {_NEEDS}")

@@ -56,8 +56,7 @@ class Reader:
         `files`; text, bytes, Avro or Protobuf with `value="text"`, `"raw"`, `"avro"` or `"protobuf"`. It needs
         `pip install 'headgate[kafka]'`, and no jar.
         """
-        coded = schema is None or options.get("value") in ("avro", "protobuf")
-        declared = schema if coded else as_schema(self._spark, schema)
+        declared = kafka_schema(self._spark, schema, options.get("value"))
         return self.source(Kafka(servers, topics, declared, **options))
 
     def delta(self, path: str, **options: Any) -> Stream:
@@ -162,6 +161,11 @@ _TYPES: dict[str, T.DataType] = {
     "date": T.DateType(),
     "timestamp": T.TimestampType(),
 }
+
+
+def kafka_schema(spark: SparkSession, schema: Any, value: Any) -> Any:
+    """The schema of a Kafka source. Avro and Protobuf have schemas of their own, which are passed on as they are."""
+    return schema if schema is None or value in ("avro", "protobuf") else as_schema(spark, schema)
 
 
 def as_schema(spark: SparkSession, schema: Any) -> pa.Schema:
