@@ -153,6 +153,7 @@ class Driver:
             while (number := source.done + 1) < len(source.planned):
                 rows = source.planned[number]
                 table = joined(rows) if self._settings.operator == "join" else table_of(rows)
+                source.delivered = max(source.delivered, number)
                 self.stage.process(table, number, ORIGIN)
                 source.done = max(source.done, number)
             return

@@ -154,7 +154,7 @@ def _past(number: int) -> tuple[Settings, Habits, tuple[Step, ...]]:
     if settings.way == "direct" and settings.profile == "objects" and operator != "join":
         settings = replace(settings, source=_dealt(number, ("log", "files")))
     if settings.profile == "objects":
-        settings = replace(settings, every=_dealt(number, (1, 1, 3)))
+        settings = replace(settings, every=_dealt(number, (1, 1, 3, 4)))
     if is_service(number):
         settings = _of_service(number // service.ONE_OF, settings)
     length = _dealt(number, (0, 0, 1, 2, 3, 5, 7))
@@ -203,12 +203,13 @@ def _habits(chance: Random, settings: Settings, *, new: bool) -> Habits:
         routes = list(service.ROUTES)
     habit = chance.choice(routes)
     splits = "split" in habit  # then every piece needs rows of its own
+    route = chance.choice([0.2, 0.4, 0.9 if waits else 0.6])
     return Habits(
         new=new,
         keys=2 if splits else chance.choice([2, 4, KEYS, KEYS]),
         rows=(4, 6) if splits else chance.choice([(1, 2, 3, 4, 6), (1, 2, 3, 4, 6), (1, 2), (4, 6)]),
         routes=habit,
-        route=0.8 if splits else chance.choice([0.2, 0.4, 0.9 if waits else 0.6]),
+        route=0.8 if splits or settings.way == "service" else route,
         drain=chance.choice([0.0, 0.0, 0.05, 0.25]),
         faults={kind: WEIGHTS.get(kind, 2) * chance.choice([0, 1, 1, 1, 3]) for kind in kinds_of(settings)},
     )

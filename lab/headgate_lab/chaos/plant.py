@@ -55,6 +55,7 @@ class Hunt:
     """The first history that failed; None if it was missed."""
     problem: str
     histories: int
+    """How many were played; 0 if that is not known."""
     seconds: float
 
     @property
@@ -155,10 +156,12 @@ def hunt(mutant: Mutant, limit: int = LIMIT) -> Hunt:
     try:
         said, complaint = child.communicate(json.dumps(asked), timeout=60 + SLOWEST * limit)
     except subprocess.TimeoutExpired as late:
-        return Hunt(mutant, None, f"it did not end in {late.timeout:.0f} s", limit, late.timeout)
+        return Hunt(mutant, None, f"it did not end in {late.timeout:.0f} s", 0, late.timeout)
     finally:
         child.kill()
         _hunting.discard(child)
+    if child.returncode < 0:
+        return Hunt(mutant, None, f"its process was ended by signal {-child.returncode}", 0, 0.0)
     if child.returncode:
         raise ConfigError(f"{mutant.name!r} could not be planted: {complaint.strip()[-400:]}")
     return Hunt(mutant, **json.loads(said.splitlines()[-1]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
@@ -93,23 +93,24 @@ def run_all(histories: int, first: int, jobs: int, progress: Callable[[Report], 
             report.seconds = time.perf_counter() - started
             progress(report)
         return report
+    running: dict[Future[Report], int] = {}  # pieces, and their first seeds
     pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=end_with_parent)
     try:
-        running = {pool.submit(run, number, start) for start, number in islice(pieces, 2 * jobs)}
+        running = {pool.submit(run, number, start): start for start, number in islice(pieces, 2 * jobs)}
         while running:
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            for piece in done:
+            for piece in wait(running, return_when=FIRST_COMPLETED).done:
                 report.add(piece.result())
+                del running[piece]
                 more = next(pieces, None)
                 if more is not None:
-                    running.add(pool.submit(run, more[1], more[0]))
+                    running[pool.submit(run, more[1], more[0])] = more[0]
             report.seconds = time.perf_counter() - started
             progress(report)
     except BrokenProcessPool as error:
         raise LostProcess(
             f"a process that played histories has died, perhaps for lack of memory, after {report.histories:,} histories "
             f"({report.failed} failed). Free some memory or use fewer --jobs, and go on with "
-            f"--first {first + report.histories}"
+            f"--first {min(running.values(), default=first)}"
         ) from error
     finally:
         for process in list((pool._processes or {}).values()):

@@ -22,6 +22,8 @@ from headgate_lab.chaos.service_queries import Asked, Query, Rows, shown
 from headgate_lab.chaos.source import SparkRecords
 from headgate_lab.chaos.world import Process
 
+PAGES = 1000
+"""A reader who turns more pages than this never comes to the end."""
 ALL_KEYS = 100
 """A query that takes so many keys is there from the beginning to the end, so that its sources are always read."""
 
@@ -224,13 +226,15 @@ class ServicePlayer(Player):
         upto = service.last_batch
         found: dict[int, list[tuple[int, ...]]] = {}
         limit = 2 + self.history.seed % 9
-        while True:
+        for _ in range(PAGES):
             rows, following = service.read(OPERATOR, number, users.cursors.get(number), limit)
             users.cursors[number] = following
             for row in rows:
                 found.setdefault(row["batch"], []).append(shown(row))
             if len(rows) < limit:
                 break
+        else:
+            raise Failure(f"reading the results of query {number} does not end: {PAGES} pages were full")
         planned = Rows(self.source.planned)
         for batch in range(users.read[number] + 1, upto + 1):
             wanted, got = planned.expected(query, batch), sorted(found.pop(batch, []))

@@ -181,6 +181,8 @@ class SparkRecords:
     def __init__(self) -> None:
         self.planned: list[tuple[Row, ...]] = []
         self.done = -1
+        self.delivered = -1
+        """The newest batch that was ever delivered. All before it were done then."""
 
     def add(self, rows: Sequence[Row]) -> None:
         """The rows of the next batch are fixed."""

@@ -91,4 +91,4 @@ class BatchLog:
 
     def _remove(self, folder: str, names: Iterable[str]) -> None:
         with suppress(CheckpointError):  # rubbish is harmless
-            self.store.remove(*(f"{folder}/{name}" for name in names))
+            self.store.remove(*(f"{folder}/{name}" for name in sorted(names)))
