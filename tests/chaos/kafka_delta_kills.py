@@ -216,11 +216,10 @@ class Campaign:
         return {"lost": lost, "doubled": doubled, "records": len(records), "batches": batches}
 
 
-def campaign(java_home: str, folder: Path, kills: int, seed: int, *, tell: bool = False) -> dict[str, Any]:
+def campaign(folder: Path, kills: int, seed: int, *, tell: bool = False) -> dict[str, Any]:
     """All of it; what came of it, as JSON has it."""
     began = time.monotonic()
-    (folder / "kafka").mkdir()
-    broker = Broker(java_home, folder / "kafka")
+    broker = Broker(folder / "kafka")
     try:
         broker.create(TOPIC, PARTITIONS)
         with connect_server(folder) as (remote, server):
@@ -254,7 +253,7 @@ def main() -> None:
     asked = given.parse_args()
     os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_LIVED_JVM)
     with tempfile.TemporaryDirectory() as folder:
-        result = campaign(os.environ["JAVA_HOME"], Path(folder), asked.kills, asked.seed, tell=True)
+        result = campaign(Path(folder), asked.kills, asked.seed, tell=True)
     asked.out.write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(result, indent=1))
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pyspark
 from tests.chaos.kafka_delta_job import Life
-from tests.kafka_broker import free_port
 
 from headgate.spark.session import SETTINGS
+from headgate_lab.bench.kafka.broker import free_port
 
 JOB = Path(__file__).with_name("kafka_delta_job.py")
 

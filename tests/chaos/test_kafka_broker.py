@@ -32,7 +32,7 @@ CONNECTOR = "4.2.0"
 
 @pytest.fixture(scope="module")
 def broker(java_home: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    made = Broker(java_home, tmp_path_factory.mktemp("kafka"))
+    made = Broker(tmp_path_factory.mktemp("kafka"))
     yield made
     made.kill()
 

@@ -17,7 +17,7 @@ RECORDS = [(0, 0, 2, 5), (0, 1, 4, 1), (0, 2, 2, 3), (1, 0, 1, 7)]
 @pytest.mark.full
 @pytest.mark.timeout(3600)
 def test_nothing_is_lost_or_doubled(java_home: str, tmp_path: Path) -> None:
-    result = campaign(java_home, tmp_path, kills=300, seed=1)
+    result = campaign(tmp_path, kills=300, seed=1)
     assert (result["lost"], result["doubled"]) == (0, 0)
     assert result["kills"] == 300
     assert set(result["kinds"]) == set(KINDS)

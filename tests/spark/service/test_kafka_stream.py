@@ -215,7 +215,7 @@ def test_the_documented_streams_run_and_a_kill_loses_and_doubles_nothing(
 def test_the_same_with_a_real_broker(java_home: str, tmp_path: Path) -> None:
     (tmp_path / "broker").mkdir()
     (tmp_path / "work").mkdir()
-    broker = Broker(java_home, tmp_path / "broker")
+    broker = Broker(tmp_path / "broker")
     try:
         killed_and_started_again(broker, tmp_path / "work", kills=3, count=20_000)
     finally:

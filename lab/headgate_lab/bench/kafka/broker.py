@@ -1,4 +1,4 @@
-"""A real broker for the bench: Apache Kafka in KRaft mode, one process. Maven resolves its jars."""
+"""A real broker: Apache Kafka in KRaft mode, one process. Maven resolves its jars."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def jars(*names: str, alone: bool = False) -> list[str]:
     """The paths of jars and of all that they need, or of them alone."""
     maven = shutil.which("mvn")
     if maven is None:
-        raise ConfigError(f"bench kafka needs Maven (mvn) on PATH, to resolve {names[0]}")
+        raise ConfigError(f"Maven (mvn) is not on PATH, and has to resolve {names[0]}")
     folder = Path(sys.prefix) / "jars" / names[0].replace(":", "_")
     listed = folder / "classpath"
     if not listed.exists():
@@ -70,66 +70,83 @@ def jars(*names: str, alone: bool = False) -> list[str]:
     return listed.read_text(encoding="utf-8").strip().split(os.pathsep)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nobody uses."""
     with socket.socket() as made:
         made.bind(("127.0.0.1", 0))
         return int(made.getsockname()[1])
 
 
 class Broker:
-    """One broker, from the beginning of a `with` block to its end."""
+    """One broker. `kill` is SIGKILL, and `start` brings it back with what it had written. As a `with` block it runs from
+    the beginning of the block to its end.
+    """
 
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True)
+    def __init__(self, folder: Path, *options: str, settings: str = "") -> None:
+        """`options` are those of Java, `settings` lines of Kafka's configuration."""
+        folder.mkdir(parents=True, exist_ok=True)
         home = os.environ.get("JAVA_HOME")
         java = f"{home}/bin/java" if home else "java"
         self._folder, self._log = folder, folder / "log"
-        self._java = [java, "-Xms1g", "-Xmx1g", "-cp", os.pathsep.join(jars(KAFKA))]
-        port = _free_port()
+        self._java = [java, *(options or ("-Xms1g", "-Xmx1g")), "-cp", os.pathsep.join(jars(KAFKA))]
+        port = free_port()
         self.servers = f"127.0.0.1:{port}"
         self._config = folder / "server.properties"
-        properties = _PROPERTIES.format(port=port, controller=_free_port(), logs=folder / "logs")
-        self._config.write_text(properties, encoding="utf-8")
+        properties = _PROPERTIES.format(port=port, controller=free_port(), logs=folder / "logs")
+        self._config.write_text(properties + settings, encoding="utf-8")
         self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
         name = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
+        storage = ["kafka.tools.StorageTool", "format", "-t", name, "-c", str(self._config)]
         with self._log.open("ab") as log:
-            storage = ["kafka.tools.StorageTool", "format", "-t", name, "-c", str(self._config)]
-            subprocess.run([*self._java, *storage], cwd=self._folder, stdout=log, stderr=log, check=True)
+            subprocess.run([*self._java, *storage], cwd=folder, stdout=log, stderr=log, check=True)
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*self._java, "kafka.Kafka", str(self._config)], cwd=self._folder, stdout=log, stderr=log
             )
+        client = self._admin()
         for _ in range(120):
             try:
-                self._admin().list_topics(timeout=1)
-                return self
+                client.list_topics(timeout=1)
+                return
             except Exception:
                 if self._process.poll() is not None:
                     break
-                time.sleep(0.5)
-        self.__exit__()
+        self.kill()
         raise HeadgateError(f"the broker did not start: {self._log.read_text(encoding='utf-8')[-500:]}")
 
-    def __exit__(self, *_: object) -> None:
+    def kill(self) -> None:
+        """End it at once."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
 
     def _admin(self) -> Any:
         from confluent_kafka import admin
 
         return admin.AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
 
-    def create(self, topic: str, partitions: int) -> None:
-        """Create a topic."""
+    def create(self, topic: str, partitions: int = 1, **config: str) -> None:
+        """Create a topic. A setting such as `retention.ms` is written `retention_ms`."""
         from confluent_kafka import admin
 
-        new = admin.NewTopic(topic, partitions, 1)  # type: ignore[attr-defined]
+        named = {name.replace("_", "."): value for name, value in config.items()}
+        new = admin.NewTopic(topic, partitions, 1, config=named)  # type: ignore[attr-defined]
         client = self._admin()  # it must live until the answer
         client.create_topics([new])[topic].result(30)
 
     def delete(self, topic: str) -> None:
-        """Delete a topic."""
+        """Delete a topic, and wait until it is gone."""
         client = self._admin()
         client.delete_topics([topic])[topic].result(30)
+        while topic in client.list_topics(timeout=10).topics:
+            time.sleep(0.1)
