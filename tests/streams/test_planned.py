@@ -7,7 +7,15 @@ import pytest
 
 from headgate.sources.rate import Rate
 from headgate.sources.source import CHEAP_ROWS, Demand, Range, Ranges, Source
-from headgate.streams.planned import PARTS_READ_AGAIN, Input, Planned, read_by_channels
+from headgate.streams.planned import (
+    PARTS_READ_AGAIN,
+    ROWS_PER_TASK,
+    Input,
+    InputRange,
+    Planned,
+    read_by_channels,
+    split_tasks,
+)
 from headgate.streams.sql_step import Where
 from headgate.streams.steps import MapBatches
 
@@ -60,3 +68,13 @@ def test_a_batch_is_read_by_every_channel_while_that_is_cheap_and_repeatable(
     batch: Planned, channels: int, alone: bool
 ) -> None:
     assert read_by_channels(batch, channels) is alone
+
+
+def test_a_function_of_the_user_is_worth_tasks_of_fewer_rows() -> None:
+    function = MapBatches(lambda rows: rows).bind(RATE.schema())
+    assert planned(1000).worth_a_task == ROWS_PER_TASK
+    assert planned(1000, Input(RATE, (Where("value > 1").bind(RATE.schema()),))).worth_a_task == ROWS_PER_TASK
+    slow = planned(1000, Input(RATE, (function,)))
+    parts = [InputRange(0, n, 6000) for n in range(2)]
+    assert len(split_tasks(parts, 2)) == 1
+    assert len(split_tasks(parts, 2, slow.worth_a_task)) == 2

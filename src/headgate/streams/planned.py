@@ -11,6 +11,9 @@ import pyarrow as pa
 from headgate.sources.source import Range, Source
 from headgate.streams.step import BoundStep
 
+ROWS_PER_TASK, ROWS_OF_FUNCTIONS = 20_000, 500
+"""A task with fewer rows costs more than it saves; one that calls functions of the user's, far fewer."""
+
 
 @dataclass(frozen=True)
 class Input:
@@ -73,6 +76,12 @@ class Planned:
         """About how many rows the sources give."""
         return sum(part.rows for part in self.ranges)
 
+    @property
+    def worth_a_task(self) -> int:
+        """With how many rows a task pays. What a function of the user's takes for a row is not known, and may be long."""
+        steps = [step for one_input in self.inputs for step in one_input.steps]
+        return ROWS_PER_TASK if all(step.repeatable for step in steps) else ROWS_OF_FUNCTIONS
+
     def only(self, columns: frozenset[str]) -> Planned:
         """The same rows, without columns that nobody needs."""
         return replace(self, inputs=tuple(one_input.only(columns) for one_input in self.inputs))
@@ -100,21 +109,19 @@ def read_by_channels(planned: Planned, channels: int) -> bool:
     return True
 
 
-ROWS_PER_TASK = 20_000
-"""A task with fewer rows costs more than it saves."""
-
-
-def split_tasks(ranges: Sequence[InputRange], tasks: int) -> list[list[tuple[int, InputRange]]]:
+def split_tasks(
+    ranges: Sequence[InputRange], tasks: int, worth: int = ROWS_PER_TASK
+) -> list[list[tuple[int, InputRange]]]:
     """The ranges of each map task, with their numbers: at most `tasks` runs of neighbours with about
-    equally many rows. A range without a known size counts as one that is worth a task.
+    equally many rows, of which `worth` pay for a task. A range without a known size counts as one that does.
 
     >>> parts = [InputRange(0, n, 40_000) for n in range(4)]
     >>> [[number for number, _ in task] for task in split_tasks(parts, 2)]
     [[0, 1], [2, 3]]
     """
-    sizes = [part.rows or ROWS_PER_TASK for part in ranges]
+    sizes = [part.rows or worth for part in ranges]
     total = sum(sizes)
-    wanted = max(1, min(tasks, len(ranges), -(-total // ROWS_PER_TASK)))
+    wanted = max(1, min(tasks, len(ranges), -(-total // worth)))
     out: list[list[tuple[int, InputRange]]] = [[] for _ in range(wanted)]
     before = 0
     for number, (part, size) in enumerate(zip(ranges, sizes, strict=True)):

@@ -84,7 +84,8 @@ class DirectEngine:
         map_task = MapTask(pruned.inputs, rows.schema, operator, task.rows, task.table, task.clock)
         if read_by_channels(pruned, task.table.channels):
             return self._job.run_alone(map_task, rows.ranges, task, self.watch)
-        return self._job.run(map_task, split_tasks(rows.ranges, self._tasks), task, self.watch)
+        split = split_tasks(rows.ranges, self._tasks, rows.worth_a_task)
+        return self._job.run(map_task, split, task, self.watch)
 
     def emitted(self, schema: pa.Schema) -> pa.Schema:
         """The schema of output files."""

@@ -79,7 +79,7 @@ def frame_of(spark: SparkSession, planned: Planned, tasks: int) -> DataFrame:
     if any(isinstance(one_input.source, SparkReader) for one_input in inputs):
         frames = [_loaded(spark, inputs[part.input], part.what) for part in planned.ranges]
         return reduce(DataFrame.unionAll, frames) if frames else spark.createDataFrame([], declared)
-    split = split_tasks(planned.ranges, tasks)
+    split = split_tasks(planned.ranges, tasks, planned.worth_a_task)
     if not split:
         return spark.createDataFrame([], declared)
     numbers = spark.range(0, len(split), 1, len(split))
