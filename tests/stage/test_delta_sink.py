@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.stage.staged import (
     COUNTED,
@@ -141,6 +141,47 @@ def test_any_batches_give_what_a_plain_list_and_a_dict_give(batches, upsert, twi
         rows += [pair for file in files for pair in file]
         state.update(pair for file in files for pair in file)
     assert pairs(folder / "t") == sorted(state.items() if upsert else rows, key=str)
+
+
+PARTS = st.tuples(
+    st.none() | st.booleans(), st.none() | st.sampled_from(["", "a", "b"]), st.none() | st.integers(0, 2)
+)
+
+
+@settings(max_examples=20)
+@given(
+    batches=st.lists(
+        st.dictionaries(PARTS, st.integers(0, 99), min_size=1, max_size=6), min_size=1, max_size=4
+    )
+)
+def test_keys_of_several_columns_may_have_a_null_in_any(batches, tmp_path_factory) -> None:
+    folder = tmp_path_factory.mktemp("delta")
+    kinds = pa.schema([("a", pa.bool_()), ("b", pa.string()), ("c", pa.int64()), ("n", pa.int64())])
+    staged = Staged(folder / "c", kinds)
+    sink = hg.sinks.Delta(str(folder / "t"), mode="upsert", key=["a", "b", "c"])
+    staged.start(sink)
+    state: dict[Any, int] = {}
+    for rows in batches:
+        sink.publish(staged.add([dict(zip("abcn", (*key, n), strict=True)) for key, n in rows.items()]))
+        state.update(rows)
+    found = deltalake.DeltaTable(str(folder / "t")).to_pyarrow_dataset().to_table().to_pylist()
+    assert sorted(map(repr, found)) == sorted(
+        repr(dict(zip("abcn", (*key, n), strict=True))) for key, n in state.items()
+    )
+
+
+@pytest.mark.parametrize("kind", ["append", "upsert"])
+def test_a_null_for_a_column_that_the_table_never_leaves_null(kind, staged, tmp_path) -> None:
+    fields = [pa.field("k", pa.int64()), pa.field("n", pa.int64(), nullable=False)]
+    path = str(tmp_path / "t")
+    deltalake.DeltaTable.create(path, schema=deltalake.Schema.from_arrow(pa.schema(fields)))
+    sink = hg.sinks.Delta(path, **KINDS[kind])
+    staged.start(sink)
+    sink.publish(staged.add([{"k": 1, "n": 1}]))
+    with pytest.raises(Exception, match=r"failed validation check|non-nullable|NOT NULL|not null"):
+        sink.publish(staged.add([{"k": 2, "n": None}]))
+    assert pairs(path) == [(1, 1)]
+    deltalake.DeltaTable(path).optimize.compact()
 
 
 def test_a_table_may_have_other_writers(staged, tmp_path) -> None:

@@ -210,6 +210,22 @@ def test_a_column_that_the_table_lacks_is_added(kind, staged, catalog) -> None:
     assert catalog.load_table("shop.t").scan().to_arrow().sort_by("k").to_pylist() == expected
 
 
+@pytest.mark.parametrize("how", ["renamed", "dropped"])
+def test_a_column_does_not_take_the_values_of_one_that_had_its_name(how, staged, catalog) -> None:
+    sink = hg.sinks.Iceberg("shop.t", catalog=catalog)
+    staged.start(sink)
+    sink.publish(staged.add([{"k": 1, "n": 1}]))
+    with catalog.load_table("shop.t").update_schema(allow_incompatible_changes=True) as change:
+        if how == "renamed":
+            change.rename_column("n", "old")
+        else:
+            change.delete_column("n")
+    with pytest.raises(ConfigError, match="had a column 'n', which was renamed or dropped"):
+        hg.sinks.Iceberg("shop.t", catalog=catalog).check_columns(SCHEMA)
+    with pytest.raises(ConfigError, match="had a column 'n'"):
+        sink.publish(staged.add([{"k": 2, "n": 2}]))
+
+
 @pytest.mark.parametrize("kind", ["append", "upsert"])
 def test_duckdb_reads_the_files_that_the_table_names(kind, staged, catalog) -> None:
     sink = hg.sinks.Iceberg("shop.t", catalog=catalog, **KINDS[kind])

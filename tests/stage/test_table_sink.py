@@ -168,6 +168,55 @@ def test_columns_that_the_table_cannot_take_are_refused_before_the_first_batch(s
             hg.sinks.Table(database.url, "other").check_columns(SCHEMA)
 
 
+TOO_SMALL = {
+    "sqlite": [
+        ("v INTEGER", pa.string()), ("v NUMERIC", pa.string()), ("v DECIMAL(9, 2)", pa.decimal128(9, 2)),
+        ("v TEXT", pa.int64()), ("v REAL", pa.int64()),
+    ],
+    "postgresql": [
+        ("v numeric(10, 1)", pa.decimal128(10, 2)), ("v numeric(5, 2)", pa.decimal128(10, 2)), ("v numeric(3)", pa.int64()),
+        ("v numeric(9, 2)", pa.uint64()), ("v timestamptz(0)", pa.timestamp("us", "UTC")), ("v varchar(3)", pa.string()),
+        ("v bigint GENERATED ALWAYS AS (1) STORED", pa.int64()),
+    ],
+}  # fmt: skip
+"""Columns that would change some values of a type, or refuse them."""
+LARGE_ENOUGH = {
+    "sqlite": [
+        ("v BIGINT", pa.int64()), ("v", pa.string()), ("v VARCHAR(3)", pa.string()), ("v DATETIME", pa.timestamp("us")),
+        ("v DOUBLE", pa.float64()), ("v INTEGER", pa.binary()),
+    ],
+    "postgresql": [
+        ("v numeric(12, 3)", pa.decimal128(10, 2)), ("v numeric", pa.uint64()), ("v numeric(19)", pa.int64()),
+        ("v timestamptz(6)", pa.timestamp("us", "UTC")), ("v varchar", pa.string()),
+    ],
+}  # fmt: skip
+
+
+def test_a_column_that_would_change_values_is_refused(database) -> None:
+    kind = "sqlite" if database.is_sqlite else "postgresql"
+    for number, (column, values) in enumerate(TOO_SMALL[kind]):
+        database.run(f"CREATE TABLE small{number} ({column})")
+        with pytest.raises(UnsupportedType, match="column 'v'"):
+            hg.sinks.Table(database.url, f"small{number}").check_columns(pa.schema([("v", values)]))
+    for number, (column, values) in enumerate(LARGE_ENOUGH[kind]):
+        database.run(f"CREATE TABLE large{number} ({column})")
+        hg.sinks.Table(database.url, f"large{number}").check_columns(pa.schema([("v", values)]))
+
+
+def test_an_index_that_cannot_tell_keys_apart_is_no_key(database) -> None:
+    if database.is_sqlite:
+        database.run("CREATE TABLE t (k TEXT COLLATE NOCASE UNIQUE, n BIGINT)")
+        also = "CREATE TABLE fine (k TEXT PRIMARY KEY, n BIGINT)"
+    else:
+        database.run("CREATE TABLE t (k TEXT UNIQUE DEFERRABLE, n BIGINT)")
+        also = "CREATE TABLE fine (k TEXT UNIQUE, n BIGINT)"
+    database.run(also)
+    columns = pa.schema([("k", pa.string()), ("n", pa.int64())])
+    with pytest.raises(ConfigError, match="several rows for a key"):
+        hg.sinks.Table(database.url, "t", mode="upsert", key="k").check_columns(columns)
+    hg.sinks.Table(database.url, "fine", mode="upsert", key="k").check_columns(columns)
+
+
 def test_what_does_not_belong_together_is_refused(staged, database) -> None:
     sink = hg.sinks.Table(database.url, "t")
     staged.start(sink)

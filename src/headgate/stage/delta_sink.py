@@ -10,6 +10,8 @@ from headgate.stage.batch_sink import LakeSink
 from headgate.storage.delta_table import DeltaFolder
 from headgate.storage.store import Store
 
+FORGETS = "delta.setTransactionRetentionDuration"
+
 
 class Delta(LakeSink[DeltaFolder]):
     """A Delta table, to which each batch comes exactly once, in one commit. It needs
@@ -35,6 +37,10 @@ class Delta(LakeSink[DeltaFolder]):
         for what, given in (("properties", properties), ("storage_options", storage_options)):
             if any(not isinstance(item, str) for pair in (given or {}).items() for item in pair):
                 raise ConfigError(f"sinks.Delta({what}={given!r}): names and values are texts")
+        if FORGETS in (properties or {}):
+            raise ConfigError(
+                f"sinks.Delta(properties=...) sets {FORGETS}: Delta would forget which batches it has. Leave it out"
+            )
         self.path = path
         folder = DeltaFolder(
             path,

@@ -132,10 +132,11 @@ class DeltaFolder(LakeTable):
         return bool(new)
 
     def _adopts(self, table: Any) -> bool:
-        """Whether the table takes files as they are."""
-        about = table.metadata()
+        """Whether the table takes files as they are. One that checks rows has to see them."""
+        about, fields = table.metadata(), table.schema().fields
         special = any(name.startswith(CHECKED) for name in about.configuration)
-        return not (special or about.partition_columns or any(f.metadata for f in table.schema().fields))
+        checked = any(field.metadata or not field.nullable for field in fields)
+        return not (special or checked or about.partition_columns)
 
     def _adopt(self, table: Any, batch: StagedBatch) -> None:
         """Commit the files of the tasks."""
@@ -167,10 +168,7 @@ class DeltaFolder(LakeTable):
     def _merge(self, table: Any, batch: StagedBatch, key: Sequence[str]) -> None:
         """Replace the rows of the batch's keys, and add those that are new."""
         rows = newest_rows(batch.rows().cast(bare(batch.schema)), key)
-        match = [
-            f"target.{_quoted(name)} {'IS NOT DISTINCT FROM' if rows.column(name).null_count else '='} source.{_quoted(name)}"
-            for name in key
-        ]
+        match = [_same(name, nulls=rows.column(name).null_count > 0) for name in key]
         values = {_quoted(name): f"source.{_quoted(name)}" for name in rows.column_names}
         merge = table.merge(
             rows,
@@ -216,6 +214,14 @@ class DeltaFolder(LakeTable):
             with suppress(*self.conflicts):
                 return dict(table.optimize.compact())
         raise self._busy()
+
+
+def _same(name: str, *, nulls: bool) -> str:
+    """The condition that a row of the table has the key column of a row of the batch. The parentheses matter:
+    Delta reads `a IS NOT DISTINCT FROM b AND c` as `a IS NOT DISTINCT FROM (b AND c)`.
+    """
+    compare = "IS NOT DISTINCT FROM" if nulls else "="
+    return f"(target.{_quoted(name)} {compare} source.{_quoted(name)})"
 
 
 def _text(kind: Any) -> str:

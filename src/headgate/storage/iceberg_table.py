@@ -95,6 +95,10 @@ class IcebergTable(LakeTable):
         has = table.schema()
         return self._types(has.as_arrow()), [field.name for field in has.fields if field.required]
 
+    def _check_settings(self, table: Any, key: Sequence[str]) -> None:
+        has = {field.name for field in table.schema().fields}
+        self._check_new(table, [field.name for field in self._schema if field.name not in has])
+
     def _partitions(self, table: Any) -> list[str]:
         """The columns of the partitions; a transformed one with its transformation."""
         has = table.schema()
@@ -134,10 +138,23 @@ class IcebergTable(LakeTable):
     def _add_columns(self, table: Any, schema: pa.Schema) -> bool:
         has = {field.name for field in table.schema().fields}
         new = [field for field in _widened(schema) if field.name not in has]
+        self._check_new(table, [field.name for field in new])
         if new:
             with table.update_schema() as change:
                 change.union_by_name(pa.schema(new))
         return bool(new)
+
+    def _check_new(self, table: Any, names: Sequence[str]) -> None:
+        """Refuse a new column with the name of one that was renamed or dropped. Adopted files know their columns by
+        name, so their old values would appear in it.
+        """
+        former = {field.name for schema in table.metadata.schemas for field in schema.fields}
+        for name in names:
+            if name in former:
+                raise ConfigError(
+                    f"{self.place} had a column {name!r}, which was renamed or dropped. A new one of that name would show its old "
+                    "values: give the output's column another name, or the table's column its old one"
+                )
 
     def _adopt(self, table: Any, batch: StagedBatch) -> None:
         """Commit the files of the tasks."""

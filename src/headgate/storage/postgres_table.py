@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -46,6 +47,10 @@ FITS = {
     "jsonb": {"jsonb", "json"},
 }
 """Types of columns, by PostgreSQL's short names, that take all values of a type."""
+DIGITS = {"smallint": (5, 0), "integer": (10, 0), "bigint": (19, 0)}
+"""How many digits a whole number has before and after its point."""
+MICROSECONDS = 6
+"""Digits of a second."""
 
 
 class PostgreSQL:
@@ -74,7 +79,9 @@ class PostgreSQL:
 
     def columns(self, cursor: Any, table: str) -> dict[str, Column]:
         cursor.execute(
-            "SELECT a.attname, t.typname, a.attnotnull AND NOT a.atthasdef AND a.attidentity = '' FROM pg_attribute a "
+            "SELECT a.attname, CASE a.attgenerated WHEN '' THEN '' ELSE 'generated ' END || t.typname || "
+            "coalesce(substring(format_type(a.atttypid, a.atttypmod) from '\\(.*\\)'), ''), "
+            "a.attnotnull AND NOT a.atthasdef AND a.attidentity = '' FROM pg_attribute a "
             "JOIN pg_type t ON t.oid = a.atttypid WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped "
             "ORDER BY a.attnum",
             (quoted(table),),
@@ -84,7 +91,8 @@ class PostgreSQL:
     def is_unique(self, cursor: Any, table: str, key: Sequence[str]) -> bool:
         cursor.execute(
             "SELECT array_agg(a.attname::text) FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey) "
-            "WHERE i.indrelid = to_regclass(%s) AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL GROUP BY i.indexrelid",
+            "WHERE i.indrelid = to_regclass(%s) AND i.indisunique AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL "
+            "GROUP BY i.indexrelid",
             (quoted(table),),
         )
         return any(set(names) == set(key) for (names,) in cursor.fetchall())
@@ -97,7 +105,14 @@ class PostgreSQL:
         return "jsonb" if pa.types.is_nested(kind) else SIMPLE.get(kind)
 
     def fits(self, wanted: str, there: str) -> bool:
-        return there in FITS[wanted.partition("(")[0]]
+        kind, (name, _, limit) = wanted.partition("(")[0], there.partition("(")
+        if name not in FITS[kind]:
+            return False
+        limits = [int(number) for number in re.findall(r"-?\d+", limit)]
+        if name == "numeric" and limits:
+            whole, part = DIGITS.get(kind) or _digits(wanted)
+            return limits[0] - limits[1] >= whole and limits[1] >= part
+        return not limits or (kind.startswith("timestamp") and limits == [MICROSECONDS])
 
     def insert(self, cursor: Any, table: str, rows: pa.Table) -> None:
         self._copy(cursor, quoted(table), rows)
@@ -127,6 +142,16 @@ class PostgreSQL:
         with cursor.copy(f"COPY {target} ({columns}) FROM STDIN (FORMAT csv)") as copy:
             for part in _csv(rows):
                 copy.write(part)
+
+
+def _digits(wanted: str) -> tuple[int, int]:
+    """The digits of a decimal before and after its point; of one without bounds, more than a column has.
+
+    >>> _digits("numeric(10, 2)"), _digits("numeric")[0]
+    ((8, 2), 131072)
+    """
+    found = [int(number) for number in re.findall(r"\d+", wanted)]
+    return (found[0] - found[1], found[1]) if found else (131_072, 16_383)
 
 
 def _csv(rows: pa.Table) -> Iterator[bytes]:

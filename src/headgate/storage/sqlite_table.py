@@ -16,6 +16,12 @@ from headgate.errors import ConfigError
 from headgate.storage.sql_table import Column, quoted, quoted_name
 
 PREFIX = "sqlite:///"
+FITS = {
+    "INTEGER": {"INTEGER", "NUMERIC", "BLOB"},
+    "REAL": {"REAL", "NUMERIC", "BLOB"},
+    "TEXT": {"TEXT", "TIME", "BLOB"},
+}
+"""Affinities of columns that keep all values of a type as they are."""
 WAIT_SECONDS = 60
 """How long a driver waits while another one writes."""
 
@@ -62,12 +68,16 @@ class SQLite:
 
     def is_unique(self, cursor: Any, table: str, key: Sequence[str]) -> bool:
         rows = cursor.execute(f"PRAGMA table_info({quoted(table)})").fetchall()
-        found = [{name for _, name, _, _, _, primary in rows if primary}]
+        primary = [(name, kind.upper()) for _, name, kind, _, _, place in rows if place]
+        if [*key] == [name for name, kind in primary if kind == "INTEGER"] and len(primary) == 1:
+            return True  # the row's own number, which has no index
         for _, name, unique, _, partial in cursor.execute(f"PRAGMA index_list({quoted(table)})").fetchall():
             if unique and not partial:
-                info = cursor.execute(f"PRAGMA index_info({quoted(name)})").fetchall()
-                found.append({column for _, _, column in info})
-        return set(key) in found
+                info = cursor.execute(f"PRAGMA index_xinfo({quoted(name)})").fetchall()
+                columns = {column: order for _, _, column, _, order, is_key in info if is_key}
+                if set(columns) == set(key) and set(columns.values()) == {"BINARY"}:
+                    return True  # another order, such as NOCASE, takes two keys for one
+        return False
 
     def type_of(self, kind: pa.DataType) -> str | None:
         if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
@@ -79,7 +89,7 @@ class SQLite:
         return None if pa.types.is_duration(kind) else "TEXT"
 
     def fits(self, wanted: str, there: str) -> bool:
-        return True  # a column of SQLite takes any value
+        return wanted == "BLOB" or _affinity(there) in FITS[wanted]
 
     def insert(self, cursor: Any, table: str, rows: pa.Table) -> None:
         cursor.executemany(self._into(table, rows), _values(rows))
@@ -101,6 +111,22 @@ class SQLite:
     def _into(self, table: str, rows: pa.Table) -> str:
         columns = ", ".join(quoted_name(name) for name in rows.column_names)
         return f"INSERT INTO {quoted(table)} ({columns}) VALUES ({', '.join('?' * rows.num_columns)})"
+
+
+def _affinity(kind: str) -> str:
+    """What a column does to its values, by SQLite's own rule. A column for times is one of numbers there, but only
+    text that is a number would be changed.
+
+    >>> [_affinity(kind) for kind in ("BIGINT", "varchar(3)", "", "double", "DECIMAL(9, 2)", "DATETIME")]
+    ['INTEGER', 'TEXT', 'BLOB', 'REAL', 'NUMERIC', 'TIME']
+    """
+    kind = kind.upper()
+    rules = {
+        "INTEGER": ("INT",), "TEXT": ("CHAR", "CLOB", "TEXT"), "BLOB": ("BLOB",),
+        "REAL": ("REAL", "FLOA", "DOUB"), "TIME": ("DATE", "TIME"),
+    }  # fmt: skip
+    found = (name for name, parts in rules.items() if any(part in kind for part in parts))
+    return next(found, "NUMERIC") if kind else "BLOB"
 
 
 def _values(rows: pa.Table) -> list[tuple[Any, ...]]:

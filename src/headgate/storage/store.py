@@ -199,12 +199,13 @@ class Store:
                 self._remote.replace(path, data)
 
     def _appear(self, disk: Disk, path: str, data: bytes, step: Callable[[str, str], None]) -> None:
-        temporary = f"{path}.{unique()}.tmp"
+        folder, _, name = path.rpartition("/")
+        temporary = f"{folder}/.{name}.{unique()}.tmp"  # readers of a folder skip names that begin with a dot
         try:
             disk.write(temporary, [data], durable=self.durable)
             step(temporary, path)
             if self.durable:
-                disk.flush(path.rpartition("/")[0])
+                disk.flush(folder)
         finally:
             with suppress(FileNotFoundError):
                 disk.remove(temporary)

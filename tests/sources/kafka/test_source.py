@@ -2,17 +2,21 @@
 not parse.
 """
 
+import io
 import logging
 import subprocess
 import sys
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from tests.sources.kafka.driving import SCHEMA, numbers
+from tests.sources.kafka.driving import SCHEMA, Driver, numbers
 
 from headgate.errors import CheckpointMismatch, ConfigError, SourceFailed
 from headgate.sources import Kafka
 from headgate.stage import sinks
+from headgate.storage.store import Store
 
 
 def ns(rows):
@@ -171,6 +175,40 @@ def test_records_that_do_not_parse_go_aside_once(cluster, topic, driver, tmp_pat
     ]  # fmt: skip
     assert shown()["reason"][0].as_py().startswith("is not JSON")
     assert not list((tmp_path / "source-0" / "bad").iterdir())
+
+
+def test_two_queries_may_share_a_folder_for_bad_records(cluster, topic, driver, tmp_path) -> None:
+    cluster.create(topic)
+    cluster.produce(topic, [b'{"n": "x", "m": 1}', b'{"n": 1, "m": "y"}'])
+    folder = str(tmp_path / "bad")
+    one = driver(bad=folder)
+    other = Driver(
+        Kafka(cluster.servers, topic, pa.schema([("m", pa.int64())]), bad=folder, timeout="5 s"),
+        tmp_path / "source-1",
+    )
+    for reading in (one, other):
+        assert len(reading.batch()) == 1
+        reading.plan()
+    assert one.source.bad.records()["offset"].to_pylist() == [0, 1]
+    assert pq.read_table(folder).num_rows == 2
+
+
+def test_what_a_killed_driver_leaves_in_the_folder_is_not_read(tmp_path, monkeypatch) -> None:
+    from headgate.storage import disk
+
+    def dies(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(disk.LocalDisk, "link", dies)
+    monkeypatch.setattr(disk.LocalDisk, "remove", dies)
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"n": [1]}), sink)
+    folder = Store(str(tmp_path / "bad"))
+    folder.make("")
+    with pytest.raises(KeyboardInterrupt):
+        folder.write_once("a.parquet", sink.getvalue())
+    assert len(list((tmp_path / "bad").iterdir())) == 1
+    assert pq.read_table(tmp_path / "bad").num_rows == 0
 
 
 def test_a_driver_that_wakes_up_late_removes_nothing_of_its_successor(

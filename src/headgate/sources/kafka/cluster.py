@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from time import monotonic
 from typing import Any, TypeVar
 
 from headgate.errors import ConfigError, SourceFailed
@@ -118,18 +119,19 @@ class Cluster:
             log.warning("offsets were not committed to group %s: %s", self.access.group, error.args[0].str())
 
     def _tried(self, ask: Callable[[float], T], what: str) -> T:
-        """An answer. Errors that may pass are waited for about as long as the user allows: `ask` gets
-        the seconds that one attempt may take, and as long a pause follows.
+        """An answer. Errors that may pass are waited for as long as the user allows: `ask` gets the
+        seconds that one attempt may take, and if it fails earlier, a pause of the rest follows.
         """
         each = self.access.patience / _ATTEMPTS
         for _ in range(_ATTEMPTS):
+            begun = monotonic()
             try:
                 return ask(each)
             except library().KafkaException as error:
                 cause = error.args[0]
             if is_refused(cause):
                 break
-            self._client.poll(each)
+            self._client.poll(max(0.0, each - (monotonic() - begun)))
         if is_refused(cause):
             raise ConfigError(
                 f"{what}: {cause.str()}; correct the credentials in options=..., or grant the rights"

@@ -1,7 +1,8 @@
 """Records that do not parse: tasks write them beside the checkpoint, and after the commit they
 appear in the user's folder.
 
-A file is named after its range, so that a range which is read twice writes the same file. The
+A file is named after its range, so that a range which is read twice writes the same file. In the
+user's folder the name begins with the mark of the query, since several queries may share it. The
 commit names the ranges of its batch (in the offset). When the query looks for the next batch, the
 files of these ranges are shown, each once. Files of ranges that were planned and never committed
 are removed. A driver knows only ranges that it has committed or that begin behind them, so one that
@@ -23,9 +24,10 @@ from headgate.kafka_client import log
 from headgate.sources.kafka.planning import Span
 from headgate.sources.kafka.records import BAD
 from headgate.sources.kafka.start import Partition
+from headgate.storage.outside import unique
 from headgate.storage.store import Store
 
-STAGED = "bad"
+STAGED, MARK = "bad", "bad.mark"
 _SUFFIX = ".parquet"
 
 
@@ -35,12 +37,15 @@ class DeadLetters:
     def __init__(self, folder: str) -> None:
         self.shown = Store(folder)
         self._staged: Store | None = None
+        self._mark = ""
 
     def open(self, store: Store) -> None:
         """Get ready to show; `store` is the source's folder in the checkpoint."""
         self._staged = store.child(STAGED)
         self._staged.make("")
         self.shown.make("")
+        store.write_once(MARK, unique().encode())
+        self._mark = store.read(MARK).decode()
 
     def write(self, span: Span, tables: Sequence[pa.Table]) -> None:
         """In a task: keep the records of a range."""
@@ -67,7 +72,7 @@ class DeadLetters:
             if name in wanted:
                 data = staged.read(name)
                 count += pq.ParquetFile(io.BytesIO(data)).metadata.num_rows
-                self.shown.write_once(name, data)
+                self.shown.write_once(f"{self._mark}-{name}", data)
             if name in wanted or span.first < positions.get((span.topic, span.partition), -1):
                 with suppress(FileNotFoundError):
                     staged.remove(name)

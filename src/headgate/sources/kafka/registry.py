@@ -156,7 +156,7 @@ class Registry:
                     body = error.read()
                 if _code(body) in missing:
                     return None
-                self._refuse(error.code, body)
+                self._refuse(error.code, body, path)
                 said = f"status {error.code}"
             except (OSError, HTTPException) as error:
                 said = str(getattr(error, "reason", error)) or type(error).__name__
@@ -170,7 +170,7 @@ class Registry:
             "see that it runs and can be reached, and start the query again; it goes on after its last commit"
         )
 
-    def _refuse(self, status: int, body: bytes) -> None:
+    def _refuse(self, status: int, body: bytes, path: str) -> None:
         if status in (401, 403):
             raise ConfigError(
                 f"the schema registry {self.url} refuses this user (status {status}): correct {USER_INFO!r} in registry_options=..., or "
@@ -178,7 +178,8 @@ class Registry:
             )
         if status < 500 and status not in (408, 429):
             raise ConfigError(
-                f"the schema registry {self.url} answered with status {status} {body[:100]!r}: correct registry=..."
+                f"the schema registry {self.url} answered {path} with status {status} {body[:100]!r}: correct registry=..., "
+                "subject=... or schema=..."
             )
 
     def _request(self, path: str) -> urllib.request.Request:

@@ -6,9 +6,11 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import permutations
 
 from headgate.errors import ConfigError
 from headgate.sources.files import Files
+from headgate.sources.kafka.source import Kafka
 from headgate.spark.direct.resolve import Resolved, stage_folder
 from headgate.spark.types import emitted_schema
 from headgate.stage.sinks import Sink
@@ -24,18 +26,35 @@ def check_folders(plan: Resolved, sink: Sink, checkpoint: str) -> None:
     count = len(plan.stages)
     stages = [Store(stage_folder(checkpoint, number, count)) for number in range(count)]
     check_record(Store(checkpoint), stages, sink)
-    places = {"checkpoint": Store(stage_folder(checkpoint, 0, 1)).url}
+    places = {"checkpoint": Store(checkpoint).url}
     if sink.place is not None:
         places["output"] = sink.place
-    for resolved in plan.stages[0].inputs:
-        source = resolved.input.source
+    sources = [resolved.input.source for resolved in plan.stages[0].inputs]
+    for source in sources:
         if not isinstance(source, Files):
             continue
         for what, place in places.items():
-            if f"{place}/".startswith(f"{source.folder.rstrip('/')}/"):
+            if _within(place, source.folder) is not None:
                 raise ConfigError(
                     f"the {what} {place} lies in the input {source.folder}, which would be read as input: choose another folder"
                 )
+    kafka = [source.bad for source in sources if isinstance(source, Kafka) and source.bad is not None]
+    folders = [*places.items(), *(("folder of bad records", bad.shown.url) for bad in kafka)]
+    for (one, here), (other, there) in permutations(folders, 2):
+        if one == other:
+            continue  # several sources may share a folder for bad records
+        below = _within(here, there)
+        if below is not None and not below.startswith(("_", ".")):
+            raise ConfigError(
+                f"the {one} {here} lies in the {other} {there}, whose files it would be taken for: choose another folder, or one "
+                "whose name begins with _"
+            )
+
+
+def _within(place: str, folder: str) -> str | None:
+    """The path of a place below a folder; empty if it is the same, None if it lies elsewhere."""
+    inner, outer = f"{place.rstrip('/')}/", f"{folder.rstrip('/')}/"
+    return inner.removeprefix(outer) if inner.startswith(outer) else None
 
 
 @contextmanager
