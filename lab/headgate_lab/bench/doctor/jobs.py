@@ -57,7 +57,7 @@ WORKS = (
     Work("join, uniform keys", "join", "uniform", 60_000, 15_000),
     Work("kernel, uniform keys", "zscore", "uniform", 20_000, 3_000, 8),
     Work("kernel, a hot key", "pandas", "hot", 20_000, 2_000, 8),
-    Work("aggregate after a slow step", "slow", "uniform", 12_000, 2_000, 6),
+    Work("aggregate after a slow step", "slow", "uniform", 40_000, 2_000, 6),
 )
 """The sizes differ from those of `headgate.doctor.calibrate`, and so do the keys."""
 
