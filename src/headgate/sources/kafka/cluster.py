@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from time import monotonic
 from typing import Any, TypeVar
 
 from headgate.errors import ConfigError, SourceFailed
@@ -14,7 +13,7 @@ from headgate.sources.kafka.reading import Access
 from headgate.sources.kafka.start import EARLIEST, LATEST, Partition
 
 T = TypeVar("T")
-_ATTEMPTS = 8
+_ATTEMPTS = 4
 _SAMPLE = 200
 """So many records are looked at to learn their size."""
 _RECORD_BYTES = 70
@@ -119,19 +118,18 @@ class Cluster:
             log.warning("offsets were not committed to group %s: %s", self.access.group, error.args[0].str())
 
     def _tried(self, ask: Callable[[float], T], what: str) -> T:
-        """An answer. Errors that may pass are waited for as long as the user allows: `ask` gets the
-        seconds that one attempt may take, and if it fails earlier, a pause of the rest follows.
+        """An answer. Errors that may pass are waited for as long as the user allows: half of it for
+        answers, and half between them. `ask` gets the seconds that one attempt may take.
         """
-        each = self.access.patience / _ATTEMPTS
+        each = self.access.patience / (2 * _ATTEMPTS)
         for _ in range(_ATTEMPTS):
-            begun = monotonic()
             try:
                 return ask(each)
             except library().KafkaException as error:
                 cause = error.args[0]
             if is_refused(cause):
                 break
-            self._client.poll(max(0.0, each - (monotonic() - begun)))
+            self._client.poll(each)
         if is_refused(cause):
             raise ConfigError(
                 f"{what}: {cause.str()}; correct the credentials in options=..., or grant the rights"
