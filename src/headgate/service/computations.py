@@ -8,6 +8,7 @@ to a server, so the last commit tells where its state is: on its server, or on o
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from headgate.hosting import Host
-from headgate.service.registry import Changes, Registry
+from headgate.service.registry import Changes, Registry, damaged
 from headgate.service.snapshot import HostingSnapshot, ServerTemplate
 from headgate.service.sources import Sources
 from headgate.sql.prepare import Prepared
@@ -26,6 +27,7 @@ COST_UNIT = 20.0
 _INSERT = "INSERT INTO computations VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _INSERT_TEMPLATE = "INSERT INTO templates VALUES (?, ?, ?)"
 _DELETE = "DELETE FROM computations WHERE id = ?"
+_DELETE_TEMPLATE = "DELETE FROM templates WHERE id = ?"
 _UPDATE_SERVER = "UPDATE computations SET server = ? WHERE id = ?"
 
 
@@ -79,6 +81,8 @@ class Computations:
         self._registry, self._sources = registry, sources
         self.templates: dict[int, Template] = {}
         self._template_ids: dict[str, int] = {}
+        self._uses: Counter[int] = Counter()
+        """By template: how many computations have it."""
         self.by_id: dict[int, Computation] = {}
         self._id_of_definition: dict[tuple[Any, ...], int] = {}
         self._hosted: dict[ServerTemplate, dict[int, Computation]] = {}
@@ -114,11 +118,23 @@ class Computations:
         for number, alive in known_servers:
             if not alive:
                 self.host.lose_server(number)
+        known = {number for number, _ in known_servers}
         for computation in computations:
+            self._check(computation, known)
             names = self._source_names(computation.sources)
             cost = self._cost(computation.template)
             self.host.adopt(str(computation.id), names, computation.server, cost)
             self._insert(computation)
+
+    def _check(self, computation: Computation, servers: set[int]) -> None:
+        """Refuse a computation that names what the other tables lack."""
+        who, sources = f"computation {computation.id}", len(self._sources)
+        if computation.template not in self.templates:
+            raise damaged(f"{who} has template {computation.template}, which is not in its table")
+        if not all(0 <= source < sources for source in computation.sources):
+            raise damaged(f"{who} reads sources {list(computation.sources)}, and there are {sources}")
+        if computation.server not in servers:
+            raise damaged(f"{who} is on server {computation.server}, which is not in its table")
 
     def _cost(self, template: int) -> float:
         return self.templates[template].cost / COST_UNIT
@@ -132,6 +148,7 @@ class Computations:
         self.by_id[computation.id] = computation
         self._id_of_definition[computation.definition] = computation.id
         self._hosted.setdefault(key, {})[computation.id] = computation
+        self._uses[computation.template] += 1
         self._constants.pop(key, None)
 
     def _pop(self, number: int) -> Computation:
@@ -139,6 +156,7 @@ class Computations:
         key = (computation.server, computation.template)
         self._servers_of_source = None
         self._id_of_definition.pop(computation.definition, None)
+        self._uses[computation.template] -= 1
         del self._hosted[key][number]
         if not self._hosted[key]:
             del self._hosted[key]
@@ -172,11 +190,19 @@ class Computations:
     def _template_id(self, template: Template, changes: Changes) -> int:
         key = template.key
         if key not in self._template_ids:
-            number = len(self._template_ids)
+            number = max(self.templates, default=-1) + 1
             self._template_ids[key] = number
             self.templates[number] = template
             changes.setdefault(_INSERT_TEMPLATE, []).append((number, key, json.dumps(template.to_json())))
         return self._template_ids[key]
+
+    def known_template(self, template: Template) -> int | None:
+        """The number of a template, if there is an equal one."""
+        return self._template_ids.get(template.key)
+
+    def reads(self, number: int, source: int) -> bool:
+        """Whether a computation reads a source."""
+        return source in self.by_id[number].sources
 
     def begins(self, number: int) -> int:
         """The first batch whose results a query of a computation may see, if it is registered now. A computation
@@ -185,8 +211,15 @@ class Computations:
         return max(self.next_batch, self.by_id[number].born)
 
     def remove(self, number: int, changes: Changes) -> None:
-        """Remove a computation that no query needs any more."""
+        """Remove a computation that no query needs any more, and templates that no computation needs. The newest
+        template stays, so that no number is given twice: state is stored by it.
+        """
         self._pop(number)
+        unused = [t for t in self.templates if not self._uses[t]]
+        for template in sorted(unused):
+            if template != max(self.templates):
+                del self._template_ids[self.templates.pop(template).key]
+                changes.setdefault(_DELETE_TEMPLATE, []).append((template,))
         self.host.remove(str(number))
         changes.setdefault(_DELETE, []).append((number,))
 

@@ -29,6 +29,11 @@ class Limits:
     """Results of a computation in one batch; further ones are omitted, and their number is reported."""
     queries: int = 200_000
     """Queries of one tenant."""
+    templates: int = 100
+    """Templates of one tenant: queries that differ in more than their constants and sources. Each costs statements in
+    every batch."""
+    sources: int = 5_000
+    """Sources of one tenant."""
     seconds: float = 20.0
     """Time that a template may take on a server in one batch."""
     state_rows: int = 1_000_000

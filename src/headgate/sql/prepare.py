@@ -34,6 +34,19 @@ class Prepared:
     sources: tuple[str, ...]
     constants: tuple[Constant, ...]
 
+    def explanation(self) -> dict[str, Any]:
+        """What the query became, as plain data."""
+        template = self.template
+        rows = template.mode is Mode.rows
+        return {
+            "mode": template.mode.value,
+            "sources": list(self.sources),
+            "constants": list(self.constants),
+            "columns": list(template.names),
+            "cost": template.cost,
+            "statement": template.rows_sql() if rows else template.begin_sql(),
+        }
+
 
 @dataclass
 class Preparer:
