@@ -41,11 +41,11 @@ class ServiceProcess:
             if section.get("format") == FORMAT:
                 KafkaConfig.of(name, section, os.environ)
         self._stack = ExitStack()
-        os.umask(0o077)  # what is made from here on, by Spark too, is private
-        self._socket = self._stack.enter_context(listen(config.host, config.port))
-        self.url = f"http://{config.host}:{self._socket.getsockname()[1]}"
+        self._stack.callback(os.umask, os.umask(0o077))  # what is made meanwhile, by Spark too, is private
         self.spark_log = config.folder / "spark.log"
         try:
+            self._socket = self._stack.enter_context(listen(config.host, config.port))
+            self.url = f"http://{config.host}:{self._socket.getsockname()[1]}"
             check_installed()
             self._stack.enter_context(alone_in(config.folder))
         except BaseException:
