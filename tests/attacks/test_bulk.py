@@ -1,6 +1,7 @@
 """Large bodies: they are read piece by piece, away from the event loop, and mean what JSON says."""
 
 import json
+import threading
 
 import httpx
 import pytest
@@ -45,8 +46,6 @@ def test_an_object_and_a_list_have_their_limits() -> None:
 
 def test_the_event_loop_never_reads_a_large_body(served, monkeypatch) -> None:
     """Health is answered while a large body is being read: the reader here waits until it was."""
-    import threading
-
     asked, answered = threading.Event(), threading.Event()
 
     def slow(*arguments):
@@ -65,3 +64,20 @@ def test_the_event_loop_never_reads_a_large_body(served, monkeypatch) -> None:
         answered.set()
         push.join()
     assert served.service.push_log.rows == 1000
+
+
+@pytest.mark.full
+def test_health_is_answered_many_times_while_57_megabytes_are_read(served) -> None:
+    body = json.dumps({"events": [{"time": 1, "x": 2.5, "city": "x" * 250}] * 200_000})
+    headers = {"Authorization": f"Bearer {served.token}"}
+    push = threading.Thread(
+        target=httpx.post,
+        args=(f"{served.url}/sources/alpha/events",),
+        kwargs={"content": body, "headers": headers, "timeout": 300},
+    )
+    push.start()
+    answers = 0
+    while push.is_alive():
+        answers += httpx.get(f"{served.url}/health", timeout=60).is_success
+    assert served.service.push_log.rows == 200_000
+    assert answers >= 5

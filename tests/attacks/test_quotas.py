@@ -11,6 +11,7 @@ from tests.sql.world import KIND, rows_of
 
 import headgate as hg
 from headgate.errors import QueryRefused, QuotaExceeded
+from headgate.service import service
 from headgate.service.tenants import OPERATOR
 from headgate.sql.limits import Limits
 
@@ -109,3 +110,22 @@ def test_a_hundred_thousand_sources_in_one_request_are_refused(served) -> None:
     assert "at most 5000" in answer.json()["message"]
     with hg.service.Client(served.url, served.token) as client:
         assert len(client.sources()) == 3
+
+
+def test_the_registry_forgets_where_removed_queries_began(local, monkeypatch) -> None:
+    monkeypatch.setattr(service, "FORGET_AFTER", 5)
+    window = "SELECT count(*) FROM alpha GROUP BY TUMBLE(time, INTERVAL '1 second')"
+    rows = rows_of(np.random.default_rng(1), 400)
+    (kept,) = local.add(window)
+    (twin,) = local.add(window)
+    for i in range(23):
+        (query,) = local.add(f"SELECT x FROM alpha WHERE x > {i}")
+        local.feed(rows.slice(10 * i, 10))
+        local.service.remove(local.ann, query)
+    with sqlite3.connect(local.folder / "registry.db") as registry:
+        assert registry.execute("SELECT count(*) FROM starts").fetchone()[0] <= 6
+        assert registry.execute("SELECT count(*) FROM starts WHERE batch = 0").fetchone()[0] == 1
+    before = local.answers(kept)
+    assert before
+    local.restart()
+    assert local.answers(kept) == local.answers(twin) == before

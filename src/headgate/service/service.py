@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from headgate.errors import AccessDenied, HeadgateError, NotFound, QuotaExceeded
+from headgate.errors import AccessDenied, HeadgateError, NotFound
 from headgate.hosting import DEFAULT_RULE, Host
 from headgate.service.batch_log import BatchLog
 from headgate.service.computations import COST_UNIT, Computations
@@ -28,7 +28,7 @@ from headgate.service.overview import servers_of, status_of
 from headgate.service.private import private_folder
 from headgate.service.push_log import PushLog
 from headgate.service.queries import Queries, Query
-from headgate.service.registry import damaged, open_registry
+from headgate.service.registry import Change, damaged, open_registry
 from headgate.service.results import Cursor, Results, View
 from headgate.service.snapshot import HostingSnapshot
 from headgate.service.sources import Source, Sources, rows_in_slots
@@ -40,6 +40,8 @@ from headgate.sql.prepare import Preparer
 
 MAX_FACTS = 1_000
 """For how many batches the measurements stay in memory."""
+FORGET_AFTER = 100
+"""How many batches pass before starts that nobody needs are forgotten."""
 REGISTER_AT_ONCE = 1_000
 """How many queries are registered before the lock is released, so that a batch need not wait for a large request."""
 
@@ -138,7 +140,7 @@ class Service:
                 last = self.batch_log.last
                 latest = json.dumps(list((last.latest if last else {}).items()))
                 insert = "INSERT INTO starts VALUES (?, ?) ON CONFLICT (batch) DO NOTHING"
-                self._registry.write((insert, [(batch, latest)]))
+                self._registry.write((insert, [(batch, latest)]), *self._starts_to_forget(batch))
             status = self.computations.host.status()
             facts = {
                 "at": time.time(),
@@ -147,6 +149,15 @@ class Service:
                 "replication": round(status.replication, 4),
             }
             return replace(self.computations.snapshot(batch), facts=facts)
+
+    def _starts_to_forget(self, batch: int) -> list[Change]:
+        """Now and then: the starts with which no query began, or none that is left."""
+        if batch % FORGET_AFTER:
+            return []
+        needed = {query.since for query in self.queries.by_id.values()}
+        known = [row[0] for row in self._registry.read("SELECT batch FROM starts")]
+        forgotten = [(number,) for number in known if number < batch and number not in needed]
+        return [("DELETE FROM starts WHERE batch = ?", forgotten)]
 
     def batch_committed(self, manifest: BatchManifest) -> None:
         """Act on what a batch committed. Spark may deliver a batch again, so this may come twice for one batch."""
@@ -184,20 +195,12 @@ class Service:
     def add_sources(self, tenant: Tenant, declarations: Sequence[Mapping[str, Any]]) -> list[Source]:
         """Declare sources that take pushed events, all or none."""
         with self._lock:
-            self._check_sources(tenant, len(declarations))
+            if tenant != OPERATOR:
+                self.sources.check_room(tenant.name, len(declarations), self.settings.limits.sources)
             added = self.sources.add(declarations, tenant.name)
             for source in added:
                 self.computations.host.add_source(source.name, source.rate)
             return added
-
-    def _check_sources(self, tenant: Tenant, more: int) -> None:
-        limit = self.settings.limits.sources
-        have = sum(source.tenant == tenant.name for source in self.sources.by_name.values())
-        if have + more > limit and tenant != OPERATOR:
-            raise QuotaExceeded(
-                f"tenant {tenant.name!r} has {have} sources and declares {more} more, but at most {limit} are allowed "
-                "(the limit is sources): declare fewer"
-            )
 
     def list_sources(self, tenant: Tenant, after: str = "", limit: int = 1000) -> tuple[list[Source], int]:
         """The sources that a tenant may read in the order of their names, from behind a name on, and their number."""

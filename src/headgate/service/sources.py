@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headgate.errors import ConfigError, NotFound
+from headgate.errors import ConfigError, NotFound, QuotaExceeded
 from headgate.service.registry import Registry, damaged
 from headgate.sql.source_schema import NAME, TIME, TYPES, slot_type
 from headgate.sql.source_schema import SourceSchema as Kind
@@ -97,6 +97,15 @@ class Sources:
         self.kinds |= {name: source.kind for name, source in added.items()}
         return list(added.values())
 
+    def check_room(self, tenant: str, more: int, limit: int) -> None:
+        """Refuse more sources of a tenant than it may have."""
+        have = sum(source.tenant == tenant for source in self.by_name.values())
+        if have + more > limit:
+            raise QuotaExceeded(
+                f"tenant {tenant!r} has {have} sources and declares {more} more, but at most {limit} are allowed "
+                "(the limit is sources): declare fewer"
+            )
+
     def get(self, name: str) -> Source:
         """Find a source by name."""
         if name not in self.by_name:
@@ -146,7 +155,7 @@ def _microseconds(value: Any, number: int) -> int:
         us = value * 1e6 if abs(value) < 1e12 else -1
     if not EARLIEST <= us < LATEST:
         raise ConfigError(
-            f"event {number} has {TIME} {repr(value)[:50]}: send an ISO date and time, or seconds since 1970"
+            f"event {number} has {TIME} {_shown(value)}: send an ISO date and time, or seconds since 1970"
         )
     return round(us)
 
@@ -155,10 +164,14 @@ def _value(value: Any, kind: str, name: str, number: int) -> Any:
     if value is None:
         return None
     if not _is_of(value, kind):
-        raise ConfigError(f"event {number} has {name}={repr(value)[:50]}, which is not a {kind}")
+        raise ConfigError(f"event {number} has {name}={_shown(value)}, which is not a {kind}")
     if kind == "timestamp":
         return _microseconds(value, number)
     return float(value) if kind == "double" else value
+
+
+def _shown(value: Any) -> str:
+    return "a list or an object" if isinstance(value, (list, dict)) else repr(value)[:50]
 
 
 def _is_of(value: Any, kind: str) -> bool:

@@ -22,7 +22,7 @@ class ServerConfig(uvicorn.Config):
     """A configuration that the connections share, with those of them that wait for a request, the longest first."""
 
     def __init__(self, service: Service, limits: EdgeLimits, **options: Any) -> None:
-        super().__init__(create_app(service, limits), http=PatientProtocol, **options)
+        super().__init__(create_app(service, limits), http=PatientProtocol, ws="none", **options)
         self.edge, self.most = limits, most_connections(limits)
         self.waiting: dict[PatientProtocol, asyncio.TimerHandle] = {}
 
