@@ -10,8 +10,9 @@ imports neither, and they do not import each other. `process` puts the three tog
 **In: from a request to a placed query.**
 
 1. `http/routes_queries` takes the request; `http/dependencies` finds its tenant (`tenants`); `http/errors` answers errors.
-2. `service.Service.register` takes the lock (`lock`) and calls `queries.Queries.register`.
-3. `headgate.sql.prepare` reads the text into a template and constants, or refuses it with line and column.
+2. `service.Service.register` has `headgate.sql.prepare` read the text into a template and constants, or refuse it with
+   line and column.
+3. Then it takes the lock (`lock`) and calls `queries.Queries.register`.
 4. `computations.Computations.find_or_place` finds an equal computation or has `headgate.hosting` place a new one.
 5. `registry` makes all of it durable in one transaction. Only then is the request answered.
 

@@ -9,10 +9,12 @@ from typing import Any
 from headgate.errors import HeadgateError, NotFound, QueryRefused
 from headgate.service.computations import Computations
 from headgate.service.registry import Changes, Registry
-from headgate.service.sources import Sources
-from headgate.sql.prepare import Preparer
+from headgate.sql.limits import Limits
+from headgate.sql.prepare import Prepared
 
 ACTIVE, PAUSED, FAILED = "active", "paused", "failed"
+Request = tuple[str, str, Prepared | HeadgateError]
+"""Text, name, and what the text was read as, or why it was refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,8 @@ class Query:
 class Queries:
     """The queries of all tenants. Every change is durable when its method returns."""
 
-    def __init__(
-        self, registry: Registry, sources: Sources, computations: Computations, preparer: Preparer
-    ) -> None:
-        self._registry, self._sources = registry, sources
-        self._computations, self._preparer = computations, preparer
+    def __init__(self, registry: Registry, computations: Computations, limits: Limits) -> None:
+        self._registry, self._computations, self._limits = registry, computations, limits
         rows = registry.read(
             "SELECT id, tenant, name, text, computation, since, state, why FROM queries ORDER BY id"
         )
@@ -63,15 +62,16 @@ class Queries:
         self.newest_since = max((query.since for query in self.by_id.values()), default=-1)
         """The latest batch with which a query begins or began."""
 
-    def register(self, tenant: str, requests: Iterable[tuple[str, str]]) -> list[Query | HeadgateError]:
-        """Register (text, name) pairs; each becomes a query, or the error that says why it was refused."""
+    def register(self, tenant: str, requests: Iterable[Request]) -> list[Query | HeadgateError]:
+        """Register requests; each becomes a query, or the error that says why it was refused."""
         answers = list[Query | HeadgateError]()
         changes: Changes = {}
         added = list[Query]()
-        for text, name in requests:
+        for text, name, prepared in requests:
             try:
+                if isinstance(prepared, HeadgateError):
+                    raise prepared
                 self._check_limit(tenant, len(added))
-                prepared = self._preparer.prepare(text, self._sources.kinds)
                 computation = self._computations.find_or_place(prepared, changes)
             except HeadgateError as error:
                 answers.append(error)
@@ -91,7 +91,7 @@ class Queries:
         return answers
 
     def _check_limit(self, tenant: str, more: int) -> None:
-        limit = self._preparer.limits.queries
+        limit = self._limits.queries
         if len(self._ids_of_tenant.get(tenant, ())) + more >= limit:
             raise QueryRefused(
                 f"tenant {tenant!r} already has {limit} queries, and no more are allowed: remove some",
@@ -130,13 +130,12 @@ class Queries:
         """Pause a query: it costs nothing, and its results so far can no longer be read."""
         return self._stop(self.get(tenant, number), PAUSED, "")
 
-    def resume(self, tenant: str, number: int) -> Query:
-        """Start a paused or failed query afresh from the next batch on."""
+    def resume(self, tenant: str, number: int, prepared: Prepared) -> Query:
+        """Start a paused or failed query afresh from the next batch on; `prepared` is its text, read again."""
         query = self.get(tenant, number)
         if query.state == ACTIVE:
             return query
         changes: Changes = {}
-        prepared = self._preparer.prepare(query.text, self._sources.kinds)
         computation = self._computations.find_or_place(prepared, changes)
         self._ids_of_computation.setdefault(computation, set()).add(number)
         since = self._computations.begins(computation)

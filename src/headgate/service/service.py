@@ -6,6 +6,7 @@ Thread-safe: the methods take the lock themselves. Every change is durable when 
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -32,7 +33,7 @@ from headgate.service.tenants import Tenant, Tenants
 from headgate.sql.clock import NEVER
 from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
-from headgate.sql.prepare import Preparer
+from headgate.sql.prepare import Prepared, Preparer
 
 MAX_FACTS = 1_000
 """For how many batches the measurements stay in memory."""
@@ -75,6 +76,8 @@ class Service:
         self._lock = RegistryLock(self._registry, self._reload)
         self.tenants = Tenants(self._registry)
         self._preparer = preparer or Preparer(settings.limits, settings.functions)
+        self._preparing = threading.Lock()
+        """One query is read at a time. It is never held together with the other lock."""
         try:
             self.batch_log = BatchLog(settings.state or str(folder / "state"), settings.kept_batches)
             assert self.batch_log.commits.claim is not None
@@ -105,7 +108,7 @@ class Service:
         self.computations = Computations(
             self._registry, self.sources, servers=self.settings.servers, host=host, version=version
         )
-        self.queries = Queries(self._registry, self.sources, self.computations, self._preparer)
+        self.queries = Queries(self._registry, self.computations, self._preparer.limits)
 
     def _reload(self) -> None:
         """Make memory equal to the registry again, after the registry refused a change."""
@@ -202,9 +205,22 @@ class Service:
         """Register (text, name) pairs; each becomes a query, or the error that says why it was refused."""
         answers = list[Query | HeadgateError]()
         for begin in range(0, len(requests), REGISTER_AT_ONCE):
+            some = requests[begin : begin + REGISTER_AT_ONCE]
+            read = [(text, name, self._prepared_or_refused(text)) for text, name in some]
             with self._lock:
-                answers += self.queries.register(tenant.name, requests[begin : begin + REGISTER_AT_ONCE])
+                answers += self.queries.register(tenant.name, read)
         return answers
+
+    def _prepare(self, text: str) -> Prepared:
+        """Read a query. Whoever does so does not hold the lock: batches never wait for a parser."""
+        with self._preparing:
+            return self._preparer.prepare(text, self.sources.kinds)
+
+    def _prepared_or_refused(self, text: str) -> Prepared | HeadgateError:
+        try:
+            return self._prepare(text)
+        except HeadgateError as error:
+            return error
 
     def list_queries(self, tenant: Tenant, after: int = -1, limit: int = 100) -> tuple[list[Query], int]:
         """A tenant's queries from behind a number on, and how many the tenant has in all."""
@@ -228,8 +244,9 @@ class Service:
 
     def resume(self, tenant: Tenant, number: int) -> Query:
         """Start a paused or failed query afresh from the next batch on."""
+        prepared = self._prepare(self.get_query(tenant, number).text)
         with self._lock:
-            return self.queries.resume(tenant.name, number)
+            return self.queries.resume(tenant.name, number, prepared)
 
     def remove(self, tenant: Tenant, number: int) -> None:
         """Remove a query; its results can no longer be read."""
@@ -238,26 +255,26 @@ class Service:
 
     def explain(self, text: str) -> dict[str, Any]:
         """What a query would become and where it would be placed, without registering it."""
+        prepared = self._prepare(text)
+        template = prepared.template
+        sources = list(dict.fromkeys(prepared.sources))
         with self._lock:
-            prepared = self._preparer.prepare(text, self.sources.kinds)
-            template = prepared.template
-            sources = list(dict.fromkeys(prepared.sources))
             placement = self.computations.host.explain(sources, template.cost / COST_UNIT)
-            return {
-                "mode": template.mode.value,
-                "sources": list(prepared.sources),
-                "constants": list(prepared.constants),
-                "columns": list(template.names),
-                "cost": template.cost,
-                "statement": template.rows_sql() if template.mode.value == "rows" else template.begin_sql(),
-                "placement": str(placement).splitlines(),
-            }
+        return {
+            "mode": template.mode.value,
+            "sources": list(prepared.sources),
+            "constants": list(prepared.constants),
+            "columns": list(template.names),
+            "cost": template.cost,
+            "statement": template.rows_sql() if template.mode.value == "rows" else template.begin_sql(),
+            "placement": str(placement).splitlines(),
+        }
 
     def explain_query(self, tenant: Tenant, number: int) -> dict[str, Any]:
         """The same for a registered query, with its server and how many others share its work."""
+        explanation = self.explain(self.get_query(tenant, number).text)
         with self._lock:
             query = self.queries.get(tenant.name, number)
-            explanation = self.explain(query.text)
             if query.computation is not None:
                 computation = self.computations.by_id[query.computation]
                 explanation |= {

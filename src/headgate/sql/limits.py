@@ -15,6 +15,8 @@ class Limits:
 
     text: int = 4_000
     """Characters of SQL."""
+    nesting: int = 32
+    """Brackets within brackets."""
     cost: int = 300
     """Nodes of the expressions, times the sources that are read."""
     window_s: int = 86_400
