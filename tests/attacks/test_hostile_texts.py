@@ -37,7 +37,8 @@ def test_ordinary_nesting_is_taken() -> None:
 
 def test_batches_do_not_wait_for_a_text_that_is_being_read(local) -> None:
     reading, done = threading.Event(), threading.Event()
-    prepare = local.service._preparer.prepare
+    preparer = local.service._preparing.preparer
+    prepare = preparer.prepare
 
     def slow(text, kinds):
         reading.set()
@@ -45,7 +46,7 @@ def test_batches_do_not_wait_for_a_text_that_is_being_read(local) -> None:
         return prepare(text, kinds)
 
     (early,) = local.add("SELECT x FROM alpha")
-    local.service._preparer.prepare = slow
+    preparer.prepare = slow
     tasks = [
         lambda: local.add("SELECT n FROM alpha"),
         lambda: local.service.explain("SELECT n FROM alpha"),

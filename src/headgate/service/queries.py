@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from headgate.errors import HeadgateError, NotFound, QueryRefused
@@ -52,12 +53,16 @@ class Queries:
             "SELECT id, tenant, name, text, computation, since, state, why FROM queries ORDER BY id"
         )
         self.by_id = {row[0]: Query(*row) for row in rows}
+        self.failed = {query.id: None for query in self.by_id.values() if query.state == FAILED}
+        """The queries that failed, those that failed last at the end."""
         self._ids_of_tenant: dict[str, dict[int, None]] = {}
         self._ids_of_computation: dict[int, set[int]] = {}
         for query in self.by_id.values():
             self._ids_of_tenant.setdefault(query.tenant, {})[query.id] = None
             if query.computation is not None:
                 self._ids_of_computation.setdefault(query.computation, set()).add(query.id)
+        self._tenant_numbers: dict[str, int] = {}
+        computations.owner_of = self._owner
         self._next_id = max(self.by_id, default=-1) + 1
         self.newest_since = max((query.since for query in self.by_id.values()), default=-1)
         """The latest batch with which a query begins or began."""
@@ -124,6 +129,7 @@ class Queries:
         self._leave_computation(query, changes)
         self._registry.write(*changes.items())
         del self.by_id[number]
+        self.failed.pop(number, None)
         del self._ids_of_tenant[tenant][number]
 
     def pause(self, tenant: str, number: int) -> Query:
@@ -144,7 +150,16 @@ class Queries:
     def fail(self, computation: int, why: str) -> list[Query]:
         """Stop all queries of a computation that failed, and record why."""
         numbers = sorted(self._ids_of_computation.get(computation, ()))
-        return [self._stop(self.by_id[number], FAILED, why) for number in numbers]
+        return [self._stop(self.by_id[number], FAILED, _storable(why)) for number in numbers]
+
+    def _owner(self, computation: int) -> int:
+        """The tenant who pays for a computation, as a number: the one whose query was first of those that share it."""
+        tenant = self.by_id[min(self._ids_of_computation[computation])].tenant
+        return self._tenant_numbers.setdefault(tenant, len(self._tenant_numbers))
+
+    def failed_last(self, most: int) -> list[Query]:
+        """The queries that failed last, the latest first."""
+        return [self.by_id[number] for number in islice(reversed(self.failed), most)]
 
     def _stop(self, query: Query, state: str, why: str) -> Query:
         changes: Changes = {}
@@ -156,6 +171,9 @@ class Queries:
         self._registry.write(*changes.items())
         self.newest_since = max(self.newest_since, query.since)
         self.by_id[query.id] = query
+        self.failed.pop(query.id, None)
+        if query.state == FAILED:
+            self.failed[query.id] = None
         return query
 
     def _leave_computation(self, query: Query, changes: Changes) -> None:
@@ -172,6 +190,11 @@ class Queries:
 _INSERT = "INSERT INTO queries VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _DELETE = "DELETE FROM queries WHERE id = ?"
 _UPDATE = "UPDATE queries SET computation = ?, since = ?, state = ?, why = ? WHERE id = ?"
+
+
+def _storable(text: str) -> str:
+    """A reason without the characters that a database may refuse: it may quote a row."""
+    return text.replace("\0", "\\0").encode(errors="backslashreplace").decode()
 
 
 def _row(query: Query) -> tuple[Any, ...]:

@@ -6,7 +6,6 @@ Thread-safe: the methods take the lock themselves. Every change is durable when 
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -17,12 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from headgate import logs
 from headgate.errors import AccessDenied, HeadgateError
 from headgate.hosting import DEFAULT_RULE, Host
 from headgate.service.batch_log import BatchLog
 from headgate.service.computations import COST_UNIT, Computations
 from headgate.service.lock import RegistryLock
 from headgate.service.manifest import BatchManifest
+from headgate.service.preparing import Preparing
 from headgate.service.push_log import PushLog
 from headgate.service.queries import ACTIVE, Queries, Query
 from headgate.service.registry import open_registry
@@ -33,10 +34,13 @@ from headgate.service.tenants import Tenant, Tenants
 from headgate.sql.clock import NEVER
 from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
-from headgate.sql.prepare import Prepared, Preparer
+from headgate.sql.prepare import Preparer
 
+log = logs.logger("headgate.service")
 MAX_FACTS = 1_000
 """For how many batches the measurements stay in memory."""
+SHOWN_FAILED = 20
+"""How many of the queries that failed are named to whoever asks whether the service is ready."""
 REGISTER_AT_ONCE = 1_000
 """How many queries are registered before the lock is released, so that a batch need not wait for a large request."""
 
@@ -75,9 +79,7 @@ class Service:
         self._registry = open_registry(settings.registry or str(folder / "registry.db"))
         self._lock = RegistryLock(self._registry, self._reload)
         self.tenants = Tenants(self._registry)
-        self._preparer = preparer or Preparer(settings.limits, settings.functions)
-        self._preparing = threading.Lock()
-        """One query is read at a time. It is never held together with the other lock."""
+        self._preparing = Preparing(preparer or Preparer(settings.limits, settings.functions))
         try:
             self.batch_log = BatchLog(settings.state or str(folder / "state"), settings.kept_batches)
             assert self.batch_log.commits.claim is not None
@@ -108,7 +110,7 @@ class Service:
         self.computations = Computations(
             self._registry, self.sources, servers=self.settings.servers, host=host, version=version
         )
-        self.queries = Queries(self._registry, self.computations, self._preparer.limits)
+        self.queries = Queries(self._registry, self.computations, self._preparing.preparer.limits)
 
     def _reload(self) -> None:
         """Make memory equal to the registry again, after the registry refused a change."""
@@ -138,15 +140,30 @@ class Service:
                 "computations": status.queries,
                 "replication": round(status.replication, 4),
             }
-            return replace(self.computations.snapshot(batch), facts=facts)
+            snapshot = self.computations.snapshot(batch)
+            self._quarantine(self.computations.unfit)
+            self.computations.unfit.clear()
+            return replace(snapshot, facts=facts)
 
     def batch_committed(self, manifest: BatchManifest) -> None:
         """Act on what a batch committed. Spark may deliver a batch again, so this may come twice for one batch."""
         with self._lock:
-            for computation, why in manifest.faults.items():
-                self.queries.fail(computation, why)
+            self._quarantine(manifest.faults)
             if not self.facts or self.facts[-1]["batch"] != manifest.batch:
                 self.facts.append({"batch": manifest.batch, **manifest.facts})
+
+    def _quarantine(self, faults: Mapping[int, str]) -> None:
+        for computation, why in faults.items():
+            for query in self.queries.fail(computation, why):
+                log.warning("query %d of tenant %r is stopped: %s", query.id, query.tenant, query.why)
+
+    def quarantined(self) -> tuple[list[dict[str, Any]], int]:
+        """The queries that failed last, and whose they are, and how many have failed in all. Why they
+        failed is for their owners: it may quote their rows.
+        """
+        with self._lock:
+            last = self.queries.failed_last(SHOWN_FAILED)
+            return [{"query": query.id, "tenant": query.tenant} for query in last], len(self.queries.failed)
 
     @property
     def failure(self) -> str | None:
@@ -206,21 +223,11 @@ class Service:
         answers = list[Query | HeadgateError]()
         for begin in range(0, len(requests), REGISTER_AT_ONCE):
             some = requests[begin : begin + REGISTER_AT_ONCE]
-            read = [(text, name, self._prepared_or_refused(text)) for text, name in some]
+            kinds, read = self.sources.kinds, self._preparing.prepare_or_refuse
+            requested = [(text, name, read(text, kinds)) for text, name in some]
             with self._lock:
-                answers += self.queries.register(tenant.name, read)
+                answers += self.queries.register(tenant.name, requested)
         return answers
-
-    def _prepare(self, text: str) -> Prepared:
-        """Read a query. Whoever does so does not hold the lock: batches never wait for a parser."""
-        with self._preparing:
-            return self._preparer.prepare(text, self.sources.kinds)
-
-    def _prepared_or_refused(self, text: str) -> Prepared | HeadgateError:
-        try:
-            return self._prepare(text)
-        except HeadgateError as error:
-            return error
 
     def list_queries(self, tenant: Tenant, after: int = -1, limit: int = 100) -> tuple[list[Query], int]:
         """A tenant's queries from behind a number on, and how many the tenant has in all."""
@@ -244,7 +251,7 @@ class Service:
 
     def resume(self, tenant: Tenant, number: int) -> Query:
         """Start a paused or failed query afresh from the next batch on."""
-        prepared = self._prepare(self.get_query(tenant, number).text)
+        prepared = self._preparing.prepare(self.get_query(tenant, number).text, self.sources.kinds)
         with self._lock:
             return self.queries.resume(tenant.name, number, prepared)
 
@@ -255,7 +262,7 @@ class Service:
 
     def explain(self, text: str) -> dict[str, Any]:
         """What a query would become and where it would be placed, without registering it."""
-        prepared = self._prepare(text)
+        prepared = self._preparing.prepare(text, self.sources.kinds)
         template = prepared.template
         sources = list(dict.fromkeys(prepared.sources))
         with self._lock:

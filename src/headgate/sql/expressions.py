@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from sqlglot import exp
 
 from headgate.errors import QueryRefused
+from headgate.sql import like
 from headgate.sql.source_schema import TIME, TYPES, SourceSchema
 from headgate.sql.text import Literal
 
@@ -177,6 +178,10 @@ def _one(node: exp.Expression, go: Callable[[Any], str], scope: Scope) -> str:
     kind = type(node)
     _unmixed(node, scope)
     if kind in BINARY:
+        if isinstance(node, (exp.Like, exp.ILike)):
+            _only(node, ("this", "expression", "negate"), scope)
+            found = like.written(go(node.this), go(node.expression), BINARY[kind])
+            return f"(NOT {found})" if node.args.get("negate") else found
         _only(node, ("this", "expression"), scope)
         return f"({go(node.this)} {BINARY[kind]} {go(node.expression)})"
     if kind in FUNCTIONS:

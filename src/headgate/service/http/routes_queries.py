@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from headgate.errors import HeadgateError
 from headgate.service.http.dependencies import CurrentService, CurrentTenant
 from headgate.service.http.errors import error_json
-from headgate.service.queries import Query
+from headgate.service.queries import ACTIVE, Query
 
 POLL_S = 0.1
 """How often a stream of results looks for a new batch."""
@@ -121,7 +121,9 @@ async def stream(
     number: int, service: CurrentService, tenant: CurrentTenant, request: Request, cursor: str | None = None,
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> AsyncIterator[ServerSentEvent]:  # fmt: skip
-    """Stream results as they come: server-sent events, each with the next cursor as its id."""
+    """Stream results as they come: server-sent events, each with the next cursor as its id. When the query is
+    paused or fails, the last event is `stopped`, and says why.
+    """
     at, last_seen = last_event_id or cursor, -2
     while not await request.is_disconnected():
         if service.last_batch != last_seen:
@@ -132,4 +134,8 @@ async def stream(
                 more = len(rows) == STREAM_ROWS
                 if rows:
                     yield ServerSentEvent(data={"results": rows, "cursor": at}, event="results", id=at)
+            query = service.get_query(tenant, number)
+            if query.state != ACTIVE:
+                yield ServerSentEvent(data={"state": query.state, "why": query.why}, event="stopped")
+                return
         await anyio.sleep(POLL_S)
