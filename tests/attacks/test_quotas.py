@@ -11,7 +11,7 @@ from tests.sql.world import KIND, rows_of
 
 import headgate as hg
 from headgate.errors import QueryRefused, QuotaExceeded
-from headgate.service import service
+from headgate.service import queries
 from headgate.service.tenants import OPERATOR
 from headgate.sql.limits import Limits
 
@@ -113,7 +113,7 @@ def test_a_hundred_thousand_sources_in_one_request_are_refused(served) -> None:
 
 
 def test_the_registry_forgets_where_removed_queries_began(local, monkeypatch) -> None:
-    monkeypatch.setattr(service, "FORGET_AFTER", 5)
+    monkeypatch.setattr(queries, "FORGET_AFTER", 5)
     window = "SELECT count(*) FROM alpha GROUP BY TUMBLE(time, INTERVAL '1 second')"
     rows = rows_of(np.random.default_rng(1), 400)
     (kept,) = local.add(window)

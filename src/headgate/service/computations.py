@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -89,6 +89,10 @@ class Computations:
         self._constants: dict[ServerTemplate, tuple[int, pa.Table]] = {}
         """Tables of constants as they were last built; what has changed since is missing."""
         self._servers_of_source: list[list[int]] | None = None
+        self.owner_of: Callable[[int], int] = lambda number: 0
+        """Gives the number of the tenant who pays for a computation."""
+        self.unfit: dict[int, str] = {}
+        """Computations that the last snapshots left out, and why; the service stops their queries."""
         self.version = version
         """The last version given to a table of constants; no two tables share one."""
         self.next_batch = 0
@@ -279,14 +283,39 @@ class Computations:
 
     def _constants_table(self, key: ServerTemplate) -> tuple[int, pa.Table]:
         if key not in self._constants:
-            template = self.templates[key[1]]
-            schema = pa.schema([f for f in template.constants_schema if f.name not in RUN_COLUMNS[1:]])
-            hosted = list(self._hosted[key].values())
-            columns: list[list[Any]] = [[c.id for c in hosted]]
-            columns += [[c.sources[i] for c in hosted] for i in range(template.sources)]
-            columns += [[c.constants[i] for c in hosted] for i in range(len(template.constants))]
-            columns += [[c.born for c in hosted]]
-            arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+            template, hosted = self.templates[key[1]], list(self._hosted[key].values())
+            try:
+                table = _table_of(template, hosted, self.owner_of)
+            except _UNFIT:  # one that an earlier version took, or that somebody has written into the registry
+                reasons = {c.id: why for c in hosted if (why := _unfit(template, c))}
+                self.unfit |= reasons
+                table = _table_of(template, [c for c in hosted if c.id not in reasons], self.owner_of)
             self.version += 1
-            self._constants[key] = (self.version, pa.Table.from_arrays(arrays, schema=schema))
+            self._constants[key] = (self.version, table)
         return self._constants[key]
+
+
+_UNFIT = (pa.ArrowException, ArithmeticError, LookupError, TypeError, ValueError)
+
+
+def _table_of(
+    template: Template, hosted: Sequence[Computation], owner_of: Callable[[int], int] = lambda number: 0
+) -> pa.Table:
+    """The constants of computations, and whose they are, as the table that tasks read."""
+    fields = [f for f in template.constants_schema if f.name not in RUN_COLUMNS[1:]]
+    schema = pa.schema([*fields, pa.field("owner", pa.int64())])
+    columns: list[list[Any]] = [[c.id for c in hosted]]
+    columns += [[c.sources[i] for c in hosted] for i in range(template.sources)]
+    columns += [[c.constants[i] for c in hosted] for i in range(len(template.constants))]
+    columns += [[c.born for c in hosted], [owner_of(c.id) for c in hosted]]
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _unfit(template: Template, computation: Computation) -> str:
+    """Why a computation cannot be hosted; empty if it can."""
+    try:
+        _table_of(template, [computation])
+    except _UNFIT as error:
+        return f"its constants do not fit their types: {error}"
+    return ""

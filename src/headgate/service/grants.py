@@ -72,7 +72,7 @@ class Readable(Mapping[str, SourceSchema]):
         return source.kind
 
     def __iter__(self) -> Iterator[str]:
-        sources = self._sources.by_name.items()
+        sources = list(self._sources.by_name.items())  # texts are read while sources are declared
         return (name for name, source in sources if self._grants.allow(source, self._tenant))
 
     def __len__(self) -> int:

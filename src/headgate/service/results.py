@@ -99,29 +99,28 @@ class Results:
         return rows, at
 
     def _rows_of_batch(
-        self, manifest: BatchManifest, view: View, template: Template, skip: int, limit: int
+        self, manifest: BatchManifest, view: View, template: Template, skip: int, most: int
     ) -> list[dict[str, Any]]:
-        """Rows of one batch in the order of their times, from one on; if some were cut off, the last row of the batch
-        says how many. Only the rows that are asked for are decoded.
-        """
-        parts = []
+        """At most so many rows of one batch, by time, after the first `skip` of them. Only these are decoded."""
+        found = list[pa.Table]()
         for stored in manifest.results.get(view.template, ()):
             ids, table = self._table(stored)
             low, high = np.searchsorted(ids, [view.computation, view.computation + 1])
-            if low < high:
-                parts.append(table.slice(low, high - low))
-        if not parts:
+            if high > low:
+                found.append(table.slice(low, high - low))
+        if not found:
             return []
-        times = np.concatenate([part.column("at").to_numpy() for part in parts])
+        whole = pa.concat_tables(found)
+        times = whole.column("at").to_numpy()
         order = np.argsort(times, kind="stable")
         if template.mode is Mode.panes:
             order = order[times[order] > view.after_us]
-        wanted = order[skip : skip + limit]
+        page = order[skip : skip + most]
         rows = [
             result_json(row, template, view.query, manifest.batch)
-            for row in pa.concat_tables(parts).take(pa.array(wanted)).to_pylist()
+            for row in whole.take(pa.array(page)).to_pylist()
         ]
-        if rows and skip + len(rows) == len(order) and view.computation in manifest.cut:
+        if rows and skip + len(page) == len(order) and view.computation in manifest.cut:
             rows[-1]["cut"] = manifest.cut[view.computation]
         return rows
 

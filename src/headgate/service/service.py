@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from headgate import logs
 from headgate.errors import AccessDenied, HeadgateError, NotFound
 from headgate.hosting import DEFAULT_RULE, Host
 from headgate.service.batch_log import BatchLog
@@ -25,10 +26,11 @@ from headgate.service.grants import EVERYONE, Grants, migrate
 from headgate.service.lock import RegistryLock
 from headgate.service.manifest import BatchManifest
 from headgate.service.overview import servers_of, status_of
+from headgate.service.preparing import Preparing
 from headgate.service.private import private_folder
 from headgate.service.push_log import PushLog
 from headgate.service.queries import Queries, Query
-from headgate.service.registry import Change, damaged, open_registry
+from headgate.service.registry import damaged, open_registry
 from headgate.service.results import Cursor, Results, View
 from headgate.service.snapshot import HostingSnapshot
 from headgate.service.sources import Source, Sources, rows_in_slots
@@ -38,10 +40,11 @@ from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
 from headgate.sql.prepare import Preparer
 
+log = logs.logger("headgate.service")
 MAX_FACTS = 1_000
 """For how many batches the measurements stay in memory."""
-FORGET_AFTER = 100
-"""How many batches pass before starts that nobody needs are forgotten."""
+SHOWN_FAILED = 20
+"""How many of the queries that failed are named to whoever asks whether the service is ready."""
 REGISTER_AT_ONCE = 1_000
 """How many queries are registered before the lock is released, so that a batch need not wait for a large request."""
 
@@ -80,7 +83,7 @@ class Service:
         self._registry = open_registry(settings.registry or str(folder / "registry.db"))
         self._lock = RegistryLock(self._registry, self._reload)
         self.tenants = Tenants(self._registry)
-        self._preparer = preparer or Preparer(settings.limits, settings.functions)
+        self._preparing = Preparing(preparer or Preparer(settings.limits, settings.functions))
         try:
             self.batch_log = BatchLog(settings.state or str(folder / "state"), settings.kept_batches)
             assert self.batch_log.commits.claim is not None
@@ -114,7 +117,7 @@ class Service:
             self.computations = Computations(
                 self._registry, self.sources, servers=self.settings.servers, host=host, version=version
             )
-            self.queries = Queries(self._registry, self.computations, self._preparer)
+            self.queries = Queries(self._registry, self.computations, self._preparing.preparer.limits)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             if isinstance(error, HeadgateError):
                 raise
@@ -140,7 +143,7 @@ class Service:
                 last = self.batch_log.last
                 latest = json.dumps(list((last.latest if last else {}).items()))
                 insert = "INSERT INTO starts VALUES (?, ?) ON CONFLICT (batch) DO NOTHING"
-                self._registry.write((insert, [(batch, latest)]), *self._starts_to_forget(batch))
+                self._registry.write((insert, [(batch, latest)]), *self.queries.starts_to_forget(batch))
             status = self.computations.host.status()
             facts = {
                 "at": time.time(),
@@ -148,24 +151,30 @@ class Service:
                 "computations": status.queries,
                 "replication": round(status.replication, 4),
             }
-            return replace(self.computations.snapshot(batch), facts=facts)
-
-    def _starts_to_forget(self, batch: int) -> list[Change]:
-        """Now and then: the starts with which no query began, or none that is left."""
-        if batch % FORGET_AFTER:
-            return []
-        needed = {query.since for query in self.queries.by_id.values()}
-        known = [row[0] for row in self._registry.read("SELECT batch FROM starts")]
-        forgotten = [(number,) for number in known if number < batch and number not in needed]
-        return [("DELETE FROM starts WHERE batch = ?", forgotten)]
+            snapshot = self.computations.snapshot(batch)
+            self._quarantine(self.computations.unfit)
+            self.computations.unfit.clear()
+            return replace(snapshot, facts=facts)
 
     def batch_committed(self, manifest: BatchManifest) -> None:
         """Act on what a batch committed. Spark may deliver a batch again, so this may come twice for one batch."""
         with self._lock:
-            for computation, why in manifest.faults.items():
-                self.queries.fail(computation, why)
+            self._quarantine(manifest.faults)
             if not self.facts or self.facts[-1]["batch"] != manifest.batch:
                 self.facts.append({"batch": manifest.batch, **manifest.facts})
+
+    def _quarantine(self, faults: Mapping[int, str]) -> None:
+        for computation, why in faults.items():
+            for query in self.queries.fail(computation, why):
+                log.warning("query %d of tenant %r is stopped: %s", query.id, query.tenant, query.why)
+
+    def quarantined(self) -> tuple[list[dict[str, Any]], int]:
+        """The queries that failed last, and whose they are, and how many have failed in all. Why they
+        failed is for their owners: it may quote their rows.
+        """
+        with self._lock:
+            last = self.queries.failed_last(SHOWN_FAILED)
+            return [{"query": query.id, "tenant": query.tenant} for query in last], len(self.queries.failed)
 
     @property
     def failure(self) -> str | None:
@@ -252,8 +261,10 @@ class Service:
         answers = list[Query | HeadgateError]()
         for begin in range(0, len(requests), REGISTER_AT_ONCE):
             some = requests[begin : begin + REGISTER_AT_ONCE]
+            readable, read = self.grants.readable(tenant), self._preparing.prepare_or_refuse
+            requested = [(text, name, read(text, readable)) for text, name in some]
             with self._lock:
-                answers += self.queries.register(tenant.name, some, self.grants.readable(tenant))
+                answers += self.queries.register(tenant.name, requested, self.grants.readable(tenant))
         return answers
 
     def list_queries(self, tenant: Tenant, after: int = -1, limit: int = 100) -> tuple[list[Query], int]:
@@ -278,8 +289,10 @@ class Service:
 
     def resume(self, tenant: Tenant, number: int) -> Query:
         """Start a paused or failed query afresh from the next batch on."""
+        text = self.get_query(tenant, number).text
+        prepared = self._preparing.prepare(text, self.grants.readable(tenant))
         with self._lock:
-            return self.queries.resume(tenant.name, number, self.grants.readable(tenant))
+            return self.queries.resume(tenant.name, number, prepared, self.grants.readable(tenant))
 
     def remove(self, tenant: Tenant, number: int) -> None:
         """Remove a query; its results can no longer be read."""
@@ -290,22 +303,22 @@ class Service:
         """What a query would become, without registering it; to an admin also where it would be placed, which
         tells about the load of everyone.
         """
-        with self._lock:
-            prepared = self._preparer.prepare(text, self.grants.readable(tenant))
-            explanation = prepared.explanation()
-            if tenant.admin:
-                sources = list(dict.fromkeys(prepared.sources))
+        prepared = self._preparing.prepare(text, self.grants.readable(tenant))
+        explanation = prepared.explanation()
+        if tenant.admin:
+            sources = list(dict.fromkeys(prepared.sources))
+            with self._lock:
                 placement = self.computations.host.explain(sources, prepared.template.cost / COST_UNIT)
-                explanation["placement"] = str(placement).splitlines()
-            return explanation
+            explanation["placement"] = str(placement).splitlines()
+        return explanation
 
     def explain_query(self, tenant: Tenant, number: int) -> dict[str, Any]:
         """The same for a registered query, with its server and how many of the tenant's queries share its work; to
         an admin, how many of all.
         """
+        explanation = self.explain(tenant, self.get_query(tenant, number).text)
         with self._lock:
             query = self.queries.get(tenant.name, number)
-            explanation = self.explain(tenant, query.text)
             if query.computation is not None:
                 computation = self.computations.by_id[query.computation]
                 among = None if tenant.admin else tenant.name

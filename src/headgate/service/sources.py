@@ -62,7 +62,6 @@ class Sources:
             raise damaged("its sources are not numbered from 0 without gaps")
         self.by_name = {r[1]: Source(r[0], r[1], r[2], Kind(json.loads(r[3])), r[4], r[5]) for r in rows}
         self.names = list(self.by_name)
-        self.kinds: dict[str, Kind] = {name: source.kind for name, source in self.by_name.items()}
 
     def __len__(self) -> int:
         return len(self.by_name)
@@ -94,7 +93,6 @@ class Sources:
         self._registry.write(("INSERT INTO sources VALUES (?, ?, ?, ?, ?, ?)", rows))
         self.by_name |= added
         self.names += added
-        self.kinds |= {name: source.kind for name, source in added.items()}
         return list(added.values())
 
     def check_room(self, tenant: str, more: int, limit: int) -> None:

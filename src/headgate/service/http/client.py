@@ -120,10 +120,15 @@ class Client:
         return answer["results"], answer["cursor"]
 
     def tail(self, number: int, cursor: str | None = None) -> Iterator[dict[str, Any]]:
-        """Yield results as they come, without end. A lost connection is resumed where it broke."""
+        """Yield results as they come. A lost connection is resumed where it broke. Raises QueryFailed when the query
+        is paused or fails.
+        """
         while True:
             try:
                 for event in self._events(number, cursor):
+                    if "state" in event:
+                        why = f": {event['why']}" if event["why"] else ""
+                        raise errors.QueryFailed(f"query {number} is {event['state']}{why}")
                     yield from event["results"]
                     cursor = event["cursor"]
             except httpx.TransportError:

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from headgate.errors import HeadgateError
 from headgate.service.http.dependencies import Bulk, CurrentService, CurrentTenant, OpenTails
 from headgate.service.http.errors import error_json
-from headgate.service.queries import Query
+from headgate.service.queries import ACTIVE, Query
 from headgate.service.sources import is_text
 
 STREAM_ROWS = 500
@@ -127,7 +127,9 @@ async def stream(
     number: int, tails: OpenTails, tenant: CurrentTenant, cursor: str | None = None,
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> AsyncIterator[ServerSentEvent]:  # fmt: skip
-    """Stream results as they come: server-sent events, each with the next cursor as its id."""
+    """Stream results as they come: server-sent events, each with the next cursor as its id. When the query is
+    paused or fails, the last event is `stopped`, and says why.
+    """
     at, seen = last_event_id or cursor, -2
     while True:
         seen = await tails.batch_after(seen)
@@ -137,3 +139,7 @@ async def stream(
             more = len(rows) == STREAM_ROWS
             if rows:
                 yield ServerSentEvent(data={"results": rows, "cursor": at}, event="results", id=at)
+        query = await tails.query(tenant, number)
+        if query.state != ACTIVE:
+            yield ServerSentEvent(data={"state": query.state, "why": query.why}, event="stopped")
+            return

@@ -140,10 +140,11 @@ async def health() -> dict[str, Any]:
 
 
 @router.get("/ready", tags=["service"])
-async def ready(service: CurrentService) -> JSONResponse:
-    """Say whether batches run, and if not, why."""
+def ready(service: CurrentService) -> JSONResponse:
+    """Say whether batches run, and if not, why; and which queries have failed, and whose they are."""
     is_ready = service.running and service.failure is None
-    body = {"ready": is_ready, "why": service.failure or ""}
+    queries, count = service.quarantined()
+    body = {"ready": is_ready, "why": service.failure or "", "failed": {"count": count, "latest": queries}}
     return JSONResponse(body, status_code=200 if is_ready else 503)
 
 

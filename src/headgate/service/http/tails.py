@@ -13,6 +13,7 @@ from typing import Any
 import anyio.to_thread
 
 from headgate.errors import QuotaExceeded
+from headgate.service.queries import Query
 from headgate.service.service import Service
 from headgate.service.tenants import Tenant
 
@@ -67,8 +68,18 @@ class Tails:
         while self._waiting and self._service.last_batch == seen:
             await asyncio.sleep(POLL_S)
 
-    async def read(self, *arguments: Any) -> tuple[list[dict[str, Any]], str]:
-        """`Service.read`, in one of the threads for streams."""
+    async def query(self, tenant: Tenant, number: int) -> Query:
+        """`Service.get_query`, in one of the threads for streams."""
+        asked = partial(self._service.get_query, tenant, number)
+        return await anyio.to_thread.run_sync(asked, limiter=self._limiter())
+
+    def _limiter(self) -> anyio.CapacityLimiter:
         if self._readers is None:
             self._readers = anyio.CapacityLimiter(READERS)
-        return await anyio.to_thread.run_sync(partial(self._service.read, *arguments), limiter=self._readers)
+        return self._readers
+
+    async def read(self, *arguments: Any) -> tuple[list[dict[str, Any]], str]:
+        """`Service.read`, in one of the threads for streams."""
+        return await anyio.to_thread.run_sync(
+            partial(self._service.read, *arguments), limiter=self._limiter()
+        )
