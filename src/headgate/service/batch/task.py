@@ -166,9 +166,8 @@ class _Attempt:
         if templates:
             self.engine.give(rows=rows)
         self.leads = self._update_join_rows(templates, rows, clock)
-        for files in sorted(
-            templates, key=self._cost
-        ):  # if a tenant's time ends, it is the costly ones that miss it
+        # The costly ones come last: if a tenant's time ends, they are what is not computed.
+        for files in sorted(templates, key=self._cost):
             self._run_template(files, rows, clock)
         latest = after(task.latest, rows)
         sources, counts = np.unique(rows.column("source").to_numpy(), return_counts=True)
@@ -194,8 +193,7 @@ class _Attempt:
             self._answer(files, template, constants, rows, clock)
         except BROKEN as error:
             log.exception("template %d on server %d failed", files.template, self.server)
-            why = f"it could not be computed: {type(error).__name__}: {error}"
-            self.faults |= dict.fromkeys(constants.column("id").to_pylist(), why)
+            self.faults |= dict.fromkeys(constants.column("id").to_pylist(), _unexpected(error))
 
     def _answer(
         self, files: TemplateFiles, template: Template, constants: pa.Table, rows: pa.Table, clock: Clock
@@ -236,6 +234,8 @@ class _Attempt:
                 why = str(error)
             except MemoryError:
                 self.engine.starved = True
+            except BROKEN as error:
+                why = _unexpected(error)
         if result is None and self.engine.starved:
             self.engine.renew()
             why = f"it needs more memory than the {self.task.memory} of a task: read fewer rows, or shorter texts"
@@ -347,6 +347,10 @@ class _Attempt:
         if not self.state:
             return []
         return write_tables(self.task.store, STATE, self.file_name, self.task.batch, self.state)
+
+
+def _unexpected(error: Exception) -> str:
+    return f"it could not be computed: {type(error).__name__}: {error}"
 
 
 def _among(constants: pa.Table, ids: Iterable[int]) -> NDArray[np.bool_]:
