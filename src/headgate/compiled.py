@@ -10,6 +10,7 @@ import hashlib
 import importlib.util
 import inspect
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Callable
@@ -87,6 +88,8 @@ def _folder() -> Path:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError:
             continue
-        if folder.stat().st_uid == os.getuid() and os.access(folder, os.W_OK):
+        found = folder.lstat() if folder.parent == Path(tempfile.gettempdir()) else folder.stat()
+        mine = found.st_uid == os.getuid() and not found.st_mode & 0o022  # nobody else puts code there
+        if mine and stat.S_ISDIR(found.st_mode) and os.access(folder, os.W_OK):
             return folder
     return Path(tempfile.mkdtemp(prefix="headgate-"))

@@ -9,6 +9,7 @@
     ├── KernelFailed                    a user kernel failed on a row; names the row's key, file and line
     ├── QueryFailed                     an accepted query could not be computed
     ├── AccessDenied                    the token is unknown, or lacks the permission
+    ├── QuotaExceeded                   a tenant has as much of something as it may have; names the limit
     ├── NotFound (LookupError)          a query, source or server that does not exist
     ├── CursorGone                      the requested results are no longer kept
     ├── CheckpointMismatch              operator, key, schema or bins changed since the checkpoint was made
@@ -109,6 +110,10 @@ class QueryFailed(HeadgateError):
 
 class AccessDenied(HeadgateError):
     """The token is unknown, or lacks the permission."""
+
+
+class QuotaExceeded(HeadgateError):
+    """A tenant has as much of something as the service's configuration allows."""
 
 
 class NotFound(HeadgateError, LookupError):

@@ -27,7 +27,9 @@ TAKEN = [
 
 
 REFUSED = {
-    "syntax": ["SELEC x FROM alpha", "SELECT x FROM alpha WHERE", "SELECT ((x FROM alpha", "'", "SELECT 'x FROM alpha", "SELECT " + "(" * 900 + "x" + ")" * 900 + " FROM alpha"],
+    "syntax": ["SELEC x FROM alpha", "SELECT x FROM alpha WHERE", "SELECT ((x FROM alpha", "'", "SELECT 'x FROM alpha"],
+    "nesting": ["SELECT " + "(" * 900 + "x" + ")" * 900 + " FROM alpha", "SELECT " + "CASE WHEN " * 99 + "x" + " THEN 1 END" * 99 + " FROM alpha",
+                "SELECT " + "ARRAY[" * 25, "SELECT " + "ROW(" * 37, "SELECT " + "ARRAY[1 END, " * 25 + "1" + "]" * 25 + " FROM alpha", "SELECT " + "TIME ((" * 20],
     "statements": ["", "SELECT x FROM alpha; SELECT x FROM beta", ";"],
     "not-select": ["DROP TABLE alpha", "INSERT INTO alpha VALUES (1)", "ATTACH 'x.db'", "COPY alpha TO 'x'", "PRAGMA version", "SET threads = 9",
                    "SELECT x FROM alpha UNION SELECT x FROM beta", "CREATE TABLE t AS SELECT 1"],

@@ -18,6 +18,7 @@ from headgate.cli.console import Output
 from headgate.cli.doctor import doctor
 from headgate.cli.group import AsJson, Commands, Quick, Wide
 from headgate.cli.query import query_app
+from headgate.cli.source import source_app
 
 app = typer.Typer(
     cls=Commands,
@@ -340,6 +341,7 @@ def serve(
 
 
 app.add_typer(query_app, name="query")
+app.add_typer(source_app, name="source")
 app.command()(doctor)
 
 

@@ -112,10 +112,10 @@ def explain(number: Number, url: Url = DEFAULT_URL, token: Token = "", as_json: 
     """Show what a query became, which server runs it, and how many queries share its work."""
     with connect(url, token) as client:
         explained = client.explain(number)
-    placement = explained.pop("placement")
-    lines = [f"{name}: {value}" for name, value in explained.items()]
-    text = "\n".join([*lines, "placement of a query like it now:", *placement])
-    Output(as_json=as_json).result(text, {**explained, "placement": placement})
+    lines = [f"{name}: {value}" for name, value in explained.items() if name != "placement"]
+    if "placement" in explained:
+        lines += ["placement of a query like it now:", *explained["placement"]]
+    Output(as_json=as_json).result("\n".join(lines), explained)
 
 
 @query_app.command("rm")

@@ -14,7 +14,7 @@ from headgate.service.process import ServiceProcess
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 WELCOME = """
 headgate serves at  {url}
-token               {token}
+{token}
 
 Try, in another terminal in this folder:
   headgate query add "SELECT city, count(*) AS n, avg(temp) AS temp FROM weather GROUP BY city, TUMBLE(time, INTERVAL '10 seconds')"
@@ -45,8 +45,13 @@ def _serve(config: ServiceConfig, output: Output) -> None:
                 style="yellow",
             )
         # These lines are not wrapped, because they are there to be copied.
-        welcome = Text(WELCOME.format(url=process.url, token=process.token), no_wrap=True, overflow="ignore")
-        output.result(welcome, {"url": process.url, "token": process.token})
+        kept = {"url": process.url, "token_file": str(process.token_file)}
+        line = f"admin's token       is kept in {process.token_file}"
+        if process.token_is_new:  # it is shown once
+            kept["token"] = process.token_file.read_text(encoding="utf-8").strip()
+            line = f"admin's token       {kept['token']}  (kept in {process.token_file}, and not shown again)"
+        welcome = Text(WELCOME.format(url=process.url, token=line), no_wrap=True, overflow="ignore")
+        output.result(welcome, kept)
         try:
             process.serve_http()
         finally:

@@ -204,7 +204,6 @@ _SERVICE = (
     _counter("pushed_rows", "rows", "Rows pushed since the start", of=()),
     _counter("sent_rows", "rows", "Rows that the shuffle to the servers carried", of=()),
     _counter("sent_bytes", "bytes", "Bytes that the shuffle to the servers carried", of=()),
-    _counter("cut_rows", "rows", "Results that were cut off at the limit", of=()),
     _gauge("predicted_bytes", "bytes", "Bytes that placement predicted for the last batch", of=()),
     _gauge("server_busy_seconds", "seconds", "Time that a server took in the last batch", of=(SERVER,)),
 )

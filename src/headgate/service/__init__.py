@@ -9,9 +9,12 @@ imports neither, and they do not import each other. `process` puts the three tog
 
 **In: from a request to a placed query.**
 
-1. `http/routes_queries` takes the request; `http/dependencies` finds its tenant (`tenants`); `http/errors` answers errors.
-2. `service.Service.register` takes the lock (`lock`) and calls `queries.Queries.register`.
-3. `headgate.sql.prepare` reads the text into a template and constants, or refuses it with line and column.
+1. `http/server` accepts the connection, and `http/edge` refuses strangers and bounds bodies (`edge_limits`).
+   `http/routes_queries` takes the request; `http/dependencies` finds its tenant (`tenants`); `http/errors` answers errors.
+   Bodies that list many things are read by `http/bulk`.
+2. `service.Service.register` has `headgate.sql.prepare` read the text into a template and constants, or refuse it with
+   line and column; `preparing` has a lock of its own for that. It knows the sources that the tenant may read (`grants`).
+3. Then it takes the lock (`lock`) and calls `queries.Queries.register`.
 4. `computations.Computations.find_or_place` finds an equal computation or has `headgate.hosting` place a new one.
 5. `registry` makes all of it durable in one transaction. Only then is the request answered.
 
@@ -23,18 +26,20 @@ imports neither, and they do not import each other. `process` puts the three tog
 2. `batch/processor` gets the batch. `Service.begin_batch` gives it a `snapshot` of what is hosted where; it writes the
    constants that changed to files (`table_file`).
 3. `batch/job` sends each row once to every server that wants its source, and runs `batch/task` for each server: all
-   computations of a template are one step of `headgate.sql.shared`. The task writes state and results to files and
-   answers with a `batch/report`.
+   computations of a template are one step of `headgate.sql.shared`, within bounds of time and memory (`batch/bounds`).
+   What fails is found and left out (`headgate.sql.blame`). The task writes state and results to files and answers with a
+   `batch/report`.
 4. `batch/processor` turns the reports into a `manifest`, and `batch_log` commits it in one atomic create. Then
    `Service.batch_committed` stops the queries that failed and records what was measured.
 
 **Out: from committed results to a reader.**
 
-1. `http/routes_queries` takes a cursor and calls `Service.read`.
+1. `http/routes_queries` takes a cursor and calls `Service.read`; streams learn of a new batch from `http/tails`.
 2. `results` decides which rows of the computation the query may see, and reads them from the files that the manifests
    name (`table_file`). The answer carries the next cursor.
 
-`weather` feeds a demonstration source; `http/metrics` is for Prometheus; `http/background` serves HTTP from a thread.
+`weather` feeds a demonstration source; `http/metrics` is for Prometheus; `http/background` serves HTTP from a thread;
+`http/description` writes `/docs`; `overview` is the service at a glance; `private` closes the folder to others.
 """
 
 from __future__ import annotations

@@ -8,14 +8,15 @@ to a server, so the last commit tells where its state is: on its server, or on o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from headgate.hosting import Host
-from headgate.service.registry import Changes, Registry
+from headgate.service.registry import Changes, Registry, damaged
 from headgate.service.snapshot import HostingSnapshot, ServerTemplate
 from headgate.service.sources import Sources
 from headgate.sql.prepare import Prepared
@@ -26,6 +27,7 @@ COST_UNIT = 20.0
 _INSERT = "INSERT INTO computations VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _INSERT_TEMPLATE = "INSERT INTO templates VALUES (?, ?, ?)"
 _DELETE = "DELETE FROM computations WHERE id = ?"
+_DELETE_TEMPLATE = "DELETE FROM templates WHERE id = ?"
 _UPDATE_SERVER = "UPDATE computations SET server = ? WHERE id = ?"
 
 
@@ -79,12 +81,18 @@ class Computations:
         self._registry, self._sources = registry, sources
         self.templates: dict[int, Template] = {}
         self._template_ids: dict[str, int] = {}
+        self._uses: Counter[int] = Counter()
+        """By template: how many computations have it."""
         self.by_id: dict[int, Computation] = {}
         self._id_of_definition: dict[tuple[Any, ...], int] = {}
         self._hosted: dict[ServerTemplate, dict[int, Computation]] = {}
         self._constants: dict[ServerTemplate, tuple[int, pa.Table]] = {}
         """Tables of constants as they were last built; what has changed since is missing."""
         self._servers_of_source: list[list[int]] | None = None
+        self.owner_of: Callable[[int], int] = lambda number: 0
+        """Gives the number of the tenant who pays for a computation."""
+        self.unfit: dict[int, str] = {}
+        """Computations that the last snapshots left out, and why; the service stops their queries."""
         self.version = version
         """The last version given to a table of constants; no two tables share one."""
         self.next_batch = 0
@@ -114,11 +122,23 @@ class Computations:
         for number, alive in known_servers:
             if not alive:
                 self.host.lose_server(number)
+        known = {number for number, _ in known_servers}
         for computation in computations:
+            self._check(computation, known)
             names = self._source_names(computation.sources)
             cost = self._cost(computation.template)
             self.host.adopt(str(computation.id), names, computation.server, cost)
             self._insert(computation)
+
+    def _check(self, computation: Computation, servers: set[int]) -> None:
+        """Refuse a computation that names what the other tables lack."""
+        who, sources = f"computation {computation.id}", len(self._sources)
+        if computation.template not in self.templates:
+            raise damaged(f"{who} has template {computation.template}, which is not in its table")
+        if not all(0 <= source < sources for source in computation.sources):
+            raise damaged(f"{who} reads sources {list(computation.sources)}, and there are {sources}")
+        if computation.server not in servers:
+            raise damaged(f"{who} is on server {computation.server}, which is not in its table")
 
     def _cost(self, template: int) -> float:
         return self.templates[template].cost / COST_UNIT
@@ -132,6 +152,7 @@ class Computations:
         self.by_id[computation.id] = computation
         self._id_of_definition[computation.definition] = computation.id
         self._hosted.setdefault(key, {})[computation.id] = computation
+        self._uses[computation.template] += 1
         self._constants.pop(key, None)
 
     def _pop(self, number: int) -> Computation:
@@ -139,6 +160,7 @@ class Computations:
         key = (computation.server, computation.template)
         self._servers_of_source = None
         self._id_of_definition.pop(computation.definition, None)
+        self._uses[computation.template] -= 1
         del self._hosted[key][number]
         if not self._hosted[key]:
             del self._hosted[key]
@@ -172,11 +194,19 @@ class Computations:
     def _template_id(self, template: Template, changes: Changes) -> int:
         key = template.key
         if key not in self._template_ids:
-            number = len(self._template_ids)
+            number = max(self.templates, default=-1) + 1
             self._template_ids[key] = number
             self.templates[number] = template
             changes.setdefault(_INSERT_TEMPLATE, []).append((number, key, json.dumps(template.to_json())))
         return self._template_ids[key]
+
+    def known_template(self, template: Template) -> int | None:
+        """The number of a template, if there is an equal one."""
+        return self._template_ids.get(template.key)
+
+    def reads(self, number: int, source: int) -> bool:
+        """Whether a computation reads a source."""
+        return source in self.by_id[number].sources
 
     def begins(self, number: int) -> int:
         """The first batch whose results a query of a computation may see, if it is registered now. A computation
@@ -185,8 +215,15 @@ class Computations:
         return max(self.next_batch, self.by_id[number].born)
 
     def remove(self, number: int, changes: Changes) -> None:
-        """Remove a computation that no query needs any more."""
+        """Remove a computation that no query needs any more, and templates that no computation needs. The newest
+        template stays, so that no number is given twice: state is stored by it.
+        """
         self._pop(number)
+        unused = [t for t in self.templates if not self._uses[t]]
+        for template in sorted(unused):
+            if template != max(self.templates):
+                del self._template_ids[self.templates.pop(template).key]
+                changes.setdefault(_DELETE_TEMPLATE, []).append((template,))
         self.host.remove(str(number))
         changes.setdefault(_DELETE, []).append((number,))
 
@@ -246,14 +283,39 @@ class Computations:
 
     def _constants_table(self, key: ServerTemplate) -> tuple[int, pa.Table]:
         if key not in self._constants:
-            template = self.templates[key[1]]
-            schema = pa.schema([f for f in template.constants_schema if f.name not in RUN_COLUMNS[1:]])
-            hosted = list(self._hosted[key].values())
-            columns: list[list[Any]] = [[c.id for c in hosted]]
-            columns += [[c.sources[i] for c in hosted] for i in range(template.sources)]
-            columns += [[c.constants[i] for c in hosted] for i in range(len(template.constants))]
-            columns += [[c.born for c in hosted]]
-            arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+            template, hosted = self.templates[key[1]], list(self._hosted[key].values())
+            try:
+                table = _table_of(template, hosted, self.owner_of)
+            except _UNFIT:  # one that an earlier version took, or that somebody has written into the registry
+                reasons = {c.id: why for c in hosted if (why := _unfit(template, c))}
+                self.unfit |= reasons
+                table = _table_of(template, [c for c in hosted if c.id not in reasons], self.owner_of)
             self.version += 1
-            self._constants[key] = (self.version, pa.Table.from_arrays(arrays, schema=schema))
+            self._constants[key] = (self.version, table)
         return self._constants[key]
+
+
+_UNFIT = (pa.ArrowException, ArithmeticError, LookupError, TypeError, ValueError)
+
+
+def _table_of(
+    template: Template, hosted: Sequence[Computation], owner_of: Callable[[int], int] = lambda number: 0
+) -> pa.Table:
+    """The constants of computations, and whose they are, as the table that tasks read."""
+    fields = [f for f in template.constants_schema if f.name not in RUN_COLUMNS[1:]]
+    schema = pa.schema([*fields, pa.field("owner", pa.int64())])
+    columns: list[list[Any]] = [[c.id for c in hosted]]
+    columns += [[c.sources[i] for c in hosted] for i in range(template.sources)]
+    columns += [[c.constants[i] for c in hosted] for i in range(len(template.constants))]
+    columns += [[c.born for c in hosted], [owner_of(c.id) for c in hosted]]
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _unfit(template: Template, computation: Computation) -> str:
+    """Why a computation cannot be hosted; empty if it can."""
+    try:
+        _table_of(template, [computation])
+    except _UNFIT as error:
+        return f"its constants do not fit their types: {error}"
+    return ""

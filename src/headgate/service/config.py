@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from headgate.errors import ConfigError
+from headgate.service.edge_limits import EdgeLimits
 from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
 
-SECTIONS = {"service", "limits", "spark", "streams", "functions"}
+SECTIONS = {"service", "http", "limits", "spark", "streams", "functions"}
 OPTIONS = {"folder", "host", "port", "servers", "master", "registry", "state", "demo"}
 """What [service] may set: the options of the command line."""
 
@@ -33,6 +34,8 @@ class ServiceConfig:
     state: str = ""
     """Where state and results are stored, if not in the folder."""
     limits: Limits = field(default_factory=Limits)
+    edge: EdgeLimits = field(default_factory=EdgeLimits)
+    """Bounds on connections and requests: the section [http]."""
     spark: Mapping[str, str] = field(default_factory=dict)
     """Settings of Spark."""
     streams: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -53,12 +56,14 @@ class ServiceConfig:
             )
         options = _checked(path, "service", body.get("service", {}), OPTIONS)
         limits = _checked(path, "limits", body.get("limits", {}), {limit.name for limit in fields(Limits)})
+        edge = _checked(path, "http", body.get("http", {}), {limit.name for limit in fields(EdgeLimits)})
         if "folder" in options:
             options["folder"] = Path(options["folder"])
         return replace(
             self,
             **options,
             limits=Limits(**limits),
+            edge=EdgeLimits(**edge),
             spark={name: str(value) for name, value in body.get("spark", {}).items()},
             streams=body.get("streams", {}),
             functions=_functions(path, body.get("functions", {})),

@@ -55,7 +55,7 @@ class BatchManifest:
     faults: Mapping[int, str] = field(default_factory=dict)
     """Computations that failed in this batch, and why."""
     cut: Mapping[int, int] = field(default_factory=dict)
-    """Computations with more results than the limit allows, and how many rows were cut off."""
+    """Computations whose results an earlier version cut off at a limit, and how many rows it cut."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What was measured."""
 

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import socket
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import uvicorn
 
-from headgate.errors import ConfigError
+from headgate.errors import AccessDenied, ConfigError
 from headgate.service.config import ServiceConfig
-from headgate.service.http.app import create_app
+from headgate.service.http.server import ServerConfig
 from headgate.service.kafka_config import FORMAT, KafkaConfig
+from headgate.service.private import private_folder
 from headgate.service.service import Service, Settings
 from headgate.service.tenants import OPERATOR
 from headgate.service.weather import Weather
 from headgate.spark.local import check_installed, local_spark
 
-ADMIN = "admin"
+ADMIN, TOKEN = "admin", "token"
 
 
 class ServiceProcess:
@@ -38,11 +41,13 @@ class ServiceProcess:
             if section.get("format") == FORMAT:
                 KafkaConfig.of(name, section, os.environ)
         self._stack = ExitStack()
-        self._socket = self._stack.enter_context(listen(config.host, config.port))
-        self.url = f"http://{config.host}:{self._socket.getsockname()[1]}"
+        self._stack.callback(os.umask, os.umask(0o077))  # what is made meanwhile, by Spark too, is private
         self.spark_log = config.folder / "spark.log"
         try:
+            self._socket = self._stack.enter_context(listen(config.host, config.port))
+            self.url = f"http://{config.host}:{self._socket.getsockname()[1]}"
             check_installed()
+            self._stack.enter_context(alone_in(config.folder))
         except BaseException:
             self._stack.close()
             raise
@@ -72,7 +77,8 @@ class ServiceProcess:
         )
         self.service = Service(settings)
         stack.callback(self.service.close)
-        self.token = admin_token(self.service, config.folder)
+        self.token_file = config.folder / TOKEN
+        self.token_is_new = admin_token(self.service, config.folder)
         of_kafka = {name: s for name, s in config.streams.items() if s.get("format") == FORMAT}
         of_spark = {name: s for name, s in config.streams.items() if name not in of_kafka}
         kafka = open_kafka_streams(spark, self.service, of_kafka, os.environ)
@@ -93,7 +99,8 @@ class ServiceProcess:
 
     def serve_http(self) -> None:
         """Answer requests until Ctrl-C or SIGTERM, both of which end this with a KeyboardInterrupt."""
-        config = uvicorn.Config(create_app(self.service), log_level="warning", timeout_graceful_shutdown=2)
+        edge = self.config.edge
+        config = ServerConfig(self.service, edge, log_level="warning", timeout_graceful_shutdown=2)
         signal.signal(signal.SIGTERM, _interrupt)
         uvicorn.Server(config).run(sockets=[self._socket])  # on its way out it raises the signal again
 
@@ -117,13 +124,39 @@ def listen(host: str, port: int) -> socket.socket:
         raise ConfigError(message) from error
 
 
-def admin_token(service: Service, folder: Path) -> str:
-    """The admin's token: made at the first start, and stored in a file that only its owner can read."""
-    path = folder / "token"
-    if path.exists():
-        return path.read_text(encoding="utf-8").strip()
+def admin_token(service: Service, folder: Path) -> bool:
+    """Make sure that the admin's token is in a file that only its owner can read, and that the service knows it.
+    Returns whether it was made now.
+    """
+    path = folder / TOKEN
+    known = path.read_text(encoding="utf-8").strip() if path.exists() else None
+    if known is not None:
+        with suppress(AccessDenied):
+            service.authenticate(known)
+            return False
     tenants = len(service.tenants)
-    token = service.add_tenant(f"{ADMIN}_{tenants}" if tenants else ADMIN, admin=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(token + "\n")
-    return token
+    name = f"{ADMIN}_{tenants}" if tenants else ADMIN
+    # A registry that was lost, or put in another's place, does not know the token: it learns it again.
+    token = service.add_tenant(name, admin=True, token=known)
+    if known is None:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(token + "\n")
+    return known is None
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Keep other services out of a folder while the block runs."""
+    private_folder(folder)
+    with open(folder / "lock", "a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise ConfigError(
+                f"another service (process {file.read().strip() or 'unknown'}) runs in {folder}: stop it, or choose another --folder"
+            ) from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield

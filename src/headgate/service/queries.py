@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from headgate.errors import HeadgateError, NotFound, QueryRefused
 from headgate.service.computations import Computations
-from headgate.service.registry import Changes, Registry
-from headgate.service.sources import Sources
-from headgate.sql.prepare import Preparer
+from headgate.service.registry import Change, Changes, Registry, damaged
+from headgate.sql.limits import Limits
+from headgate.sql.prepare import Prepared
+from headgate.sql.template import Template
 
+FORGET_AFTER = 100
+"""How many batches pass before starts that nobody needs are forgotten."""
 ACTIVE, PAUSED, FAILED = "active", "paused", "failed"
+Request = tuple[str, str, Prepared | HeadgateError]
+"""Text, name, and what the text was read as, or why it was refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,34 +51,48 @@ class Query:
 class Queries:
     """The queries of all tenants. Every change is durable when its method returns."""
 
-    def __init__(
-        self, registry: Registry, sources: Sources, computations: Computations, preparer: Preparer
-    ) -> None:
-        self._registry, self._sources = registry, sources
-        self._computations, self._preparer = computations, preparer
+    def __init__(self, registry: Registry, computations: Computations, limits: Limits) -> None:
+        self._registry, self._computations, self._limits = registry, computations, limits
         rows = registry.read(
             "SELECT id, tenant, name, text, computation, since, state, why FROM queries ORDER BY id"
         )
         self.by_id = {row[0]: Query(*row) for row in rows}
+        self.failed = {query.id: None for query in self.by_id.values() if query.state == FAILED}
+        """The queries that failed, those that failed last at the end."""
         self._ids_of_tenant: dict[str, dict[int, None]] = {}
         self._ids_of_computation: dict[int, set[int]] = {}
+        self._templates_of_tenant: dict[str, Counter[int]] = {}
+        """By tenant and template: how many queries run."""
         for query in self.by_id.values():
             self._ids_of_tenant.setdefault(query.tenant, {})[query.id] = None
             if query.computation is not None:
-                self._ids_of_computation.setdefault(query.computation, set()).add(query.id)
+                if query.computation not in computations.by_id:
+                    raise damaged(
+                        f"query {query.id} has computation {query.computation}, which is not in its table"
+                    )
+                self._join_computation(query)
+        self._tenant_numbers: dict[str, int] = {}
+        computations.owner_of = self._owner
         self._next_id = max(self.by_id, default=-1) + 1
         self.newest_since = max((query.since for query in self.by_id.values()), default=-1)
         """The latest batch with which a query begins or began."""
 
-    def register(self, tenant: str, requests: Iterable[tuple[str, str]]) -> list[Query | HeadgateError]:
-        """Register (text, name) pairs; each becomes a query, or the error that says why it was refused."""
+    def register(
+        self, tenant: str, requests: Iterable[Request], readable: Container[str]
+    ) -> list[Query | HeadgateError]:
+        """Register requests over the sources that the tenant may read now; each becomes a query, or the error that
+        says why it was refused.
+        """
         answers = list[Query | HeadgateError]()
         changes: Changes = {}
         added = list[Query]()
-        for text, name in requests:
+        for text, name, prepared in requests:
             try:
+                if isinstance(prepared, HeadgateError):
+                    raise prepared
                 self._check_limit(tenant, len(added))
-                prepared = self._preparer.prepare(text, self._sources.kinds)
+                _check_readable(prepared, readable)
+                self._check_templates(tenant, prepared.template)
                 computation = self._computations.find_or_place(prepared, changes)
             except HeadgateError as error:
                 answers.append(error)
@@ -79,7 +100,7 @@ class Queries:
             number, since = self._next_id, self._computations.begins(computation)
             query = Query(number, tenant, name or f"q{number}", text, computation, since)
             self._next_id += 1
-            self._ids_of_computation.setdefault(computation, set()).add(number)
+            self._join_computation(query)
             added.append(query)
             answers.append(query)
         changes[_INSERT] = [_row(query) for query in added]
@@ -91,11 +112,21 @@ class Queries:
         return answers
 
     def _check_limit(self, tenant: str, more: int) -> None:
-        limit = self._preparer.limits.queries
+        limit = self._limits.queries
         if len(self._ids_of_tenant.get(tenant, ())) + more >= limit:
             raise QueryRefused(
-                f"tenant {tenant!r} already has {limit} queries, and no more are allowed: remove some",
+                f"tenant {tenant!r} already has {limit} queries, and no more are allowed (the limit is queries): remove some",
                 "too-many-queries",
+            )
+
+    def _check_templates(self, tenant: str, template: Template) -> None:
+        limit = self._limits.templates
+        running = self._templates_of_tenant.get(tenant, Counter())
+        if len(running) >= limit and self._computations.known_template(template) not in running:
+            raise QueryRefused(
+                f"tenant {tenant!r} already has {limit} templates, and no more are allowed (the limit is templates): "
+                "queries that differ only in their constants and sources share one; remove or pause some of the others",
+                "too-many-templates",
             )
 
     def get(self, tenant: str, number: int) -> Query:
@@ -113,9 +144,15 @@ class Queries:
         """How many queries a tenant has, or all tenants together."""
         return len(self.by_id) if tenant is None else len(self._ids_of_tenant.get(tenant, ()))
 
-    def count_sharing(self, computation: int) -> int:
-        """How many queries share a computation."""
-        return len(self._ids_of_computation.get(computation, ()))
+    def count_sharing(self, computation: int, tenant: str | None = None) -> int:
+        """How many queries share a computation, of a tenant or of all."""
+        sharing = self._ids_of_computation.get(computation, ())
+        return len(sharing) if tenant is None else sum(self.by_id[i].tenant == tenant for i in sharing)
+
+    @property
+    def tenants(self) -> list[str]:
+        """The tenants that have queries."""
+        return sorted(self._ids_of_tenant)
 
     def remove(self, tenant: str, number: int) -> None:
         """Remove a query; its results can no longer be read."""
@@ -124,28 +161,57 @@ class Queries:
         self._leave_computation(query, changes)
         self._registry.write(*changes.items())
         del self.by_id[number]
+        self.failed.pop(number, None)
         del self._ids_of_tenant[tenant][number]
 
     def pause(self, tenant: str, number: int) -> Query:
         """Pause a query: it costs nothing, and its results so far can no longer be read."""
         return self._stop(self.get(tenant, number), PAUSED, "")
 
-    def resume(self, tenant: str, number: int) -> Query:
-        """Start a paused or failed query afresh from the next batch on."""
+    def resume(self, tenant: str, number: int, prepared: Prepared, readable: Container[str]) -> Query:
+        """Start a paused or failed query afresh from the next batch on; `prepared` is its text, read again."""
         query = self.get(tenant, number)
         if query.state == ACTIVE:
             return query
         changes: Changes = {}
-        prepared = self._preparer.prepare(query.text, self._sources.kinds)
+        _check_readable(prepared, readable)
+        self._check_templates(tenant, prepared.template)
         computation = self._computations.find_or_place(prepared, changes)
-        self._ids_of_computation.setdefault(computation, set()).add(number)
         since = self._computations.begins(computation)
-        return self._save(replace(query, computation=computation, since=since, state=ACTIVE, why=""), changes)
+        resumed = replace(query, computation=computation, since=since, state=ACTIVE, why="")
+        self._join_computation(resumed)
+        return self._save(resumed, changes)
 
     def fail(self, computation: int, why: str) -> list[Query]:
         """Stop all queries of a computation that failed, and record why."""
         numbers = sorted(self._ids_of_computation.get(computation, ()))
-        return [self._stop(self.by_id[number], FAILED, why) for number in numbers]
+        return [self._stop(self.by_id[number], FAILED, _storable(why)) for number in numbers]
+
+    def _owner(self, computation: int) -> int:
+        """The tenant who pays for a computation, as a number: the one whose query was first of those that share it."""
+        tenant = self.by_id[min(self._ids_of_computation[computation])].tenant
+        return self._tenant_numbers.setdefault(tenant, len(self._tenant_numbers))
+
+    def failed_last(self, most: int) -> list[Query]:
+        """The queries that failed last, the latest first."""
+        return [self.by_id[number] for number in islice(reversed(self.failed), most)]
+
+    def fail_unreadable(self, tenant: str, source: int, why: str) -> list[Query]:
+        """Stop all queries of a tenant that read a source."""
+        own = [self.by_id[number] for number in self._ids_of_tenant.get(tenant, ())]
+        reading = [
+            q for q in own if q.computation is not None and self._computations.reads(q.computation, source)
+        ]
+        return [self._stop(query, FAILED, why) for query in reading]
+
+    def starts_to_forget(self, batch: int) -> list[Change]:
+        """Now and then: the starts with which no query began, or none that is left."""
+        if batch % FORGET_AFTER:
+            return []
+        needed = {query.since for query in self.by_id.values()}
+        known = [row[0] for row in self._registry.read("SELECT batch FROM starts")]
+        forgotten = [(number,) for number in known if number < batch and number not in needed]
+        return [("DELETE FROM starts WHERE batch = ?", forgotten)]
 
     def _stop(self, query: Query, state: str, why: str) -> Query:
         changes: Changes = {}
@@ -157,7 +223,16 @@ class Queries:
         self._registry.write(*changes.items())
         self.newest_since = max(self.newest_since, query.since)
         self.by_id[query.id] = query
+        self.failed.pop(query.id, None)
+        if query.state == FAILED:
+            self.failed[query.id] = None
         return query
+
+    def _join_computation(self, query: Query) -> None:
+        assert query.computation is not None
+        self._ids_of_computation.setdefault(query.computation, set()).add(query.id)
+        template = self._computations.by_id[query.computation].template
+        self._templates_of_tenant.setdefault(query.tenant, Counter())[template] += 1
 
     def _leave_computation(self, query: Query, changes: Changes) -> None:
         """Detach a query from its computation, and remove the computation if no other query shares it."""
@@ -165,6 +240,11 @@ class Queries:
             return
         sharing = self._ids_of_computation[query.computation]
         sharing.discard(query.id)
+        template = self._computations.by_id[query.computation].template
+        running = self._templates_of_tenant[query.tenant]
+        running[template] -= 1
+        if not running[template]:
+            del running[template]
         if not sharing:
             del self._ids_of_computation[query.computation]
             self._computations.remove(query.computation, changes)
@@ -173,6 +253,18 @@ class Queries:
 _INSERT = "INSERT INTO queries VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _DELETE = "DELETE FROM queries WHERE id = ?"
 _UPDATE = "UPDATE queries SET computation = ?, since = ?, state = ?, why = ? WHERE id = ?"
+
+
+def _check_readable(prepared: Prepared, readable: Container[str]) -> None:
+    """Refuse a query over a source whose grant was taken back after the text was read."""
+    for name in prepared.sources:
+        if name not in readable:
+            raise QueryRefused(f"there is no source {name!r}", "unknown-source")
+
+
+def _storable(text: str) -> str:
+    """A reason without the characters that a database may refuse: it may quote a row."""
+    return text.replace("\0", "\\0").encode(errors="backslashreplace").decode()
 
 
 def _row(query: Query) -> tuple[Any, ...]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -13,9 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from headgate.errors import ConfigError, HeadgateError, NewerFormat, Superseded, required
+from headgate.errors import ConfigError, CorruptState, HeadgateError, NewerFormat, Superseded, required
 
-FORMAT = 1
+FORMAT = 2
+"""1 had no grants: `grants.migrate`."""
 Change = tuple[str, Sequence[Sequence[Any]]]
 """A statement and the rows to run it with."""
 Changes = dict[str, list[Sequence[Any]]]
@@ -31,6 +33,7 @@ TABLES = (
     " constants TEXT NOT NULL, server INTEGER NOT NULL, born BIGINT NOT NULL, here BIGINT NOT NULL, origin INTEGER)",
     "CREATE TABLE IF NOT EXISTS queries (id BIGINT PRIMARY KEY, tenant TEXT NOT NULL, name TEXT NOT NULL, text TEXT NOT NULL,"
     " computation BIGINT, since BIGINT NOT NULL, state TEXT NOT NULL, why TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS grants (source TEXT NOT NULL, tenant TEXT NOT NULL, PRIMARY KEY (source, tenant))",
     "CREATE TABLE IF NOT EXISTS starts (batch BIGINT PRIMARY KEY, latest TEXT NOT NULL)",
 )
 
@@ -144,6 +147,7 @@ class SQLite(_Database):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
 
         def connect() -> sqlite3.Connection:
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite's other files take its mode
             connection = sqlite3.connect(path, check_same_thread=False)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")  # a commit is durable when it returns
@@ -163,6 +167,11 @@ class PostgreSQL(_Database):
             super().__init__(partial(psycopg.connect, url))
         except psycopg.Error as error:
             raise ConfigError(f"the registry cannot be reached: {error}") from error
+
+
+def damaged(what: str) -> CorruptState:
+    """The error for a registry whose tables do not belong together."""
+    return CorruptState(f"the registry is damaged: {what}; restore it from a backup")
 
 
 def open_registry(where: str) -> Registry:

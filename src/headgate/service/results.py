@@ -84,14 +84,13 @@ class Results:
         for manifest in history[max(0, at.batch - first) :]:
             if manifest.batch < max(at.batch, view.since):
                 continue
+            skip = at.row if manifest.batch == at.batch else 0
             try:
-                in_batch = self._rows_of_batch(manifest, view, template)
+                taken = self._rows_of_batch(manifest, view, template, skip, limit - len(rows))
             except CheckpointError:
                 if self._history[0].batch <= manifest.batch:
                     raise
                 raise _cursor_gone(manifest.batch, self._history[0].batch) from None  # removed while we read
-            skip = at.row if manifest.batch == at.batch else 0
-            taken = in_batch[skip : skip + limit - len(rows)]
             rows += taken
             at = Cursor(manifest.batch, skip + len(taken))
             if len(rows) >= limit:
@@ -99,18 +98,29 @@ class Results:
             at = Cursor(manifest.batch + 1)
         return rows, at
 
-    def _rows_of_batch(self, manifest: BatchManifest, view: View, template: Template) -> list[dict[str, Any]]:
-        """The rows of one batch; if some were cut off, the last row says how many."""
-        rows = list[dict[str, Any]]()
+    def _rows_of_batch(
+        self, manifest: BatchManifest, view: View, template: Template, skip: int, most: int
+    ) -> list[dict[str, Any]]:
+        """At most so many rows of one batch, by time, after the first `skip` of them. Only these are decoded."""
+        found = list[pa.Table]()
         for stored in manifest.results.get(view.template, ()):
             ids, table = self._table(stored)
             low, high = np.searchsorted(ids, [view.computation, view.computation + 1])
-            for row in table.slice(low, high - low).to_pylist():
-                if template.mode is Mode.panes and row["at"] <= view.after_us:
-                    continue
-                rows.append(result_json(row, template, view.query, manifest.batch))
-        rows.sort(key=lambda row: row["window"]["start"] if "window" in row else row["time"])
-        if rows and view.computation in manifest.cut:
+            if high > low:
+                found.append(table.slice(low, high - low))
+        if not found:
+            return []
+        whole = pa.concat_tables(found)
+        times = whole.column("at").to_numpy()
+        order = np.argsort(times, kind="stable")
+        if template.mode is Mode.panes:
+            order = order[times[order] > view.after_us]
+        page = order[skip : skip + most]
+        rows = [
+            result_json(row, template, view.query, manifest.batch)
+            for row in whole.take(pa.array(page)).to_pylist()
+        ]
+        if rows and skip + len(page) == len(order) and view.computation in manifest.cut:
             rows[-1]["cut"] = manifest.cut[view.computation]
         return rows
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,26 +17,34 @@ from typing import Any
 
 import numpy as np
 
-from headgate.errors import AccessDenied, HeadgateError
+from headgate import logs
+from headgate.errors import AccessDenied, HeadgateError, NotFound
 from headgate.hosting import DEFAULT_RULE, Host
 from headgate.service.batch_log import BatchLog
 from headgate.service.computations import COST_UNIT, Computations
+from headgate.service.grants import EVERYONE, Grants, migrate
 from headgate.service.lock import RegistryLock
 from headgate.service.manifest import BatchManifest
+from headgate.service.overview import servers_of, status_of
+from headgate.service.preparing import Preparing
+from headgate.service.private import private_folder
 from headgate.service.push_log import PushLog
-from headgate.service.queries import ACTIVE, Queries, Query
-from headgate.service.registry import open_registry
+from headgate.service.queries import Queries, Query
+from headgate.service.registry import damaged, open_registry
 from headgate.service.results import Cursor, Results, View
 from headgate.service.snapshot import HostingSnapshot
 from headgate.service.sources import Source, Sources, rows_in_slots
-from headgate.service.tenants import Tenant, Tenants
+from headgate.service.tenants import OPERATOR, Tenant, Tenants
 from headgate.sql.clock import NEVER
 from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
 from headgate.sql.prepare import Preparer
 
+log = logs.logger("headgate.service")
 MAX_FACTS = 1_000
 """For how many batches the measurements stay in memory."""
+SHOWN_FAILED = 20
+"""How many of the queries that failed are named to whoever asks whether the service is ready."""
 REGISTER_AT_ONCE = 1_000
 """How many queries are registered before the lock is released, so that a batch need not wait for a large request."""
 
@@ -70,11 +79,11 @@ class Service:
         """Open the service and claim its state. Services of one process may share a preparer."""
         self.settings = settings
         folder = settings.folder
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         self._registry = open_registry(settings.registry or str(folder / "registry.db"))
         self._lock = RegistryLock(self._registry, self._reload)
         self.tenants = Tenants(self._registry)
-        self._preparer = preparer or Preparer(settings.limits, settings.functions)
+        self._preparing = Preparing(preparer or Preparer(settings.limits, settings.functions))
         try:
             self.batch_log = BatchLog(settings.state or str(folder / "state"), settings.kept_batches)
             assert self.batch_log.commits.claim is not None
@@ -99,13 +108,20 @@ class Service:
 
     def _load(self, version: int = 0) -> None:
         """Read sources, computations and queries from the registry."""
+        migrate(self._registry)
         draw = np.random.default_rng(self.settings.seed).random
         host = partial(Host, rule=self.settings.rule, draw=draw)
-        self.sources = Sources(self._registry)
-        self.computations = Computations(
-            self._registry, self.sources, servers=self.settings.servers, host=host, version=version
-        )
-        self.queries = Queries(self._registry, self.sources, self.computations, self._preparer)
+        try:
+            self.sources = Sources(self._registry)
+            self.grants = Grants(self._registry, self.sources)
+            self.computations = Computations(
+                self._registry, self.sources, servers=self.settings.servers, host=host, version=version
+            )
+            self.queries = Queries(self._registry, self.computations, self._preparing.preparer.limits)
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            if isinstance(error, HeadgateError):
+                raise
+            raise damaged(f"a row cannot be read ({error!r})") from error
 
     def _reload(self) -> None:
         """Make memory equal to the registry again, after the registry refused a change."""
@@ -127,7 +143,7 @@ class Service:
                 last = self.batch_log.last
                 latest = json.dumps(list((last.latest if last else {}).items()))
                 insert = "INSERT INTO starts VALUES (?, ?) ON CONFLICT (batch) DO NOTHING"
-                self._registry.write((insert, [(batch, latest)]))
+                self._registry.write((insert, [(batch, latest)]), *self.queries.starts_to_forget(batch))
             status = self.computations.host.status()
             facts = {
                 "at": time.time(),
@@ -135,15 +151,30 @@ class Service:
                 "computations": status.queries,
                 "replication": round(status.replication, 4),
             }
-            return replace(self.computations.snapshot(batch), facts=facts)
+            snapshot = self.computations.snapshot(batch)
+            self._quarantine(self.computations.unfit)
+            self.computations.unfit.clear()
+            return replace(snapshot, facts=facts)
 
     def batch_committed(self, manifest: BatchManifest) -> None:
         """Act on what a batch committed. Spark may deliver a batch again, so this may come twice for one batch."""
         with self._lock:
-            for computation, why in manifest.faults.items():
-                self.queries.fail(computation, why)
+            self._quarantine(manifest.faults)
             if not self.facts or self.facts[-1]["batch"] != manifest.batch:
                 self.facts.append({"batch": manifest.batch, **manifest.facts})
+
+    def _quarantine(self, faults: Mapping[int, str]) -> None:
+        for computation, why in faults.items():
+            for query in self.queries.fail(computation, why):
+                log.warning("query %d of tenant %r is stopped: %s", query.id, query.tenant, query.why)
+
+    def quarantined(self) -> tuple[list[dict[str, Any]], int]:
+        """The queries that failed last, and whose they are, and how many have failed in all. Why they
+        failed is for their owners: it may quote their rows.
+        """
+        with self._lock:
+            last = self.queries.failed_last(SHOWN_FAILED)
+            return [{"query": query.id, "tenant": query.tenant} for query in last], len(self.queries.failed)
 
     @property
     def failure(self) -> str | None:
@@ -159,10 +190,10 @@ class Service:
 
     # -- tenants
 
-    def add_tenant(self, name: str, *, admin: bool = False) -> str:
+    def add_tenant(self, name: str, *, admin: bool = False, token: str | None = None) -> str:
         """Add a tenant; returns its token, which cannot be looked up later."""
         with self._lock:
-            return self.tenants.add(name, admin=admin)
+            return self.tenants.add(name, admin=admin, token=token)
 
     def authenticate(self, token: str | None) -> Tenant:
         """Find the tenant of a token, or raise AccessDenied."""
@@ -173,28 +204,55 @@ class Service:
     def add_sources(self, tenant: Tenant, declarations: Sequence[Mapping[str, Any]]) -> list[Source]:
         """Declare sources that take pushed events, all or none."""
         with self._lock:
+            if tenant != OPERATOR:
+                self.sources.check_room(tenant.name, len(declarations), self.settings.limits.sources)
             added = self.sources.add(declarations, tenant.name)
             for source in added:
                 self.computations.host.add_source(source.name, source.rate)
             return added
 
-    def list_sources(self, after: str = "", limit: int = 1000) -> tuple[list[Source], int]:
-        """Sources in the order of their names, from behind a name on, and how many there are in all."""
+    def list_sources(self, tenant: Tenant, after: str = "", limit: int = 1000) -> tuple[list[Source], int]:
+        """The sources that a tenant may read in the order of their names, from behind a name on, and their number."""
         with self._lock:
-            names = [name for name in sorted(self.sources.by_name) if name > after][:limit]
-            return [self.sources.by_name[name] for name in names], len(self.sources)
+            names = sorted(self.grants.readable(tenant))
+            following = names[bisect_right(names, after) :][:limit]
+            return [self.sources.by_name[name] for name in following], len(names)
 
     def push_events(self, tenant: Tenant, name: str, events: Sequence[Mapping[str, Any]]) -> int:
         """Push events to a source; they are durable when this returns. Returns how many there were."""
-        source = self.sources.get(name)
-        if source.tenant != tenant.name and not tenant.admin:
-            raise AccessDenied(
-                f"source {name!r} belongs to another tenant, and only its owner may push to it"
-            )
-        rows = rows_in_slots(source, events)
+        rows = rows_in_slots(self._own_source(tenant, name, "push to it"), events)
         if rows.num_rows:
             self.push_log.append(rows)
         return int(rows.num_rows)
+
+    def _own_source(self, tenant: Tenant, name: str, act: str) -> Source:
+        """A source that a tenant may do this with, as its owner or as an admin."""
+        source = self.sources.get(name)
+        if tenant.admin or source.tenant == tenant.name:
+            return source
+        if not self.grants.allow(source, tenant):
+            raise NotFound(f"there is no source {name!r}")
+        raise AccessDenied(f"source {name!r} belongs to another tenant, and only its owner may {act}")
+
+    def list_grants(self, tenant: Tenant, name: str) -> list[str]:
+        """To whom a source is granted."""
+        with self._lock:
+            return self.grants.of(self._own_source(tenant, name, "see its grants").name)
+
+    def grant(self, tenant: Tenant, name: str, to: str) -> None:
+        """Let another tenant, or everyone (`*`), read a source."""
+        with self._lock:
+            self.grants.add(self._own_source(tenant, name, "grant it").name, to)
+
+    def revoke(self, tenant: Tenant, name: str, of: str) -> None:
+        """Take a grant back. Queries that may no longer read the source stop."""
+        with self._lock:
+            source = self._own_source(tenant, name, "take grants back")
+            self.grants.remove(source.name, of)
+            for reader in self.queries.tenants if of == EVERYONE else [of]:
+                if not self.grants.allow(source, self.tenants.by_name(reader)):
+                    why = f"source {name!r} can no longer be read: its owner took the grant back"
+                    self.queries.fail_unreadable(reader, source.id, why)
 
     # -- queries
 
@@ -202,8 +260,11 @@ class Service:
         """Register (text, name) pairs; each becomes a query, or the error that says why it was refused."""
         answers = list[Query | HeadgateError]()
         for begin in range(0, len(requests), REGISTER_AT_ONCE):
+            some = requests[begin : begin + REGISTER_AT_ONCE]
+            readable, read = self.grants.readable(tenant), self._preparing.prepare_or_refuse
+            requested = [(text, name, read(text, readable)) for text, name in some]
             with self._lock:
-                answers += self.queries.register(tenant.name, requests[begin : begin + REGISTER_AT_ONCE])
+                answers += self.queries.register(tenant.name, requested, self.grants.readable(tenant))
         return answers
 
     def list_queries(self, tenant: Tenant, after: int = -1, limit: int = 100) -> tuple[list[Query], int]:
@@ -228,44 +289,46 @@ class Service:
 
     def resume(self, tenant: Tenant, number: int) -> Query:
         """Start a paused or failed query afresh from the next batch on."""
+        text = self.get_query(tenant, number).text
+        prepared = self._preparing.prepare(text, self.grants.readable(tenant))
         with self._lock:
-            return self.queries.resume(tenant.name, number)
+            return self.queries.resume(tenant.name, number, prepared, self.grants.readable(tenant))
 
     def remove(self, tenant: Tenant, number: int) -> None:
         """Remove a query; its results can no longer be read."""
         with self._lock:
             self.queries.remove(tenant.name, number)
 
-    def explain(self, text: str) -> dict[str, Any]:
-        """What a query would become and where it would be placed, without registering it."""
-        with self._lock:
-            prepared = self._preparer.prepare(text, self.sources.kinds)
-            template = prepared.template
+    def explain(self, tenant: Tenant, text: str) -> dict[str, Any]:
+        """What a query would become, without registering it; to an admin also where it would be placed, which
+        tells about the load of everyone.
+        """
+        prepared = self._preparing.prepare(text, self.grants.readable(tenant))
+        explanation = prepared.explanation()
+        if tenant.admin:
             sources = list(dict.fromkeys(prepared.sources))
-            placement = self.computations.host.explain(sources, template.cost / COST_UNIT)
-            return {
-                "mode": template.mode.value,
-                "sources": list(prepared.sources),
-                "constants": list(prepared.constants),
-                "columns": list(template.names),
-                "cost": template.cost,
-                "statement": template.rows_sql() if template.mode.value == "rows" else template.begin_sql(),
-                "placement": str(placement).splitlines(),
-            }
+            with self._lock:
+                placement = self.computations.host.explain(sources, prepared.template.cost / COST_UNIT)
+            explanation["placement"] = str(placement).splitlines()
+        return explanation
 
     def explain_query(self, tenant: Tenant, number: int) -> dict[str, Any]:
-        """The same for a registered query, with its server and how many others share its work."""
+        """The same for a registered query, with its server and how many of the tenant's queries share its work; to
+        an admin, how many of all.
+        """
+        explanation = self.explain(tenant, self.get_query(tenant, number).text)
         with self._lock:
             query = self.queries.get(tenant.name, number)
-            explanation = self.explain(query.text)
             if query.computation is not None:
                 computation = self.computations.by_id[query.computation]
+                among = None if tenant.admin else tenant.name
                 explanation |= {
                     "server": computation.server,
-                    "template": computation.template,
-                    "queries_of_computation": self.queries.count_sharing(computation.id),
-                    "computations_of_template": self.computations.count_of_template(computation.template),
+                    "queries_of_computation": self.queries.count_sharing(computation.id, among),
                 }
+                if tenant.admin:
+                    count = self.computations.count_of_template(computation.template)
+                    explanation |= {"template": computation.template, "computations_of_template": count}
             return explanation
 
     def read(
@@ -313,44 +376,17 @@ class Service:
         with self._lock:
             return self.computations.lose_server(server)
 
-    def servers(self) -> list[dict[str, Any]]:
-        """The servers with their load, computations and sources."""
+    def servers(self, tenant: Tenant) -> list[dict[str, Any]]:
+        """The servers with their load, computations and sources, of which a tenant sees those that it may read."""
         with self._lock:
-            status = self.computations.host.status()
-            servers_of_source = self.computations.servers_of_source()
             last = self.facts[-1] if self.facts else {}
-            busy, rows = last.get("busy_ms", {}), last.get("server_rows", {})
-            described = []
-            for server in sorted(self.computations.alive):
-                sources = [self.sources.names[s] for s, on in enumerate(servers_of_source) if server in on]
-                described.append(
-                    {
-                        "server": server,
-                        "load": round(status.loads.get(server, 0.0), 3),
-                        "limit": round(self.computations.host.limit_of(server), 3),
-                        "computations": self.computations.count_on_server(server),
-                        "sources": len(sources),
-                        "first_sources": sources[:20],
-                        # Facts read back from a manifest have text where JSON keys were numbers.
-                        "busy_ms": busy.get(server, busy.get(str(server))),
-                        "rows": rows.get(server, rows.get(str(server))),
-                    }
-                )
-            return described
+            return servers_of(self.computations, self.sources, self.grants.readable(tenant), last)
 
     def status(self) -> dict[str, Any]:
         """The service at a glance."""
         with self._lock:
-            status = self.computations.host.status()
             return {
-                "queries": self.queries.count(),
-                "active": sum(query.state == ACTIVE for query in self.queries.by_id.values()),
-                "computations": len(self.computations.by_id),
-                "templates": len(self.computations.templates),
-                "sources": len(self.sources),
-                "servers": len(self.computations.alive),
-                "traffic": status.traffic,
-                "replication": round(status.replication, 4),
+                **status_of(self.computations, self.queries, self.sources),
                 "batch": self.last_batch,
                 "pushed_rows": self.push_log.rows,
                 "taken_rows": sum(manifest.facts["rows"] for manifest in list(self.batch_log.history)),

@@ -7,6 +7,7 @@ free slot of its type (`headgate.sql.kind`).
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,14 +17,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headgate.errors import ConfigError, NotFound
-from headgate.service.registry import Registry
+from headgate.errors import ConfigError, NotFound, QuotaExceeded
+from headgate.service.registry import Registry, damaged
 from headgate.sql.source_schema import NAME, TIME, TYPES, slot_type
 from headgate.sql.source_schema import SourceSchema as Kind
 
 SLOTS_PER_TYPE = {"l": 8, "d": 8, "v": 8, "b": 4, "t": 4}
 """How many columns of each type a source can have: the width of the shared row."""
 ALL_SLOTS = [f"{letter}{i}" for letter, count in SLOTS_PER_TYPE.items() for i in range(count)]
+LARGEST = int(sys.float_info.max)
+"""The largest number that a double holds."""
 EARLIEST, LATEST = 0, int(datetime(2200, 1, 1, tzinfo=UTC).timestamp() * 1e6)
 
 
@@ -55,9 +58,10 @@ class Sources:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         rows = registry.read("SELECT id, name, tenant, columns, delay_us, rate FROM sources ORDER BY id")
+        if [row[0] for row in rows] != list(range(len(rows))):
+            raise damaged("its sources are not numbered from 0 without gaps")
         self.by_name = {r[1]: Source(r[0], r[1], r[2], Kind(json.loads(r[3])), r[4], r[5]) for r in rows}
         self.names = list(self.by_name)
-        self.kinds: dict[str, Kind] = {name: source.kind for name, source in self.by_name.items()}
 
     def __len__(self) -> int:
         return len(self.by_name)
@@ -89,8 +93,16 @@ class Sources:
         self._registry.write(("INSERT INTO sources VALUES (?, ?, ?, ?, ?, ?)", rows))
         self.by_name |= added
         self.names += added
-        self.kinds |= {name: source.kind for name, source in added.items()}
         return list(added.values())
+
+    def check_room(self, tenant: str, more: int, limit: int) -> None:
+        """Refuse more sources of a tenant than it may have."""
+        have = sum(source.tenant == tenant for source in self.by_name.values())
+        if have + more > limit:
+            raise QuotaExceeded(
+                f"tenant {tenant!r} has {have} sources and declares {more} more, but at most {limit} are allowed "
+                "(the limit is sources): declare fewer"
+            )
 
     def get(self, name: str) -> Source:
         """Find a source by name."""
@@ -141,23 +153,38 @@ def _microseconds(value: Any, number: int) -> int:
         us = value * 1e6 if abs(value) < 1e12 else -1
     if not EARLIEST <= us < LATEST:
         raise ConfigError(
-            f"event {number} has {TIME} {value!r}: send an ISO date and time, or seconds since 1970"
+            f"event {number} has {TIME} {_shown(value)}: send an ISO date and time, or seconds since 1970"
         )
     return round(us)
 
 
 def _value(value: Any, kind: str, name: str, number: int) -> Any:
-    valid = {
-        "bigint": isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63,
-        "double": isinstance(value, (int, float)) and not isinstance(value, bool),
-        "varchar": isinstance(value, str) and len(value) <= 10_000,
-        "boolean": isinstance(value, bool),
-        "timestamp": isinstance(value, (str, int, float)),
-    }[kind]
     if value is None:
         return None
-    if not valid:
-        raise ConfigError(f"event {number} has {name}={str(value)[:50]!r}, which is not a {kind}")
+    if not _is_of(value, kind):
+        raise ConfigError(f"event {number} has {name}={_shown(value)}, which is not a {kind}")
     if kind == "timestamp":
         return _microseconds(value, number)
     return float(value) if kind == "double" else value
+
+
+def _shown(value: Any) -> str:
+    return "a list or an object" if isinstance(value, (list, dict)) else repr(value)[:50]
+
+
+def _is_of(value: Any, kind: str) -> bool:
+    """Whether a value of JSON is one of a type."""
+    if isinstance(value, bool) or kind == "boolean":
+        return isinstance(value, bool) and kind == "boolean"
+    if kind == "varchar":
+        return isinstance(value, str) and len(value) <= 10_000 and is_text(value)
+    if kind == "bigint":
+        return isinstance(value, int) and -(1 << 63) <= value < 1 << 63
+    if kind == "timestamp":
+        return isinstance(value, (str, int, float))
+    return isinstance(value, float) or (isinstance(value, int) and -LARGEST <= value <= LARGEST)
+
+
+def is_text(value: str) -> bool:
+    """Whether a text can be stored: JSON can bring half of a character, which UTF-8 cannot hold."""
+    return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from headgate.errors import HeadgateError
+from headgate.service.grants import EVERYONE
 from headgate.service.service import Service
 from headgate.service.tenants import Tenant
 
@@ -27,6 +28,7 @@ class Weather:
             service.add_sources(
                 owner, [{"name": NAME, "columns": COLUMNS, "delay_s": 2, "rate": rows_per_second}]
             )
+            service.grant(owner, NAME, EVERYONE)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="headgate-weather", daemon=True)
 

@@ -14,6 +14,8 @@ from headgate.sql.template import Mode, Template
 Times = NDArray[np.int64]
 NEVER = -(1 << 60)
 """The latest time of a source that has had no row."""
+EARLIEST_US, LATEST_US = -30_610_224_000 * 1_000_000, 221_845_392_000 * 1_000_000
+"""The years 1000 to 9000. With times beyond them no engine computes."""
 AHEAD_US = 86_400 * 1_000_000
 """If a gap in the times of a source is wider than this and few rows lie beyond it, their clock is wrong."""
 
@@ -36,6 +38,13 @@ class Clock:
 def times_of(rows: pa.Table) -> Times:
     """The event times of rows, in microseconds."""
     return np.asarray(rows.column("time").cast(pa.int64()).to_numpy())
+
+
+def possible(rows: pa.Table) -> NDArray[np.bool_]:
+    """Which rows have a time that can be computed with."""
+    times = rows.column("time")
+    numbers = times.cast(pa.int64()).fill_null(LATEST_US).to_numpy()
+    return np.asarray((numbers >= EARLIEST_US) & (numbers < LATEST_US))
 
 
 def after(latest: Times, rows: pa.Table) -> Times:

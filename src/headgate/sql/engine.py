@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
-from weakref import finalize
+from weakref import finalize, proxy
 
 import duckdb
 import pyarrow as pa
 
 from headgate.errors import ConfigError, QueryFailed
+from headgate.sql.like import NAME as LIKE
+from headgate.sql.like import like_arrays
 from headgate.sql.source_schema import NAME, TYPES
 
 LOCKED = {
@@ -54,9 +57,22 @@ class Engine:
     """
 
     def __init__(self, functions: Mapping[str, Function] | None = None, *, memory: str = "512MB") -> None:
+        self._functions, self._memory = dict(functions or {}), memory
+        self._given = dict[str, pa.Table]()
+        self._interrupted = False
+        self.starved = False
+        """Whether the last statement failed for want of memory."""
+        self._open()
+
+    def _open(self) -> None:
         config = {k: v for k, v in LOCKED.items() if k != "TimeZone"}
-        self._connection: Any = duckdb.connect(":memory:", config={**config, "memory_limit": memory})
-        for function in (functions or {}).values():
+        self._connection: Any = duckdb.connect(":memory:", config={**config, "memory_limit": self._memory})
+        text = duckdb.sqltypes.VARCHAR
+        ours = like_arrays(partial(getattr, proxy(self), "_interrupted"))
+        self._connection.create_function(
+            LIKE, ours, [text, text], duckdb.sqltypes.BOOLEAN, type="arrow", null_handling="special"
+        )
+        for function in self._functions.values():
             kinds = [getattr(duckdb.sqltypes, kind.upper()) for kind in function.arguments]
             returns = getattr(duckdb.sqltypes, function.returns.upper())
             self._connection.create_function(
@@ -67,21 +83,31 @@ class Engine:
             self, self._connection.close
         )  # at the latest when the process ends, before its modules do
 
+    def renew(self) -> None:
+        """Give all memory back that the engine holds, and go on with the same tables."""
+        self.close()
+        self._open()
+        self.give(**self._given)
+
     def give(self, **tables: pa.Table) -> None:
         """Register tables by name, replacing earlier tables of the same name."""
         for name, table in tables.items():
             self._connection.register(name, table)
+            self._given[name] = table
 
     def ask(self, sql: str, **tables: pa.Table) -> pa.Table:
         """The result of a statement over the registered tables."""
+        self._interrupted = self.starved = False
         try:
             self.give(**tables)
             return self._connection.sql(sql).to_arrow_table()
-        except (duckdb.Error, pa.ArrowException, RuntimeError) as error:
+        except (duckdb.Error, pa.ArrowException, MemoryError, RuntimeError) as error:
+            self.starved = isinstance(error, duckdb.OutOfMemoryException | MemoryError)
             raise QueryFailed(_gist(error)) from error
 
     def interrupt(self) -> None:
         """Stop the statement that another thread is running."""
+        self._interrupted = True
         self._connection.interrupt()
 
 

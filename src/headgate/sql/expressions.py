@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from sqlglot import exp
 
 from headgate.errors import QueryRefused
+from headgate.sql import like
 from headgate.sql.source_schema import TIME, TYPES, SourceSchema
 from headgate.sql.text import Literal
 
@@ -74,6 +75,13 @@ def refuse(reason: str, message: str, text: str, at: int | tuple[int, int]) -> N
     raise QueryRefused(f"{message} (line {line}, column {column})", reason, line, column)
 
 
+def check_range(literal: Literal, text: str) -> None:
+    """Refuse a number that its type cannot hold."""
+    if not literal.fits:
+        shown = literal.text if len(literal.text) <= 40 else f"{literal.text[:37]}..."
+        refuse("number", f"{shown} is too large for a {literal.type}", text, literal.start)
+
+
 @dataclass
 class Scope:
     """What names mean in one query. It collects the constants and slots that are used."""
@@ -131,6 +139,7 @@ class Scope:
     def literal(self, node: exp.Literal) -> str:
         """A literal: a constant of the query, unless it is fixed in the template."""
         number, literal = self.found(node)
+        check_range(literal, self.text)
         if node.meta["start"] in self.fixed:
             value = literal.value
             return (
@@ -138,8 +147,6 @@ class Scope:
                 if isinstance(value, str)
                 else f"CAST({value!r} AS {literal.type})"
             )
-        if isinstance(literal.value, int) and literal.value >= 1 << 63:
-            self.refuse(node, "number", f"{literal.text} is too large for a bigint")
         if number not in self.constants:
             self.constants.append(number)
         return f"c.p{self.constants.index(number)}"
@@ -171,6 +178,10 @@ def _one(node: exp.Expression, go: Callable[[Any], str], scope: Scope) -> str:
     kind = type(node)
     _unmixed(node, scope)
     if kind in BINARY:
+        if isinstance(node, (exp.Like, exp.ILike)):
+            _only(node, ("this", "expression", "negate"), scope)
+            found = like.written(go(node.this), go(node.expression), BINARY[kind])
+            return f"(NOT {found})" if node.args.get("negate") else found
         _only(node, ("this", "expression"), scope)
         return f"({go(node.this)} {BINARY[kind]} {go(node.expression)})"
     if kind in FUNCTIONS:

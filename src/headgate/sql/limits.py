@@ -15,6 +15,8 @@ class Limits:
 
     text: int = 4_000
     """Characters of SQL."""
+    nesting: int = 32
+    """Brackets within brackets."""
     cost: int = 300
     """Nodes of the expressions, times the sources that are read."""
     window_s: int = 86_400
@@ -25,12 +27,17 @@ class Limits:
     """The n of LAST n ROWS."""
     join_s: int = 3_600
     """How far apart joined rows may lie."""
-    rows_out: int = 10_000
-    """Results of a computation in one batch; further ones are omitted, and their number is reported."""
     queries: int = 200_000
     """Queries of one tenant."""
+    templates: int = 100
+    """Templates of one tenant: queries that differ in more than their constants and sources. Each costs statements in
+    every batch."""
+    sources: int = 5_000
+    """Sources of one tenant."""
     seconds: float = 20.0
-    """Time that a template may take on a server in one batch."""
+    """Time that a template may take on a server in one batch, for each 100,000 rows of it."""
+    tenant_seconds: float = 60.0
+    """The same for all queries of a tenant together."""
     state_rows: int = 1_000_000
     """Rows that a join keeps of one source."""
 

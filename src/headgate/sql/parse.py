@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import sqlglot
-from sqlglot import exp
+from sqlglot import Dialect, Token, TokenType, exp
 from sqlglot.errors import ParseError, SqlglotError
 
+from headgate.errors import QueryRefused
 from headgate.sql.expressions import Scope, refuse
 from headgate.sql.limits import Limits
 from headgate.sql.source_schema import SourceSchema
 from headgate.sql.text import Shape, readable
 
 TAKEN = ("expressions", "from_", "joins", "where", "group", "having")
+CLOSING = {
+    TokenType.L_PAREN: TokenType.R_PAREN,
+    TokenType.L_BRACKET: TokenType.R_BRACKET,
+    TokenType.L_BRACE: TokenType.R_BRACE,
+    TokenType.CASE: TokenType.END,
+}
+"""What closes each kind of bracket."""
+MOST_TYPED = 3
+"""How deep brackets may nest that follow the name of a type (ARRAY[, ROW(): each makes the parser take twice as long."""
+_DIALECT = Dialect.get_or_raise("duckdb")
 
 
-def parsed(text: str, limits: Limits) -> exp.Select:
-    """The text as one SELECT that has only supported clauses."""
+def check_characters(text: str, limits: Limits) -> None:
+    """Refuse a text that is too long, or that not every database can keep."""
     if len(text) > limits.text:
         refuse(
             "too-long",
@@ -29,11 +39,19 @@ def parsed(text: str, limits: Limits) -> exp.Select:
     if "\0" in text:
         refuse("syntax", "the query has a NUL character in it", text, text.index("\0"))
     try:
-        statements = [
-            statement
-            for statement in sqlglot.parse(readable(text), dialect="duckdb")
-            if statement is not None
-        ]
+        text.encode()
+    except UnicodeEncodeError as error:
+        refuse("syntax", "the query has half a character (a lone surrogate) in it", text, error.start)
+
+
+def parsed(text: str, limits: Limits) -> exp.Select:
+    """The text as one SELECT that has only supported clauses."""
+    try:
+        tokens = _DIALECT.tokenize(readable(text))
+        _check_nesting(tokens, text, limits)
+        statements = [tree for tree in _DIALECT.parser().parse(tokens, text) if tree is not None]
+    except QueryRefused:
+        raise
     except ParseError as error:
         told: Mapping[str, Any] = error.errors[0] if error.errors else {}
         place = (int(told.get("line") or 1), max(int(told.get("col") or 1), 1))
@@ -70,6 +88,30 @@ def parsed(text: str, limits: Limits) -> exp.Select:
     if not tree.args.get("from_"):
         refuse("no-source", "a query reads a source: add FROM", text, 0)
     return tree
+
+
+def _check_nesting(tokens: Sequence[Token], text: str, limits: Limits) -> None:
+    """Refuse what would take the parser long, before it begins."""
+    awaited, typed = list[TokenType](), list[int]()
+    before = None
+    for token in tokens:
+        if token.token_type in CLOSING:
+            if before in _DIALECT.parser_class.TYPE_TOKENS:
+                typed.append(len(awaited))
+            awaited.append(CLOSING[token.token_type])
+        elif awaited and token.token_type == awaited[-1]:
+            awaited.pop()
+            if typed and typed[-1] == len(awaited):
+                typed.pop()
+        before = token.token_type
+        if len(awaited) > limits.nesting or len(typed) > MOST_TYPED:
+            most = f"{limits.nesting} deep, or {MOST_TYPED} deep after the names of types"
+            refuse(
+                "nesting",
+                f"the query has too many brackets within brackets: at most {most}",
+                text,
+                token.start,
+            )
 
 
 def _place(value: Any, text: str) -> int:

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from headgate.errors import QueryFailed, QueryRefused
 from headgate.sql.engine import Engine, Function
-from headgate.sql.expressions import place_of
+from headgate.sql.expressions import check_range, place_of
 from headgate.sql.limits import Limits
-from headgate.sql.parse import table_names
+from headgate.sql.parse import check_characters, table_names
 from headgate.sql.read import Reading, read
 from headgate.sql.source_schema import SourceSchema
 from headgate.sql.template import Mode, Template
@@ -34,6 +34,19 @@ class Prepared:
     sources: tuple[str, ...]
     constants: tuple[Constant, ...]
 
+    def explanation(self) -> dict[str, Any]:
+        """What the query became, as plain data."""
+        template = self.template
+        rows = template.mode is Mode.rows
+        return {
+            "mode": template.mode.value,
+            "sources": list(self.sources),
+            "constants": list(self.constants),
+            "columns": list(template.names),
+            "cost": template.cost,
+            "statement": template.rows_sql() if rows else template.begin_sql(),
+        }
+
 
 @dataclass
 class Preparer:
@@ -49,8 +62,7 @@ class Preparer:
 
     def prepare(self, text: str, kinds: Mapping[str, SourceSchema]) -> Prepared:
         """Prepare a query over these sources, or raise QueryRefused."""
-        if len(text) > self.limits.text:
-            table_names(text, self.limits)  # refuses
+        check_characters(text, self.limits)
         shape = shape_of(text)
         reading = self._remembered(shape, kinds)
         names = shape.sources
@@ -59,7 +71,10 @@ class Preparer:
             reading = self._read(shape, text, kinds)
             if names == shape.sources:
                 self._remember(shape, kinds, reading)
-        constants = tuple(shape.literals[number].value for number in reading.constants)
+        literals = [shape.literals[number] for number in reading.constants]
+        for literal in literals:  # a remembered shape says nothing about the values that come with it now
+            check_range(literal, text)
+        constants = tuple(literal.value for literal in literals)
         return Prepared(reading.template, names, constants)
 
     def _remembered(self, shape: Shape, kinds: Mapping[str, SourceSchema]) -> Reading | None:

@@ -13,14 +13,14 @@ template, or on moves, as long as no row is later than the delay of its source a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headgate.errors import QueryFailed
 from headgate.sql.clock import Clock, timed
 from headgate.sql.engine import Engine
 from headgate.sql.template import Mode, Template
@@ -71,7 +71,12 @@ class Work:
     load: Load = lambda pieces: [piece.ref for piece in pieces]
     leads: int = 1
     """For a join: how many sources may have the first new row of a tuple; 1 if no earlier rows are kept."""
+    everyone: pa.Table | None = None
+    """The constants of all computations of the server, if `constants` are those of a part of them."""
+    apart: bool = False
+    """Whether other parts of the template are computed apart: then state is only added, and rewritten another time."""
 
+    @cached_property
     def touched(self) -> pa.Table:
         """The computations that this batch has rows for."""
         present = np.unique(self.rows.column("source").to_numpy())
@@ -93,7 +98,7 @@ def step(work: Work, engine: Engine) -> TemplateResult:
 
     Raises QueryFailed if a computation fails.
     """
-    touched = work.touched()
+    touched = work.touched
     if not touched.num_rows:
         return TemplateResult()
     template = work.template
@@ -135,14 +140,15 @@ def _panes(
         before = work.pieces(due)
         pieces = pa.concat_tables(new if before is None else [before, *new])
         results = engine.ask(template.due_sql, pieces=pieces)
-        everyone = timed(template, work.constants, work.clock)
+        hosted = work.constants if work.everyone is None else work.everyone
+        everyone = timed(template, hosted, work.clock)
         needed = set(engine.ask(template.open_sql, constants=everyone).column("home").to_pylist())
         for label in due:
             if label not in needed:
                 gone.add(label)
                 written.pop(label, None)
     for label in labels:
-        if label not in gone and len(work.state.get(label, ())) >= MOST_PIECES:
+        if not work.apart and label not in gone and len(work.state.get(label, ())) >= MOST_PIECES:
             _compact(work, engine, label, written, gone)
     return results
 
@@ -188,6 +194,9 @@ def _last(
     new = _since(begun, work.batch, 0)
     pieces = new if before is None else pa.concat_tables([before, new])
     results = engine.ask(work.template.last_sql, pieces=pieces)
+    if work.apart:
+        written[0] = begun
+        return results
     everyone = timed(work.template, work.constants, work.clock)
     written[0] = engine.ask(work.template.history_sql, constants=everyone).cast(begun.schema)
     gone.add(0)
@@ -202,44 +211,6 @@ def moved(piece: pa.Table, batch: int, constants: pa.Table) -> pa.Table:
     return piece.filter(pa.array(np.isin(piece.column("id").to_numpy(), ids)))
 
 
-def guarded(work: Work, attempt: Callable[[Work], TemplateResult]) -> tuple[TemplateResult, dict[int, str]]:
-    """The result without the computations that fail, and why they failed; the others are not affected."""
-    try:
-        return attempt(work), {}
-    except QueryFailed as error:
-        faults = dict[int, str]()
-        _find(work, work.constants, str(error), attempt, faults)
-        if not faults:  # each half succeeds alone: only both together are too much
-            faults = dict.fromkeys(work.touched().column("id").to_pylist(), f"too much at once: {error}")
-        bad = np.isin(work.constants.column("id").to_numpy(), np.array(list(faults), np.int64))
-        return attempt(replace(work, constants=work.constants.filter(pa.array(~bad)))), faults
-
-
-def _find(
-    work: Work,
-    constants: pa.Table,
-    why: str,
-    attempt: Callable[[Work], TemplateResult],
-    faults: dict[int, str],
-) -> None:
-    """Find the computations that fail alone, by halving a set that fails."""
-    if constants.num_rows == 1:
-        faults[constants.column("id")[0].as_py()] = why
-        return
-    middle = constants.num_rows // 2
-    for half in (constants.slice(0, middle), constants.slice(middle)):
-        try:
-            attempt(replace(work, constants=half))
-        except QueryFailed as error:
-            _find(work, half, str(error), attempt, faults)
-
-
-def trimmed(results: pa.Table, most: int) -> tuple[pa.Table, dict[int, int]]:
-    """The results by computation, at most `most` of each, and how many were omitted."""
-    ids = results.column("id").to_numpy()
-    order = np.argsort(ids, kind="stable")
-    ids = ids[order]
-    begins = np.searchsorted(ids, ids, side="left")
-    kept = np.arange(len(ids)) - begins < most
-    over, lost = np.unique(ids[~kept], return_counts=True)
-    return results.take(pa.array(order[kept])), dict(zip(over.tolist(), lost.tolist(), strict=True))
+def by_computation(results: pa.Table) -> pa.Table:
+    """The results of each computation together, in the order in which they came."""
+    return results.take(pa.array(np.argsort(results.column("id").to_numpy(), kind="stable")))

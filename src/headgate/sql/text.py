@@ -8,6 +8,7 @@ shape decides which of these are really constants.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -35,6 +36,13 @@ class Literal:
         if self.text[0] == "'":
             return self.text[1:-1].replace("''", "'")
         return int(self.text) if self.text.isdecimal() else float(self.text)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the value is in the range of its type."""
+        if self.type == "bigint":
+            return len(self.text.lstrip("0")) <= 19 and int(self.text) < 1 << 63
+        return self.type == "varchar" or math.isfinite(float(self.text))
 
     @property
     def type(self) -> str:

@@ -18,6 +18,7 @@ import fcntl
 import mmap
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -27,7 +28,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from headgate.errors import StorageFull
+from headgate.errors import ConfigError, StorageFull
 from headgate.state.layout import HEAD_SLOTS, StateLayout, head
 from headgate.state.table import BinTable
 
@@ -68,6 +69,24 @@ def cache_root(need: int = 0) -> str:
     return tempfile.gettempdir()
 
 
+def own_folder(root: str) -> str:
+    """This user's folder below a root that everyone may write to. A folder that another user made there under the
+    name of ours, or a link, is never used.
+    """
+    path = os.path.join(root, f"headgate-{os.getuid()}")
+    with suppress(FileExistsError):
+        os.mkdir(path, mode=0o700)
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise ConfigError(
+            f"{path} is where this user's cache belongs, but it is not a folder of this user: somebody else may read and change "
+            "what is in it. Remove it and start again"
+        )
+    if found.st_mode & 0o077:
+        os.chmod(path, 0o700)
+    return path
+
+
 class BinCache:
     """The tables of one stage on one executor, as one Python worker sees them."""
 
@@ -88,12 +107,11 @@ class BinCache:
         self._file = files or MappedFile
         self._files: dict[int, CacheFile] = {}
         self._tables: dict[int, BinTable] = {}
-        mine = f"headgate-{os.getuid()}"
-        self._base = cache_root() if base is None else base
-        self._folder = f"{mine}/{executor_identity()[1]}/{stage}" if base is None else stage
+        self._base = own_folder(cache_root()) if base is None else base
+        self._folder = f"{executor_identity()[1]}/{stage}" if base is None else stage
         if base is None:
             os.makedirs(os.path.join(self._base, self._folder), mode=0o700, exist_ok=True)
-            _sweep(os.path.join(self._base, mine))
+            _sweep(self._base)
 
     @classmethod
     def of(cls, stage: str, layout: StateLayout) -> BinCache:

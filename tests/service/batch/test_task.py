@@ -37,17 +37,6 @@ def test_a_registered_function_that_raises_stops_its_queries_alone(tmp_path) -> 
     local.service.close()
 
 
-def test_rows_out_are_bounded(tmp_path) -> None:
-    local = Local(tmp_path, limits=Limits(rows_out=5))
-    (number,) = local.add("SELECT x FROM alpha")
-    rows = rows_of(np.random.default_rng(5), 100)
-    local.feed(rows)
-    assert sum(local.answers(number).values()) == 5
-    found, _ = local.service.read(local.ann, number)
-    assert [row.get("cut") for row in found] == [None] * 4 + [named(rows, 0).num_rows - 5]
-    local.service.close()
-
-
 def test_a_join_that_keeps_too_much_stops_alone(tmp_path) -> None:
     local = Local(tmp_path, limits=Limits(state_rows=40), servers=1)
     text = "SELECT a.x, b.x FROM alpha a JOIN beta b ON a.n = b.n AND b.time BETWEEN a.time - INTERVAL '{} seconds' AND a.time"

@@ -55,7 +55,7 @@ def test_the_page_in_chromium(served) -> None:
         assert page.locator("#values polyline").count() == page.locator("#times polyline").count() == 1
         assert [one.inner_text() for one in page.locator("#column option").all()] == ["x"]
         declared = page.locator("#declared tr").all_inner_texts()
-        listed, _ = served.service.list_sources("", 100)
+        listed, _ = served.service.list_sources(served.ann, "", 100)
         for line, source in zip(declared, listed, strict=True):
             assert all(part in line for part in (source.name, "city varchar", "x double"))
         served.feed(rows)

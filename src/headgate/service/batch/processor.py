@@ -146,7 +146,6 @@ class BatchProcessor:
             results=_results(report.servers),
             latest=latest,
             faults={number: why for server in report.servers for number, why in server.faults.items()},
-            cut={number: rows for server in report.servers for number, rows in server.cut.items()},
             facts={**facts, **snapshot.facts},
         )
 
@@ -232,7 +231,6 @@ class BatchProcessor:
             "predicted_bytes": round(predicted * self._bytes_per_row) if self._bytes_per_row else None,
             "far_ahead": sum(far_ahead_rows.values()),
             "results": sum(table.rows for server in servers for _, table in server.results),
-            "cut": sum(rows for server in servers for rows in server.cut.values()),
             "cpu_ms": round(sum(server.cpu_ms for server in servers), 3),
             "busy_ms": {server.server: round(server.busy_ms, 3) for server in servers},
             "server_rows": {server.server: server.rows for server in servers},

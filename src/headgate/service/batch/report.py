@@ -33,8 +33,6 @@ class ServerReport:
     """(template, table) of each table of results that was written."""
     faults: Mapping[int, str]
     """Computations that failed, and why."""
-    cut: Mapping[int, int]
-    """Computations with more results than the limit allows, and how many rows were cut off."""
     busy_ms: float
     cpu_ms: float
 
@@ -51,7 +49,6 @@ class ServerReport:
             "gone": self.gone,
             "results": [[template, table.to_json()] for template, table in self.results],
             "faults": _pairs(self.faults),
-            "cut": _pairs(self.cut),
             "busy_ms": self.busy_ms,
             "cpu_ms": self.cpu_ms,
         }
@@ -73,7 +70,6 @@ class ServerReport:
             gone=[(template, pane) for template, pane in body["gone"]],
             results=[(template, StoredTable(*table)) for template, table in body["results"]],
             faults=dict(body["faults"]),
-            cut=dict(body["cut"]),
             busy_ms=body["busy_ms"],
             cpu_ms=body["cpu_ms"],
         )

@@ -7,7 +7,6 @@ the report those files are rubbish, so a retried or speculative attempt does no 
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headgate.errors import HeadgateError
+from headgate import logs
+from headgate.errors import HeadgateError, QueryFailed
+from headgate.service.batch.bounds import Deadline, memory_within
 from headgate.service.batch.report import ServerReport, failure_json
 from headgate.service.manifest import JOIN_ROWS, StoredTable
 from headgate.service.table_file import (
@@ -29,18 +30,40 @@ from headgate.service.table_file import (
     read_table,
     write_tables,
 )
-from headgate.sql.clock import Clock, after, far_ahead
+from headgate.sizes import parse_bytes
+from headgate.sql.blame import Purses, Tried, guarded
+from headgate.sql.clock import Clock, after, far_ahead, possible
 from headgate.sql.engine import Engine, Function
 from headgate.sql.join_state import Join, crowded, keep, taken_over
 from headgate.sql.limits import Limits
-from headgate.sql.shared import Label, Piece, TemplateResult, Work, guarded, moved, step, trimmed
+from headgate.sql.shared import Label, Piece, Work, by_computation, moved, step
 from headgate.sql.template import Template
 from headgate.storage.bin_cache import executor_identity
 from headgate.storage.store import Store
 
+log = logs.logger("headgate.service")
 MAX_CONSTANTS_TABLES = 4_000
 """How many tables of constants a worker process caches."""
 REPORT_COLUMN = "report"
+MAX_WAITING_BYTES = 64 << 20
+"""How many bytes of results wait in memory until they are written."""
+ROWS_IN_TIME = 100_000
+"""The limits of time are for so many rows; a larger batch has more time."""
+MEMORY_FACTOR = 2
+"""How much more than its engine a worker process may use while it computes: results, and texts while they are built,
+are not in the engine's count.
+"""
+BROKEN = (
+    pa.ArrowException,
+    ArithmeticError,
+    AssertionError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What computing can raise beside QueryFailed. Errors of storage are none of these."""
 
 
 @dataclass(frozen=True)
@@ -120,25 +143,31 @@ class _Attempt:
 
     def __init__(self, task: ServerTask, server: int, file_name: str) -> None:
         self.task, self.server, self.file_name = task, server, file_name
+        self.memory = MEMORY_FACTOR * parse_bytes(task.memory, "memory")
         self.state: list[EncodedTable] = []
         self.results: list[EncodedTable] = []
+        self.spilled: list[tuple[int, StoredTable]] = []
+        """Results that are on disk already."""
         self.gone: list[tuple[int, int]] = []
         self.faults: dict[int, str] = {}
-        self.cut: dict[int, int] = {}
 
     def work(self, batches: Iterable[pa.RecordBatch]) -> ServerReport:
         wall_began, cpu_began = time.perf_counter(), time.process_time()
         task = self.task
         parts = [pa.Table.from_batches([batch]).cast(task.row_schema) for batch in batches]
-        rows = pa.concat_tables([task.row_schema.empty_table(), *parts])
-        rows = rows.filter(rows.column("time").is_valid())
+        came = pa.concat_tables([task.row_schema.empty_table(), *parts])
+        came = came.filter(came.column("time").is_valid())
+        rows = came.filter(pa.array(possible(came)))
         self.engine = _engine(task.functions, task.memory)
         clock = Clock.over(task.latest, task.delay_us, rows)
         templates = task.templates.get(self.server, ())
+        more = max(1.0, rows.num_rows / ROWS_IN_TIME)
+        self.purses = Purses(more * task.limits.seconds, more * task.limits.tenant_seconds)
         if templates:
             self.engine.give(rows=rows)
         self.leads = self._update_join_rows(templates, rows, clock)
-        for files in templates:
+        # The costly ones come last: if a tenant's time ends, they are what is not computed.
+        for files in sorted(templates, key=self._cost):
             self._run_template(files, rows, clock)
         latest = after(task.latest, rows)
         sources, counts = np.unique(rows.column("source").to_numpy(), return_counts=True)
@@ -148,20 +177,28 @@ class _Attempt:
             rows=rows.num_rows,
             rows_of_source=dict(zip(sources.tolist(), counts.tolist(), strict=True)),
             latest={int(source): int(latest[source]) for source in np.flatnonzero(latest > task.latest)},
-            far_ahead_rows=far_ahead(latest, rows),
+            far_ahead_rows=far_ahead(latest, came),
             state=self._write_state(),
             gone=self.gone,
             results=self._write_results(),
             faults=self.faults,
-            cut=self.cut,
             busy_ms=1e3 * (time.perf_counter() - wall_began),
             cpu_ms=1e3 * (time.process_time() - cpu_began),
         )
 
     def _run_template(self, files: TemplateFiles, rows: pa.Table, clock: Clock) -> None:
-        task = self.task
         template, constants = self._read_constants(files.constants)
         constants = self._without_faults(template, constants)
+        try:
+            self._answer(files, template, constants, rows, clock)
+        except BROKEN as error:
+            log.exception("template %d on server %d failed", files.template, self.server)
+            self.faults |= dict.fromkeys(constants.column("id").to_pylist(), _unexpected(error))
+
+    def _answer(
+        self, files: TemplateFiles, template: Template, constants: pa.Table, rows: pa.Table, clock: Clock
+    ) -> None:
+        task = self.task
         arrived = self._arriving_state(files, constants)
         state: dict[Label, list[Piece]] = {
             label: [Piece(stored.batch, stored) for stored in pieces] for label, pieces in files.state.items()
@@ -169,7 +206,10 @@ class _Attempt:
         for label, table in arrived.items():
             state.setdefault(label, []).append(Piece(task.batch, table))
         work = Work(template, constants, rows, clock, task.batch, state, self._load, self.leads)
-        outcome, faults = guarded(work, self._step_in_time)
+        outcome, faults = guarded(work, self._try, self.purses)
+        results = None
+        if outcome.results is not None and outcome.results.num_rows:
+            results = encode(by_computation(outcome.results), files.template, outcome.results.num_rows)
         self.faults |= faults
         for label in outcome.gone:
             self.gone.append((files.template, label))
@@ -178,19 +218,30 @@ class _Attempt:
                 self._add_state(files.template, label, table)
         for label, table in outcome.written.items():
             self._add_state(files.template, label, table)
-        if outcome.results is not None and outcome.results.num_rows:
-            results, cut = trimmed(outcome.results, task.limits.rows_out)
-            self.cut |= cut
-            self.results.append(encode(results, files.template, results.num_rows))
+        if results is not None:
+            self.results.append(results)
+            if sum(len(encoded.data) for encoded in self.results) > MAX_WAITING_BYTES:
+                self._spill()
 
-    def _step_in_time(self, work: Work) -> TemplateResult:
-        """Run a step, and interrupt it when it takes too long."""
-        timer = threading.Timer(self.task.limits.seconds, self.engine.interrupt)
-        timer.start()
-        try:
-            return step(work, self.engine)
-        finally:
-            timer.cancel()
+    def _try(self, work: Work, seconds: float) -> Tried:
+        """Run a step within bounds of time and memory."""
+        began = time.perf_counter()
+        result, why = None, ""
+        with Deadline(seconds, self.engine.interrupt) as deadline, memory_within(self.memory):
+            try:
+                result = step(work, self.engine)
+            except QueryFailed as error:
+                why = str(error)
+            except MemoryError:
+                self.engine.starved = True
+            except BROKEN as error:
+                why = _unexpected(error)
+        if result is None and self.engine.starved:
+            self.engine.renew()
+            why = f"it needs more memory than the {self.task.memory} of a task: read fewer rows, or shorter texts"
+        elif result is None and deadline.passed:
+            why = f"it takes too long: more than {seconds:.3g} s for one batch. Read fewer rows, or make it simpler"
+        return Tried(time.perf_counter() - began, result, why, deadline.passed)
 
     # -- rows that joins keep
 
@@ -258,6 +309,9 @@ class _Attempt:
             for piece in pieces
         ]
 
+    def _cost(self, files: TemplateFiles) -> int:
+        return self._read_constants(files.constants)[0].cost
+
     def _read_constants(self, stored: StoredTable) -> tuple[Template, pa.Table]:
         key = (stored.file, stored.at)
         if key not in _constants:
@@ -274,19 +328,29 @@ class _Attempt:
     def _write_state(self) -> list[tuple[int, int, StoredTable]]:
         return [
             (encoded.labels[0], encoded.labels[1], stored)
-            for encoded, stored in zip(self.state, self._write(STATE, self.state), strict=True)
+            for encoded, stored in zip(self.state, self._stored_state(), strict=True)
         ]
 
     def _write_results(self) -> list[tuple[int, StoredTable]]:
-        return [
-            (encoded.labels[0], stored)
-            for encoded, stored in zip(self.results, self._write(RESULTS, self.results), strict=True)
-        ]
+        self._spill()
+        return self.spilled
 
-    def _write(self, folder: str, tables: Sequence[EncodedTable]) -> list[StoredTable]:
-        if not tables:
+    def _spill(self) -> None:
+        """Write the results that are in memory."""
+        if self.results:
+            name = f"{self.file_name}-{len(self.spilled)}" if self.spilled else self.file_name
+            written = write_tables(self.task.store, RESULTS, name, self.task.batch, self.results)
+            self.spilled += [(e.labels[0], stored) for e, stored in zip(self.results, written, strict=True)]
+            self.results.clear()
+
+    def _stored_state(self) -> list[StoredTable]:
+        if not self.state:
             return []
-        return write_tables(self.task.store, folder, self.file_name, self.task.batch, tables)
+        return write_tables(self.task.store, STATE, self.file_name, self.task.batch, self.state)
+
+
+def _unexpected(error: Exception) -> str:
+    return f"it could not be computed: {type(error).__name__}: {error}"
 
 
 def _among(constants: pa.Table, ids: Iterable[int]) -> NDArray[np.bool_]:

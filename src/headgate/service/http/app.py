@@ -2,41 +2,63 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 from pathlib import Path
-from typing import Any
 
-from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi import FastAPI
+from fastapi.responses import HTMLResponse
 
+from headgate.service.edge_limits import EdgeLimits
 from headgate.service.http import routes_queries, routes_service
+from headgate.service.http.description import described
+from headgate.service.http.edge import Edge
 from headgate.service.http.errors import handle_errors
+from headgate.service.http.tails import Tails
 from headgate.service.service import Service
 
-MAX_REQUEST_BYTES = 64 << 20
 PAGE = Path(__file__).with_name("page.html")
 
 
-def create_app(service: Service) -> FastAPI:
+def create_app(service: Service, limits: EdgeLimits | None = None) -> FastAPI:
     """Make the application that serves a service."""
+    limits = limits or EdgeLimits()
     app = FastAPI(
         title="headgate",
         description="Standing queries over streams: SQL in, results out, one Spark application for all.",
+        docs_url=None,
+        redoc_url=None,
     )
     app.state.service = service
+    app.state.tails = Tails(service, limits.tails)
     app.include_router(routes_queries.router)
     app.include_router(routes_service.router)
     handle_errors(app)
-
-    @app.middleware("http")
-    async def limit_size(request: Request, call_next: Any) -> Any:
-        size = request.headers.get("content-length", "0")
-        if not size.isdecimal() or int(size) > MAX_REQUEST_BYTES:
-            message = f"a request may have at most {MAX_REQUEST_BYTES} bytes"
-            return JSONResponse({"error": "too-large", "message": message}, status_code=413)
-        return await call_next(request)
+    app.add_middleware(Edge, service=service, limits=limits)
+    text = PAGE.read_text(encoding="utf-8")
+    page_headers = {"content-security-policy": page_policy(text)}
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
-    def page() -> HTMLResponse:
-        return HTMLResponse(PAGE.read_text(encoding="utf-8"))
+    async def page() -> HTMLResponse:
+        return HTMLResponse(text, headers=page_headers)
+
+    @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        return HTMLResponse(described(app.openapi()), headers={"content-security-policy": DOCS_POLICY})
 
     return app
+
+
+DOCS_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
+
+
+def page_policy(text: str) -> str:
+    """What a browser may do for the page: run the page's own script, which it knows by its hash, and ask this service."""
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )

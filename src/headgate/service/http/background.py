@@ -9,15 +9,23 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from headgate.service.http.app import create_app
+from headgate.service.edge_limits import EdgeLimits
+from headgate.service.http.server import ServerConfig
 from headgate.service.service import Service
 
 
 @contextmanager
-def listening(service: Service, *, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+def listening(
+    service: Service, *, host: str = "127.0.0.1", port: int = 0, limits: EdgeLimits | None = None
+) -> Iterator[str]:
     """Serve while the block runs; gives the URL. Port 0 takes a free port."""
-    config = uvicorn.Config(
-        create_app(service), host=host, port=port, log_level="error", timeout_graceful_shutdown=1
+    config = ServerConfig(
+        service,
+        limits or EdgeLimits(),
+        host=host,
+        port=port,
+        log_level="error",
+        timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, name="headgate-http", daemon=True)

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote
 
 import httpx
 
@@ -20,10 +21,12 @@ from headgate import errors
 DEFAULT_URL = "http://127.0.0.1:8620"
 ERROR_OF_STATUS: dict[int, type[errors.HeadgateError]] = {
     400: errors.ConfigError,
+    401: errors.AccessDenied,
     403: errors.AccessDenied,
     404: errors.NotFound,
     410: errors.CursorGone,
     422: errors.QueryRefused,
+    429: errors.QuotaExceeded,
 }
 
 
@@ -117,10 +120,15 @@ class Client:
         return answer["results"], answer["cursor"]
 
     def tail(self, number: int, cursor: str | None = None) -> Iterator[dict[str, Any]]:
-        """Yield results as they come, without end. A lost connection is resumed where it broke."""
+        """Yield results as they come. A lost connection is resumed where it broke. Raises QueryFailed when the query
+        is paused or fails.
+        """
         while True:
             try:
                 for event in self._events(number, cursor):
+                    if "state" in event:
+                        why = f": {event['why']}" if event["why"] else ""
+                        raise errors.QueryFailed(f"query {number} is {event['state']}{why}")
                     yield from event["results"]
                     cursor = event["cursor"]
             except httpx.TransportError:
@@ -153,6 +161,19 @@ class Client:
         """List the sources that queries can read (the first 10,000)."""
         listed: list[dict[str, Any]] = self._request("GET", "/sources", params={"limit": 10_000})["sources"]
         return listed
+
+    def grants(self, source: str) -> list[str]:
+        """List the tenants that may read your source; `*` is everyone."""
+        listed: list[str] = self._request("GET", f"/sources/{quote(source, '')}/grants")["grants"]
+        return listed
+
+    def grant(self, source: str, to: str) -> None:
+        """Let a tenant, or everyone (`*`), read your source."""
+        self._request("PUT", f"/sources/{quote(source, '')}/grants/{quote(to, '')}")
+
+    def revoke(self, source: str, of: str) -> None:
+        """Take a grant back. Queries that may no longer read the source stop."""
+        self._request("DELETE", f"/sources/{quote(source, '')}/grants/{quote(of, '')}")
 
     def push(self, source: str, events: Sequence[Mapping[str, Any]]) -> int:
         """Push events; they are durable when this returns. Returns how many there were."""

@@ -1,20 +1,26 @@
-"""What routes ask FastAPI for: the service, the tenant whose token the request carries, and an admin."""
+"""What routes ask FastAPI for: the service, the tenant whose token the request carries, an admin, a large body."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel, ValidationError
 
-from headgate.errors import AccessDenied
+from headgate.errors import AccessDenied, ConfigError
+from headgate.service.http.bulk import listed
+from headgate.service.http.tails import Tails
 from headgate.service.service import Service
 from headgate.service.tenants import Tenant
 
+T = TypeVar("T", bound=BaseModel)
 bearer = HTTPBearer(auto_error=False)
 
 
-def _service(request: Request) -> Service:
+async def _service(request: Request) -> Service:
     service: Service = request.app.state.service
     return service
 
@@ -22,7 +28,7 @@ def _service(request: Request) -> Service:
 CurrentService = Annotated[Service, Depends(_service)]
 
 
-def _tenant(
+async def _tenant(
     service: CurrentService, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 ) -> Tenant:
     return service.authenticate(credentials.credentials if credentials else None)
@@ -31,10 +37,57 @@ def _tenant(
 CurrentTenant = Annotated[Tenant, Depends(_tenant)]
 
 
-def _admin(tenant: CurrentTenant) -> Tenant:
+async def _admin(tenant: CurrentTenant) -> Tenant:
     if not tenant.admin:
         raise AccessDenied("only an admin may do this")
     return tenant
 
 
 CurrentAdmin = Annotated[Tenant, Depends(_admin)]
+
+
+def _tails(request: Request, number: int, service: CurrentService, tenant: CurrentTenant) -> Iterator[Tails]:
+    service.get_query(tenant, number)  # raises before the stream begins, if there is none
+    tails: Tails = request.app.state.tails
+    with tails.place(tenant):
+        yield tails
+
+
+OpenTails = Annotated[Tails, Depends(_tails)]
+
+
+async def _body(request: Request) -> bytes:
+    return await request.body()
+
+
+@dataclass(frozen=True)
+class Bulk(Generic[T]):
+    """A body that lists many objects. FastAPI would read it on the event loop; `read` is called in a thread."""
+
+    name: str
+    model: type[T]
+    most: int
+    body: ClassVar[Any] = Depends(_body)
+
+    def objects(self, body: bytes) -> list[dict[str, Any]]:
+        """The objects of a body as they are."""
+        return listed(body, self.name, self.most)
+
+    def read(self, body: bytes) -> list[T]:
+        """The objects of a body, checked; ConfigError names the one that is wrong."""
+        found = list[T]()
+        for number, one in enumerate(self.objects(body)):
+            try:
+                found.append(self.model.model_validate(one))
+            except ValidationError as error:
+                first = error.errors()[0]
+                where = ".".join(str(part) for part in (self.name, number, *first["loc"]))
+                raise ConfigError(f"{where}: {first['msg']}") from error
+        return found
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """The body as OpenAPI describes it."""
+        items = {"type": "array", "items": self.model.model_json_schema(), "maxItems": self.most}
+        schema = {"type": "object", "properties": {self.name: items}, "required": [self.name]}
+        return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}

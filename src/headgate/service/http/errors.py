@@ -8,11 +8,20 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
-from headgate.errors import AccessDenied, ConfigError, CursorGone, HeadgateError, NotFound, QueryRefused
+from headgate.errors import (
+    AccessDenied,
+    ConfigError,
+    CursorGone,
+    HeadgateError,
+    NotFound,
+    QueryRefused,
+    QuotaExceeded,
+)
 
 STATUS_CODES: dict[type[HeadgateError], int] = {
     QueryRefused: 422,
     AccessDenied: 403,
+    QuotaExceeded: 429,
     NotFound: 404,
     CursorGone: 410,
     ConfigError: 400,
@@ -22,10 +31,15 @@ STATUS_CODES: dict[type[HeadgateError], int] = {
 
 def error_json(error: HeadgateError) -> dict[str, Any]:
     """An error as JSON."""
-    body: dict[str, Any] = {"error": type(error).__name__, "message": str(error)}
+    body: dict[str, Any] = {"error": type(error).__name__, "message": _sendable(str(error))}
     if isinstance(error, QueryRefused):
         body |= {"error": error.reason, "line": error.line, "column": error.column}
     return body
+
+
+def _sendable(message: str) -> str:
+    """A message as UTF-8 can carry it, whatever it quotes."""
+    return message.encode("utf-8", "backslashreplace").decode()
 
 
 def handle_errors(app: FastAPI) -> None:
@@ -40,4 +54,5 @@ def handle_errors(app: FastAPI) -> None:
     def malformed(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        return JSONResponse({"error": "malformed", "message": f"{where}: {first['msg']}"}, status_code=400)
+        message = _sendable(f"{where}: {first['msg']}")
+        return JSONResponse({"error": "malformed", "message": message}, status_code=400)

@@ -32,7 +32,6 @@ COUNTED = {
 SENT = {
     "sent_rows": "headgate_sent_rows_total",
     "sent_bytes": "headgate_sent_bytes_total",
-    "cut": "headgate_cut_rows_total",
 }
 STEPS = {"prepare_ms": "prepare", "job_ms": "compute"}
 

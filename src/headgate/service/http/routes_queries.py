@@ -5,37 +5,41 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-import anyio.to_thread
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Header
 from fastapi import Query as Parameter
 from fastapi.sse import EventSourceResponse, ServerSentEvent
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from headgate.errors import HeadgateError
-from headgate.service.http.dependencies import CurrentService, CurrentTenant
+from headgate.service.http.dependencies import Bulk, CurrentService, CurrentTenant, OpenTails
 from headgate.service.http.errors import error_json
-from headgate.service.queries import Query
+from headgate.service.queries import ACTIVE, Query
+from headgate.service.sources import is_text
 
-POLL_S = 0.1
-"""How often a stream of results looks for a new batch."""
 STREAM_ROWS = 500
 """How many results one server-sent event carries at most."""
 router = APIRouter()
 
 
+def _storable(text: str) -> str:
+    if not is_text(text):
+        raise ValueError("the text has half of a character (a lone surrogate): send whole ones")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_storable)]
+
+
 class NewQuery(BaseModel):
     """A query to register."""
 
-    sql: str = Field(
+    sql: Text = Field(
         examples=["SELECT city, avg(temp) FROM weather GROUP BY city, TUMBLE(time, INTERVAL '10 seconds')"]
     )
-    name: str = Field("", max_length=200)
+    name: Text = Field("", max_length=200)
 
 
-class NewQueries(BaseModel):
-    """Many queries to register."""
-
-    queries: list[NewQuery] = Field(max_length=100_000)
+Listed = Bulk("queries", NewQuery, most=100_000)
 
 
 @router.post("/queries", status_code=201, tags=["queries"])
@@ -47,10 +51,12 @@ def register(new: NewQuery, service: CurrentService, tenant: CurrentTenant) -> d
     return answer.to_json()
 
 
-@router.post("/queries/bulk", tags=["queries"])
-def register_many(new: NewQueries, service: CurrentService, tenant: CurrentTenant) -> dict[str, Any]:
+@router.post("/queries/bulk", tags=["queries"], openapi_extra=Listed.description)
+def register_many(
+    new: Annotated[bytes, Listed.body], service: CurrentService, tenant: CurrentTenant
+) -> dict[str, Any]:
     """Register many queries; for each, in order, the answer is an id or an error."""
-    answers = service.register(tenant, [(query.sql, query.name) for query in new.queries])
+    answers = service.register(tenant, [(query.sql, query.name) for query in Listed.read(new)])
     bodies = [{"id": a.id} if isinstance(a, Query) else error_json(a) for a in answers]
     return {"results": bodies, "registered": sum(isinstance(a, Query) for a in answers)}
 
@@ -82,7 +88,7 @@ def explain_query(number: int, service: CurrentService, tenant: CurrentTenant) -
 @router.post("/explain", tags=["queries"])
 def explain(new: NewQuery, service: CurrentService, tenant: CurrentTenant) -> dict[str, Any]:
     """Explain what a query would become, without registering it."""
-    return service.explain(new.sql)
+    return service.explain(tenant, new.sql)
 
 
 @router.post("/queries/{number}/pause", tags=["queries"])
@@ -118,18 +124,22 @@ def results(
 
 @router.get("/queries/{number}/stream", response_class=EventSourceResponse, tags=["results"])
 async def stream(
-    number: int, service: CurrentService, tenant: CurrentTenant, request: Request, cursor: str | None = None,
+    number: int, tails: OpenTails, tenant: CurrentTenant, cursor: str | None = None,
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> AsyncIterator[ServerSentEvent]:  # fmt: skip
-    """Stream results as they come: server-sent events, each with the next cursor as its id."""
-    at, last_seen = last_event_id or cursor, -2
-    while not await request.is_disconnected():
-        if service.last_batch != last_seen:
-            last_seen = service.last_batch
-            more = True
-            while more:
-                rows, at = await anyio.to_thread.run_sync(service.read, tenant, number, at, STREAM_ROWS)
-                more = len(rows) == STREAM_ROWS
-                if rows:
-                    yield ServerSentEvent(data={"results": rows, "cursor": at}, event="results", id=at)
-        await anyio.sleep(POLL_S)
+    """Stream results as they come: server-sent events, each with the next cursor as its id. When the query is
+    paused or fails, the last event is `stopped`, and says why.
+    """
+    at, seen = last_event_id or cursor, -2
+    while True:
+        seen = await tails.batch_after(seen)
+        more = True
+        while more:
+            rows, at = await tails.read(tenant, number, at, STREAM_ROWS)
+            more = len(rows) == STREAM_ROWS
+            if rows:
+                yield ServerSentEvent(data={"results": rows, "cursor": at}, event="results", id=at)
+        query = await tails.query(tenant, number)
+        if query.state != ACTIVE:
+            yield ServerSentEvent(data={"state": query.state, "why": query.why}, event="stopped")
+            return

@@ -10,7 +10,7 @@ from fastapi import Query as Parameter
 from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import BaseModel, Field
 
-from headgate.service.http.dependencies import CurrentAdmin, CurrentService, CurrentTenant
+from headgate.service.http.dependencies import Bulk, CurrentAdmin, CurrentService, CurrentTenant
 from headgate.service.http.metrics import metrics_text
 
 router = APIRouter()
@@ -25,12 +25,6 @@ class NewSource(BaseModel):
     rate: float = Field(1.0, description="Its traffic, in the units of placement.")
 
 
-class NewSources(BaseModel):
-    """Many sources to declare."""
-
-    sources: list[NewSource] = Field(max_length=100_000)
-
-
 class NewTenant(BaseModel):
     """A tenant to add."""
 
@@ -38,10 +32,14 @@ class NewTenant(BaseModel):
     admin: bool = False
 
 
-class Events(BaseModel):
-    """Events of a source: each has `time` and the source's columns."""
+class Event(BaseModel, extra="allow"):
+    """An event of a source: it has `time` and the source's columns."""
 
-    events: list[dict[str, Any]] = Field(max_length=200_000)
+    time: str | float = Field(examples=["2026-01-01T08:00:00Z"])
+
+
+NewSources = Bulk("sources", NewSource, most=100_000)
+Events = Bulk("events", Event, most=200_000)
 
 
 @router.get("/sources", tags=["sources"])
@@ -52,7 +50,7 @@ def list_sources(
     limit: Annotated[int, Parameter(ge=1, le=10_000)] = 1000,
 ) -> dict[str, Any]:
     """List the sources that queries can read, by name; for the next page, set `after` to the last name."""
-    sources, count = service.list_sources(after, limit)
+    sources, count = service.list_sources(tenant, after, limit)
     return {"sources": [source.to_json() for source in sources], "count": count}
 
 
@@ -62,22 +60,45 @@ def add_source(new: NewSource, service: CurrentService, tenant: CurrentTenant) -
     return service.add_sources(tenant, [new.model_dump()])[0].to_json()
 
 
-@router.post("/sources/bulk", status_code=201, tags=["sources"])
-def add_sources(new: NewSources, service: CurrentService, tenant: CurrentTenant) -> dict[str, Any]:
+@router.post("/sources/bulk", status_code=201, tags=["sources"], openapi_extra=NewSources.description)
+def add_sources(
+    new: Annotated[bytes, NewSources.body], service: CurrentService, tenant: CurrentTenant
+) -> dict[str, Any]:
     """Declare many sources, all or none."""
-    return {"declared": len(service.add_sources(tenant, [source.model_dump() for source in new.sources]))}
+    declared = [source.model_dump() for source in NewSources.read(new)]
+    return {"declared": len(service.add_sources(tenant, declared))}
 
 
-@router.post("/sources/{name}/events", status_code=202, tags=["sources"])
-def push(name: str, new: Events, service: CurrentService, tenant: CurrentTenant) -> dict[str, Any]:
+@router.post("/sources/{name}/events", status_code=202, tags=["sources"], openapi_extra=Events.description)
+def push(
+    name: str, new: Annotated[bytes, Events.body], service: CurrentService, tenant: CurrentTenant
+) -> dict[str, Any]:
     """Push events. They are durable when this answers."""
-    return {"accepted": service.push_events(tenant, name, new.events)}
+    return {"accepted": service.push_events(tenant, name, Events.objects(new))}
+
+
+@router.get("/sources/{name}/grants", tags=["sources"])
+def list_grants(name: str, service: CurrentService, tenant: CurrentTenant) -> dict[str, Any]:
+    """List the tenants that may read your source; `*` is everyone."""
+    return {"grants": service.list_grants(tenant, name)}
+
+
+@router.put("/sources/{name}/grants/{to}", status_code=204, tags=["sources"])
+def grant(name: str, to: str, service: CurrentService, tenant: CurrentTenant) -> None:
+    """Let a tenant, or everyone (`*`), read your source."""
+    service.grant(tenant, name, to)
+
+
+@router.delete("/sources/{name}/grants/{of}", status_code=204, tags=["sources"])
+def revoke(name: str, of: str, service: CurrentService, tenant: CurrentTenant) -> None:
+    """Take a grant back. Queries that may no longer read the source stop."""
+    service.revoke(tenant, name, of)
 
 
 @router.get("/servers", tags=["servers"])
 def list_servers(service: CurrentService, tenant: CurrentTenant) -> dict[str, Any]:
     """List the servers with their load, computations and sources."""
-    return {"servers": service.servers()}
+    return {"servers": service.servers(tenant)}
 
 
 @router.post("/servers", status_code=201, tags=["servers"])
@@ -113,16 +134,17 @@ def status(service: CurrentService, tenant: CurrentTenant) -> dict[str, Any]:
 
 
 @router.get("/health", tags=["service"])
-def health() -> dict[str, Any]:
+async def health() -> dict[str, Any]:
     """Answer while the process is alive."""
     return {"ok": True, "at": time.time()}
 
 
 @router.get("/ready", tags=["service"])
 def ready(service: CurrentService) -> JSONResponse:
-    """Say whether batches run, and if not, why."""
+    """Say whether batches run, and if not, why; and which queries have failed, and whose they are."""
     is_ready = service.running and service.failure is None
-    body = {"ready": is_ready, "why": service.failure or ""}
+    queries, count = service.quarantined()
+    body = {"ready": is_ready, "why": service.failure or "", "failed": {"count": count, "latest": queries}}
     return JSONResponse(body, status_code=200 if is_ready else 503)
 
 

@@ -1,0 +1,105 @@
+"""Who may read which source. A source is private: its owner and admins read it, and whoever it was granted to.
+
+To everyone else a source does not exist: not in a list, not in an error, not in a query.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+
+from headgate.errors import ConfigError
+from headgate.service.registry import Registry
+from headgate.service.sources import Source, Sources
+from headgate.service.tenants import OPERATOR, Tenant
+from headgate.sql.source_schema import NAME, SourceSchema
+from headgate.sql.text import shape_of
+
+EVERYONE = "*"
+"""Takes a tenant's place in a grant to all tenants."""
+_INSERT = "INSERT INTO grants VALUES (?, ?) ON CONFLICT (source, tenant) DO NOTHING"
+_DELETE = "DELETE FROM grants WHERE source = ? AND tenant = ?"
+
+
+class Grants:
+    """The grants, by source. Every change is durable when its method returns."""
+
+    def __init__(self, registry: Registry, sources: Sources) -> None:
+        self._registry, self._sources = registry, sources
+        self._tenants: dict[str, set[str]] = {}
+        for source, tenant in registry.read("SELECT source, tenant FROM grants"):
+            self._tenants.setdefault(source, set()).add(tenant)
+
+    def allow(self, source: Source, tenant: Tenant) -> bool:
+        """Whether a tenant may read a source."""
+        if tenant.admin or tenant.name == source.tenant:
+            return True
+        return not self._tenants.get(source.name, set()).isdisjoint((tenant.name, EVERYONE))
+
+    def of(self, source: str) -> list[str]:
+        """The tenants to whom a source is granted."""
+        return sorted(self._tenants.get(source, ()))
+
+    def add(self, source: str, tenant: str) -> None:
+        """Grant a source to a tenant, or to everyone. The tenant may be one that is yet to come."""
+        if tenant != EVERYONE and not NAME.fullmatch(tenant):
+            raise ConfigError(
+                f"a source is granted to a tenant by its name, or to {EVERYONE!r}, not to {tenant!r}"
+            )
+        self._registry.write((_INSERT, [(source, tenant)]))
+        self._tenants.setdefault(source, set()).add(tenant)
+
+    def remove(self, source: str, tenant: str) -> None:
+        """Take a grant back."""
+        self._registry.write((_DELETE, [(source, tenant)]))
+        self._tenants.get(source, set()).discard(tenant)
+
+    def readable(self, tenant: Tenant) -> Readable:
+        """The sources that a tenant may read."""
+        return Readable(self, self._sources, tenant)
+
+
+class Readable(Mapping[str, SourceSchema]):
+    """The columns of the sources that a tenant may read, by name."""
+
+    def __init__(self, grants: Grants, sources: Sources, tenant: Tenant) -> None:
+        self._grants, self._sources, self._tenant = grants, sources, tenant
+
+    def __getitem__(self, name: str) -> SourceSchema:
+        source = self._sources.by_name[name]
+        if not self._grants.allow(source, self._tenant):
+            raise KeyError(name)
+        return source.kind
+
+    def __iter__(self) -> Iterator[str]:
+        sources = list(self._sources.by_name.items())  # texts are read while sources are declared
+        return (name for name, source in sources if self._grants.allow(source, self._tenant))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def migrate(registry: Registry) -> None:
+    """Bring a registry of format 1, in which everyone read everything, to format 2: who reads a source keeps it, and
+    what the operator configured stays everyone's.
+    """
+    (found,) = registry.read("SELECT value FROM about WHERE name = 'format'")
+    if int(found[0]) >= 2:
+        return
+    owners: dict[int, tuple[str, str]] = {
+        number: (name, owner) for number, name, owner in registry.read("SELECT id, name, tenant FROM sources")
+    }
+    names = {name for name, _ in owners.values()}
+    granted = {(name, EVERYONE) for name, owner in owners.values() if owner == OPERATOR.name}
+    for tenant, numbers in registry.read(
+        "SELECT DISTINCT queries.tenant, computations.sources FROM queries"
+        " JOIN computations ON queries.computation = computations.id"
+    ):
+        granted |= {(owners[number][0], tenant) for number in json.loads(numbers)}
+    stopped: Iterable[tuple[str, str]] = registry.read(
+        "SELECT tenant, text FROM queries WHERE computation IS NULL"
+    )
+    for tenant, text in stopped:
+        granted |= {(name, tenant) for name in shape_of(text).sources if name in names}
+    rows = sorted(granted - set(owners.values()))
+    registry.write((_INSERT, rows), ("UPDATE about SET value = '2' WHERE name = 'format'", [()]))

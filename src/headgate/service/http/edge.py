@@ -1,0 +1,159 @@
+"""The edge: every request passes it before the application sees it.
+
+It knows the tenant by the headers alone, so nobody without a token gets a body read. Bodies are bounded in size, in
+time and together. Answers carry headers that keep a browser from loading anything from elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headgate.errors import AccessDenied
+from headgate.service.edge_limits import EdgeLimits
+from headgate.service.http.errors import error_json
+from headgate.service.service import Service
+
+PUBLIC = frozenset({"/", "/docs", "/openapi.json", "/health", "/ready", "/metrics"})
+"""What needs no token. None of these routes reads a body."""
+BULK = ("/bulk", "/events")
+"""How the paths end that take large bodies."""
+BUSY = "the service holds as many requests as it can: send this one again in a moment"
+DRAINED_BYTES, DRAINED_S = 1 << 20, 2.0
+"""How much of a refused body is read, so that the client gets to read the answer."""
+STRICT = {
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+"""Headers of every answer that does not set them itself."""
+
+
+class _Refused(Exception):
+    """A request that the edge answers itself."""
+
+    def __init__(self, status: int, error: str, message: str, **headers: str) -> None:
+        super().__init__(message)
+        body = {"error": error, "message": message}
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.answer = JSONResponse(body, status, {"connection": "close", **names})
+        self.more = True
+        """Whether the rest of the body may still come."""
+
+
+class Edge:
+    """Wraps the application."""
+
+    def __init__(self, app: ASGIApp, service: Service, limits: EdgeLimits) -> None:
+        self._app, self._service, self._limits = app, service, limits
+        self._held = 0
+        """Bytes of the bodies that are held now."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        public = scope["path"] in PUBLIC
+        unread = public and ("transfer-encoding" in headers or headers.get("content-length", "0") != "0")
+
+        async def strict_send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                answered = MutableHeaders(scope=message)
+                for name, value in STRICT.items():
+                    answered.setdefault(name, value)
+                if unread:
+                    answered["connection"] = "close"
+            await send(message)
+
+        if public:
+            await self._app(scope, receive, strict_send)
+            return
+        try:
+            self._check(headers, scope["path"])
+            async with self._body(receive, self._most(scope["path"])) as body:
+                await self._app(scope, _after(body, receive), strict_send)
+        except _Refused as refused:
+            if refused.more:
+                await _drain(receive)
+            await refused.answer(scope, receive, strict_send)
+
+    def _most(self, path: str) -> int:
+        return self._limits.bulk_bytes if path.endswith(BULK) else self._limits.body_bytes
+
+    def _check(self, headers: Headers, path: str) -> None:
+        """Refuse what the headers alone rule out."""
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        try:
+            self._service.authenticate(token.strip() if scheme.lower() == "bearer" else None)
+        except AccessDenied as error:
+            raise _Refused(401, **error_json(error), www_authenticate="Bearer") from error
+        size = headers.get("content-length", "0")
+        if not size.isdecimal() or len(size) > 20 or int(size) > self._most(path):
+            raise _too_large(self._most(path))
+
+    @asynccontextmanager
+    async def _body(self, receive: Receive, most: int) -> AsyncIterator[bytes]:
+        """Read a body; its bytes count as held until the block ends."""
+        parts = list[bytes]()
+        size, more = 0, True
+        try:
+            async with asyncio.timeout(self._limits.body_s) as patience:
+                while more:
+                    message = await receive()
+                    more = message.get("more_body", False)
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    self._held += len(parts[-1])
+                    if size > most:
+                        raise _too_large(most)
+                    if self._held > self._limits.bodies_bytes:
+                        raise _Refused(503, "busy", BUSY, retry_after="1")
+                patience.reschedule(None)
+                yield b"".join(parts)
+        except _Refused as refused:
+            refused.more = more
+            raise
+        except TimeoutError as error:
+            if not patience.expired():
+                raise
+            why = f"the body did not come within {self._limits.body_s:g} s: send it faster, or in parts"
+            raise _Refused(408, "too-slow", why) from error
+        finally:
+            self._held -= size
+
+
+def _too_large(most: int) -> _Refused:
+    return _Refused(413, "too-large", f"a request here may have at most {most} bytes: send it in parts")
+
+
+def _after(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives the body first."""
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
+
+
+async def _drain(receive: Receive) -> None:
+    left, more = DRAINED_BYTES, True
+    try:
+        async with asyncio.timeout(DRAINED_S):
+            while more and left > 0:
+                message = await receive()
+                more = message.get("more_body", False)
+                left -= len(message.get("body", b""))
+    except TimeoutError:
+        pass

@@ -1,0 +1,94 @@
+"""The HTTP server: uvicorn, with a bound on connections and on the time that headers may take."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from contextlib import suppress
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from headgate.service.edge_limits import EdgeLimits
+from headgate.service.http.app import create_app
+from headgate.service.service import Service
+
+SPARE_FILES = 512
+"""File descriptors that connections leave to the rest of the process."""
+
+
+class ServerConfig(uvicorn.Config):
+    """A configuration that the connections share, with those of them that wait for a request, the longest first."""
+
+    def __init__(self, service: Service, limits: EdgeLimits, **options: Any) -> None:
+        super().__init__(create_app(service, limits), http=PatientProtocol, ws="none", **options)
+        self.edge, self.most = limits, most_connections(limits)
+        self.waiting: dict[PatientProtocol, asyncio.TimerHandle] = {}
+
+
+class PatientProtocol(H11Protocol):
+    """A connection. It is closed if it waits too long for a request, or if its place is needed meanwhile."""
+
+    config: ServerConfig
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Make room for the connection, or refuse it."""
+        super().connection_made(transport)
+        if len(self.connections) > self.config.most:
+            longest = next(iter(self.config.waiting), self)
+            longest.give_up()
+        if not transport.is_closing():
+            self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Stop the clock when the headers are complete."""
+        super().data_received(data)
+        if self._busy:
+            self._stop_waiting()
+        elif self not in self.config.waiting and not self.transport.is_closing():
+            self._wait()
+
+    def on_response_complete(self) -> None:
+        """Start the clock again: the next request has to come."""
+        super().on_response_complete()
+        if not self._busy and not self.transport.is_closing():
+            self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def give_up(self) -> None:
+        """Close the connection at once."""
+        self._stop_waiting()
+        self.connections.discard(self)
+        self.transport.abort()
+
+    @property
+    def _busy(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _wait(self) -> None:
+        self._stop_waiting()
+        self.config.waiting[self] = self.loop.call_later(self.config.edge.header_s, self.give_up)
+
+    def _stop_waiting(self) -> None:
+        timer = self.config.waiting.pop(self, None)
+        if timer is not None:
+            timer.cancel()
+
+
+def most_connections(limits: EdgeLimits) -> int:
+    """How many connections this process has room for: it may open as many files as its hard limit allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = limits.connections + SPARE_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        raised = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+            soft = raised
+    if soft == resource.RLIM_INFINITY:
+        return limits.connections
+    return max(1, min(limits.connections, max(soft - SPARE_FILES, soft // 2)))
