@@ -1,6 +1,9 @@
 """Queries that take all the time or memory there is: they are stopped, and the neighbours are answered."""
 
+import os
 import resource
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +17,14 @@ from headgate.sql.limits import Limits
 
 MANY = "SELECT a.x FROM alpha a JOIN beta b ON b.time BETWEEN a.time - INTERVAL '1 hour' AND a.time + INTERVAL '1 hour' "
 PLAIN = "SELECT x FROM alpha WHERE n > 3"
+ALONE = "HEADGATE_TEST_ALONE"
+"""Set in a process that runs one test alone."""
 
 
 @pytest.fixture
 def shared(tmp_path):
     """A service with two tenants on one server, and little of everything."""
-    limits = Limits(seconds=1.0, tenant_seconds=4.0, join_s=3_600)
+    limits = Limits(seconds=2.0, tenant_seconds=8.0, join_s=3_600)
     local = Local(tmp_path, limits=limits, memory="100MB", servers=1)
     yield local
     local.service.close()
@@ -75,6 +80,20 @@ def test_joins_that_never_end_cost_their_tenant_its_own_time(shared, bob) -> Non
     assert shared.answers(good[0], limit=5_000) == asked(PLAIN, alpha=named(rows, 0))
 
 
+def test_memory_is_bounded_in_a_process_that_does_nothing_else() -> None:
+    """As a worker is. In the process of all tests, what they have left behind counts."""
+    inner = f"{__file__}::{test_a_query_that_builds_long_texts_is_stopped_by_memory_and_the_process_lives.__name__}"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", inner],
+        env={**os.environ, ALONE: "1"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "1 passed" in done.stdout
+
+
+@pytest.mark.skipif(
+    ALONE not in os.environ, reason="runs in a process of its own, started by the test before"
+)
 def test_a_query_that_builds_long_texts_is_stopped_by_memory_and_the_process_lives(shared, bob) -> None:
     text = " || ".join(["city"] * 60)
     bad = registered(

@@ -54,6 +54,8 @@ def test_no_statement_stops_a_batch(tmp_path, count, seed) -> None:
     rng = np.random.default_rng(seed)
     local = Local(tmp_path, limits=Limits(seconds=2.0, tenant_seconds=6.0), memory="200MB", servers=2)
     bob = local.service.authenticate(local.service.add_tenant("bob"))
+    for source in ("alpha", "beta"):
+        local.service.grant(local.ann, source, "bob")
     (good,) = local.add(GOOD)
     taken, expected = 0, 0
     for _ in range(count // 50):
