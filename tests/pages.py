@@ -49,8 +49,18 @@ def played(page: Path, names: dict[str, Any]) -> str:
 
 
 def shape(text: str) -> str:
-    """A text without figures and line breaks: what stays the same from run to run."""
-    return " ".join(re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d[\d,.:T+-]*", " ", text).split())
+    """A text without figures, rules and line breaks: what stays the same from run to run."""
+    return " ".join(re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d[\d,.:T+-]*|─+", " ", text).split())
+
+
+def consoles(text: str) -> list[str]:
+    """What commands print."""
+    return [said for kind, said in BLOCK.findall(text) if kind == "console"]
+
+
+def without_consoles(text: str) -> str:
+    """A page without what its commands print."""
+    return re.sub(r"```console\n.*?```", "", text, flags=re.S)
 
 
 def _command(line: str) -> str:
