@@ -38,12 +38,13 @@ def figures(report: dict[str, Any], planted: dict[str, Any] | None) -> str:
 
 
 def missed(planted: dict[str, Any] | None) -> str:
-    """The planted mistakes that were not found."""
+    """The planted mistakes that were not found, and after how many histories."""
     if planted is None:
         return "(The whole list has not been run yet.)"
     if not planted["missed"]:
         return "All of them were found."
-    return "\n".join(f"- {name}" for name in planted["missed"])
+    missed = [mutant for mutant in planted["mutants"] if mutant["seed"] is None]
+    return "\n".join(f"- {mutant['name']} ({mutant['histories']:,} histories)" for mutant in missed)
 
 
 def written(text: str, report: dict[str, Any], planted: dict[str, Any] | None) -> str:
