@@ -23,8 +23,8 @@ WIDEST = 100
 """Lines that are longer are folded."""
 
 
-def played(page: Path, names: dict[str, Any]) -> str:
-    """The page, with what its code and its commands print now."""
+def played(page: Path, names: dict[str, Any], here: Path) -> str:
+    """The page, with what its code and its commands print now. The folder in which they run is called `/data`."""
     said = ""
     number = 0
 
@@ -43,7 +43,7 @@ def played(page: Path, names: dict[str, Any]) -> str:
         if kind == "console":
             said = "".join(_command(line) for line in text.splitlines() if line.startswith("$ "))
         assert said, f"{page.name} shows what is printed, but nothing is: block {number}"
-        return f"```{kind}\n{_trimmed(said)}```"
+        return f"```{kind}\n{_trimmed(said.replace(str(here), '/data'))}```"
 
     return BLOCK.sub(play, page.read_text())
 
