@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import re
-from pathlib import Path
-
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 
@@ -15,10 +10,9 @@ from headgate.service.http import routes_queries, routes_service
 from headgate.service.http.description import described
 from headgate.service.http.edge import Edge
 from headgate.service.http.errors import handle_errors
+from headgate.service.http.page_files import add_page
 from headgate.service.http.tails import Tails
 from headgate.service.service import Service
-
-PAGE = Path(__file__).with_name("page.html")
 
 
 def create_app(service: Service, limits: EdgeLimits | None = None) -> FastAPI:
@@ -36,12 +30,7 @@ def create_app(service: Service, limits: EdgeLimits | None = None) -> FastAPI:
     app.include_router(routes_service.router)
     handle_errors(app)
     app.add_middleware(Edge, service=service, limits=limits)
-    text = PAGE.read_text(encoding="utf-8")
-    page_headers = {"content-security-policy": page_policy(text)}
-
-    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
-    async def page() -> HTMLResponse:
-        return HTMLResponse(text, headers=page_headers)
+    add_page(app)
 
     @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
     async def docs() -> HTMLResponse:
@@ -52,13 +41,3 @@ def create_app(service: Service, limits: EdgeLimits | None = None) -> FastAPI:
 
 DOCS_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
 
-
-def page_policy(text: str) -> str:
-    """What a browser may do for the page: run the page's own script, which it knows by its hash, and ask this service."""
-    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
-    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
-    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )

@@ -17,9 +17,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headgate.errors import AccessDenied
 from headgate.service.edge_limits import EdgeLimits
 from headgate.service.http.errors import error_json
+from headgate.service.http.page_files import page_files
 from headgate.service.service import Service
 
-PUBLIC = frozenset({"/", "/docs", "/openapi.json", "/health", "/ready", "/metrics"})
+PUBLIC = frozenset({"/", "/docs", "/openapi.json", "/health", "/ready", "/metrics", *page_files()})
 """What needs no token. None of these routes reads a body."""
 BULK = ("/bulk", "/events")
 """How the paths end that take large bodies."""

@@ -127,6 +127,12 @@ def add_tenant(new: NewTenant, service: CurrentService, tenant: CurrentAdmin) ->
     return {"name": new.name, "token": service.add_tenant(new.name, admin=new.admin)}
 
 
+@router.get("/me", tags=["service"])
+def me(tenant: CurrentTenant) -> dict[str, Any]:
+    """Show whose token this is, and what it may do."""
+    return {"tenant": tenant.name, "role": "admin" if tenant.admin else "writer"}
+
+
 @router.get("/status", tags=["service"])
 def status(service: CurrentService, tenant: CurrentTenant) -> dict[str, Any]:
     """Show the service at a glance."""
