@@ -11,7 +11,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from headgate.errors import AccessDenied, ConfigError, NotFound
-from headgate.service.tenants import ACTIVE, DISABLED, READER, REMOVED, ROLES, WRITER, Account, Tenant, checked_role
+from headgate.service.tenants import (
+    ACTIVE,
+    DISABLED,
+    READER,
+    REMOVED,
+    ROLES,
+    WRITER,
+    Account,
+    Tenant,
+    checked_role,
+)
 from headgate.service.tokens import Token
 
 if TYPE_CHECKING:
@@ -31,6 +41,12 @@ class Accounts:
         """Add a tenant; returns its first token, which cannot be looked up later."""
         _need_admin(caller)
         return self._service.add_tenant(name, role=role)
+
+    def add_of_provider(self, name: str) -> None:
+        """Add a tenant that an identity provider vouches for, if there is none: a writer without a token of ours."""
+        with self._lock:
+            if not self._service.tenants.known(name):
+                self._service.tenants.add_without_token(name)
 
     def listed(self, caller: Tenant, after: str = "", limit: int = 1000) -> tuple[list[dict[str, Any]], int]:
         """The tenants by name, from behind a name on, and their number; a tenant sees itself."""
@@ -112,6 +128,16 @@ class Accounts:
             tokens = self._service.tenants.tokens
             tokens.revoke(tokens.get(name, number))
 
+    def audit(
+        self, caller: Tenant, of: str | None = None, before: int | None = None, limit: int = 100
+    ) -> list[dict[str, Any]]:
+        """The latest entries of the audit log; a tenant reads its own."""
+        if not caller.admin:
+            if of not in (None, caller.name):
+                raise NotFound(f"there is no tenant {of!r}")
+            of = caller.name
+        return self._service.audit.read(of, before, limit)
+
     # -- who may
 
     def _visible(self, caller: Tenant, name: str) -> Account:
@@ -136,7 +162,9 @@ class Accounts:
 
     def _described(self, account: Account, owners: Mapping[str, int] | None = None) -> dict[str, Any]:
         service = self._service
-        sources = len(service.sources.of_tenant(account.name)) if owners is None else owners.get(account.name, 0)
+        sources = (
+            len(service.sources.of_tenant(account.name)) if owners is None else owners.get(account.name, 0)
+        )
         return {**account.to_json(), "queries": service.queries.count(account.name), "sources": sources}
 
 

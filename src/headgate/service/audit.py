@@ -67,7 +67,9 @@ class Audit:
     def record(self, entry: Entry, count: int = 1) -> None:
         """Append an entry."""
         self._start()
-        clean = Entry(*(redacted(v)[:LONGEST] if isinstance(v, str) else v for v in astuple(entry)))
+        texts = (entry.tenant, entry.token, entry.action, entry.object, entry.address)
+        tenant, token, action, about, address = (redacted(text)[:LONGEST] for text in texts)
+        clean = Entry(tenant, token, action, about, entry.outcome, address)
         try:
             self._waiting.put_nowait((now_us(), clean, count))
         except queue.Full:

@@ -20,7 +20,9 @@ def migrate(registry: Registry) -> None:
         if int(found) >= FORMAT:
             return
         changes = STEPS[int(found)](registry)
-        registry.write(*changes, ("UPDATE about SET value = ? WHERE name = 'format'", [(str(int(found) + 1),)]))
+        registry.write(
+            *changes, ("UPDATE about SET value = ? WHERE name = 'format'", [(str(int(found) + 1),)])
+        )
 
 
 def _grants(registry: Registry) -> list[Change]:

@@ -194,6 +194,15 @@ class Service:
         return "; ".join(f"stream {name!r}: {why}" if name else why for name, why in failures) or None
 
     @property
+    def failure_in_short(self) -> str:
+        """The same for everyone: a reason may quote what is a tenant's."""
+        streams = sum(bool(name) for name in self.failures)
+        parts = ["batches have stopped"] if "" in self.failures else []
+        if streams:
+            parts.append(f"{streams} stream{'s have' if streams > 1 else ' has'} stopped")
+        return "; ".join(parts) or ("" if self.running else "batches do not run")
+
+    @property
     def last_batch(self) -> int:
         """The batch that was committed last; -1 before the first."""
         last = self.batch_log.last
@@ -201,9 +210,7 @@ class Service:
 
     # -- tenants
 
-    def add_tenant(
-        self, name: str, *, admin: bool = False, role: str = "", token: str | None = None
-    ) -> str:
+    def add_tenant(self, name: str, *, admin: bool = False, role: str = "", token: str | None = None) -> str:
         """Add a tenant; returns its token, which cannot be looked up later."""
         with self._lock:
             return self.tenants.add(name, role=role or (ADMIN if admin else WRITER), token=token)

@@ -76,7 +76,9 @@ class Tenants:
     def add(self, name: str, *, role: str = WRITER, token: str | None = None) -> str:
         """Add a tenant; returns its first token, which cannot be looked up later."""
         account = self._new(name, role)
-        _, text = self.tokens.create(name, role, label="first", text=token, also=((_INSERT, [_row(account)]),))
+        _, text = self.tokens.create(
+            name, role, label="first", text=token, also=((_INSERT, [_row(account)]),)
+        )
         self._accounts[name] = account
         return text
 
@@ -96,7 +98,7 @@ class Tenants:
 
     def listed(self) -> list[Account]:
         """The tenants by name, without those that were removed."""
-        known = sorted(list(self._accounts.values()), key=lambda account: account.name)
+        known = sorted(self._accounts.values(), key=lambda account: account.name)
         return [account for account in known if account.state != REMOVED]
 
     def get(self, name: str) -> Account:
@@ -129,7 +131,11 @@ class Tenants:
         token = self.tokens.valid(text)
         return self.acting(token.tenant, token.role, token.id)
 
-    def acting(self, name: str, role: str, token: str) -> Tenant:
+    def known(self, name: str) -> bool:
+        """Whether there is, or was, a tenant of this name."""
+        return name in self._accounts
+
+    def acting(self, name: str, role: str, token: str, *, expires_us: int | None = None) -> Tenant:
         """A tenant that acts in a role, which is at most its own."""
         account = self._accounts.get(name)
         if account is None or account.state == REMOVED:
@@ -137,7 +143,7 @@ class Tenants:
         if account.state == DISABLED:
             raise AccessDenied(f"tenant {name!r} is disabled: ask an admin of the service")
         role = ROLES[min(ROLES.index(role), ROLES.index(account.role))]
-        return Tenant(name, admin=role == ADMIN, reader=role == READER, token=token)
+        return Tenant(name, role == ADMIN, role == READER, token, expires_us)
 
     def check(self, tenant: Tenant) -> None:
         """Raise AccessDenied if a tenant that was found earlier may no longer act."""

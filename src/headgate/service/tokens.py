@@ -146,7 +146,9 @@ class Tokens:
         """End tokens at once, in one transaction with other changes."""
         now = now_us()
         ended = [replace(token, revoked_us=now) for token in tokens if token.revoked_us is None]
-        self._registry.write(*also, (_UPDATE, [(t.expires_us, now, self._used.get(t.id, t.used_us), t.id) for t in ended]))
+        self._registry.write(
+            *also, (_UPDATE, [(t.expires_us, now, self._used.get(t.id, t.used_us), t.id) for t in ended])
+        )
         for token in ended:
             self._keep(token)
 

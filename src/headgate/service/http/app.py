@@ -10,8 +10,9 @@ from pathlib import Path
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 
+from headgate.service.access import Access
 from headgate.service.edge_limits import EdgeLimits
-from headgate.service.http import routes_queries, routes_service
+from headgate.service.http import routes_queries, routes_service, routes_tenants
 from headgate.service.http.description import described
 from headgate.service.http.edge import Edge
 from headgate.service.http.errors import handle_errors
@@ -21,9 +22,9 @@ from headgate.service.service import Service
 PAGE = Path(__file__).with_name("page.html")
 
 
-def create_app(service: Service, limits: EdgeLimits | None = None) -> FastAPI:
+def create_app(service: Service, limits: EdgeLimits | None = None, access: Access | None = None) -> FastAPI:
     """Make the application that serves a service."""
-    limits = limits or EdgeLimits()
+    limits, access = limits or EdgeLimits(), access or Access()
     app = FastAPI(
         title="headgate",
         description="Standing queries over streams: SQL in, results out, one Spark application for all.",
@@ -34,8 +35,9 @@ def create_app(service: Service, limits: EdgeLimits | None = None) -> FastAPI:
     app.state.tails = Tails(service, limits.tails)
     app.include_router(routes_queries.router)
     app.include_router(routes_service.router)
+    app.include_router(routes_tenants.router)
     handle_errors(app)
-    app.add_middleware(Edge, service=service, limits=limits)
+    app.add_middleware(Edge, service=service, limits=limits, access=access)
     text = PAGE.read_text(encoding="utf-8")
     page_headers = {"content-security-policy": page_policy(text)}
 
