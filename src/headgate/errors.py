@@ -8,7 +8,8 @@
     │   └── QueryRefused                SQL that the query service does not support; names line and column
     ├── KernelFailed                    a user kernel failed on a row; names the row's key, file and line
     ├── QueryFailed                     an accepted query could not be computed
-    ├── AccessDenied                    the token is unknown, or lacks the permission
+    ├── AccessDenied                    the token lacks the permission
+    │   └── BadToken                    no token, or one that is unknown, expired or revoked
     ├── QuotaExceeded                   a tenant has as much of something as it may have; names the limit
     ├── NotFound (LookupError)          a query, source or server that does not exist
     ├── CursorGone                      the requested results are no longer kept
@@ -48,6 +49,7 @@ EXTRAS = {
     "httpx": "service",
     "sqlglot": "service",
     "uvicorn": "service",
+    "jwt": "oidc",
     "piqp": "mpc",
     "scipy": "mpc",
     "matplotlib": "plot",
@@ -109,7 +111,11 @@ class QueryFailed(HeadgateError):
 
 
 class AccessDenied(HeadgateError):
-    """The token is unknown, or lacks the permission."""
+    """The token lacks the permission."""
+
+
+class BadToken(AccessDenied):
+    """There is no token, or it is unknown, expired or revoked: nobody knows who asks."""
 
 
 class QuotaExceeded(HeadgateError):

@@ -12,6 +12,7 @@ import headgate as hg
 from headgate.cli import app
 from headgate.errors import AccessDenied, ConfigError, NotFound, QueryRefused
 from headgate.service.queries import FAILED, Query
+from headgate.service.tenants import Tenant
 
 READS = "SELECT x FROM alpha WHERE x > 1"
 
@@ -132,8 +133,16 @@ def test_a_registry_from_before_grants_keeps_its_queries(tmp_path) -> None:
     service.close()
     with sqlite3.connect(tmp_path / "registry.db") as old:
         old.execute("DROP TABLE grants")
+        old.execute("ALTER TABLE tenants RENAME TO later")
+        old.execute(
+            "CREATE TABLE tenants (name TEXT PRIMARY KEY, token_hash TEXT NOT NULL UNIQUE, admin INTEGER NOT NULL)"
+        )
+        old.execute("INSERT INTO tenants SELECT tenant, hash, role = 'admin' FROM tokens")
+        old.execute("DROP TABLE later")
+        old.execute("DROP TABLE tokens")
         old.execute("UPDATE about SET value = '1' WHERE name = 'format'")
         old.execute("UPDATE sources SET tenant = 'operator' WHERE name = 'gamma'")
+    tenants = {name: Tenant(name, admin=False) for name in tenants}  # by tokens that have other ids now
     for _ in range(2):
         local.start()
         service = local.service

@@ -87,6 +87,9 @@ def test_ready_says_what_failed_and_whose_and_the_reader_is_told(served) -> None
         with pytest.raises(QueryFailed, match="Could not convert"):
             next(tail)
         ready = httpx.get(f"{served.url}/ready").json()
+        assert (ready["ready"], ready["failed"]) == (True, {"count": 1})
+        admin = {"Authorization": f"Bearer {served.service.add_tenant('root', admin=True)}"}
+        ready = httpx.get(f"{served.url}/ready", headers=admin).json()
         assert ready["ready"]
         assert ready["failed"] == {"count": 1, "latest": [{"query": bad, "tenant": "ann"}]}
         assert "convert" not in str(ready)

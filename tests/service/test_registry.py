@@ -33,13 +33,13 @@ def where(request, tmp_path):
 
 def test_what_is_written_is_there_after_a_restart(where) -> None:
     registry = open_registry(where)
-    rows = [("ann", "h1", 1), ("bob", "h2", 0)]
+    rows = [("ann", "admin", "active", 1), ("bob", "reader", "active", 0)]
     registry.write(
-        ("INSERT INTO tenants VALUES (?, ?, ?)", rows), ("INSERT INTO servers VALUES (?, 1)", [(0,), (1,)])
+        ("INSERT INTO tenants VALUES (?, ?, ?, ?)", rows), ("INSERT INTO servers VALUES (?, 1)", [(0,), (1,)])
     )
     registry.close()
     again = open_registry(where)
-    assert again.read("SELECT name, token_hash, admin FROM tenants ORDER BY name") == rows
+    assert again.read("SELECT name, role, state, created_us FROM tenants ORDER BY name") == rows
     assert again.read("SELECT id FROM servers WHERE id > ?", 0) == [(1,)]
     again.close()
 

@@ -19,6 +19,7 @@ from headgate.cli.doctor import doctor
 from headgate.cli.group import AsJson, Commands, Quick, Wide
 from headgate.cli.query import query_app
 from headgate.cli.source import source_app
+from headgate.cli.tenant import audit, tenant_app, token_app
 
 app = typer.Typer(
     cls=Commands,
@@ -327,7 +328,7 @@ def serve(
         str, typer.Option(help="Where state and results are: a folder or URL; by default, in the folder.")
     ] = "",
     config: Annotated[
-        Path | None, typer.Option(help="TOML: service, limits, spark, streams, functions.")
+        Path | None, typer.Option(help="TOML: service, http, oidc, limits, spark, streams, functions.")
     ] = None,
     demo: Annotated[bool, typer.Option(help="Feed a source with invented weather.")] = True,
     as_json: AsJson = False,
@@ -342,6 +343,9 @@ def serve(
 
 app.add_typer(query_app, name="query")
 app.add_typer(source_app, name="source")
+app.add_typer(tenant_app, name="tenant")
+app.add_typer(token_app, name="token")
+app.command()(audit)
 app.command()(doctor)
 
 

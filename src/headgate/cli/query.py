@@ -28,10 +28,17 @@ Token = Annotated[
     str,
     typer.Option(envvar="HEADGATE_TOKEN", help="Your token; by default that of the service in this folder."),
 ]
+Cacert = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="HEADGATE_CACERT",
+        help="Certificates to trust, if the service's is signed by none that is known.",
+    ),
+]
 Number = Annotated[int, typer.Argument(help="The query's number, as `query list` shows it.")]
 
 
-def connect(url: str, token: str) -> Client:
+def connect(url: str, token: str, cacert: Path | None = None) -> Client:
     """A client with the given token, or with that of the service in this folder."""
     from headgate.service.http.client import Client
 
@@ -39,7 +46,7 @@ def connect(url: str, token: str) -> Client:
         token = TOKEN_FILE.read_text(encoding="utf-8").strip()
     if not token:
         raise ConfigError("a token is needed: --token or HEADGATE_TOKEN, as `headgate serve` printed it")
-    return Client(url, token)
+    return Client(url, token, cacert=str(cacert or ""))
 
 
 def as_table(queries: Sequence[Mapping[str, Any]]) -> Grid:
@@ -59,19 +66,20 @@ def add(
     name: Annotated[str, typer.Option(help="A name for the query.")] = "",
     url: Url = DEFAULT_URL,
     token: Token = "",
+    cacert: Cacert = None,
     as_json: AsJson = False,
 ) -> None:
     """Register a query."""
-    with connect(url, token) as client:
+    with connect(url, token, cacert) as client:
         number = client.register(sql, name)
     text = f"query {number} is registered; see it with: headgate query tail {number}"
     Output(as_json=as_json).result(text, {"id": number})
 
 
 @query_app.command("list")
-def show(url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
+def show(url: Url = DEFAULT_URL, token: Token = "", cacert: Cacert = None, as_json: AsJson = False) -> None:
     """List your queries."""
-    with connect(url, token) as client:
+    with connect(url, token, cacert) as client:
         queries = client.queries()
     Output(as_json=as_json).result(as_table(queries), {"queries": queries})
 
@@ -82,11 +90,12 @@ def tail(
     rows: Annotated[int | None, typer.Option(help="Stop after so many results.")] = None,
     url: Url = DEFAULT_URL,
     token: Token = "",
+    cacert: Cacert = None,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON for each result.")] = False,
 ) -> None:
     """Print a query's results as they come, until stopped."""
     console = Console(highlight=False, markup=False)
-    with connect(url, token) as client:
+    with connect(url, token, cacert) as client:
         if rows is not None and rows < 1:
             raise ConfigError(f"--rows {rows}: at least 1")
         state = client.query(number)["state"]
@@ -108,9 +117,11 @@ def tail(
 
 
 @query_app.command("explain")
-def explain(number: Number, url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
+def explain(
+    number: Number, url: Url = DEFAULT_URL, token: Token = "", cacert: Cacert = None, as_json: AsJson = False
+) -> None:
     """Show what a query became, which server runs it, and how many queries share its work."""
-    with connect(url, token) as client:
+    with connect(url, token, cacert) as client:
         explained = client.explain(number)
     lines = [f"{name}: {value}" for name, value in explained.items() if name != "placement"]
     if "placement" in explained:
@@ -119,24 +130,30 @@ def explain(number: Number, url: Url = DEFAULT_URL, token: Token = "", as_json: 
 
 
 @query_app.command("rm")
-def rm(number: Number, url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
+def rm(
+    number: Number, url: Url = DEFAULT_URL, token: Token = "", cacert: Cacert = None, as_json: AsJson = False
+) -> None:
     """Remove a query."""
-    with connect(url, token) as client:
+    with connect(url, token, cacert) as client:
         client.remove(number)
     Output(as_json=as_json).result(f"query {number} is removed", {"removed": number})
 
 
 @query_app.command("pause")
-def pause(number: Number, url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
+def pause(
+    number: Number, url: Url = DEFAULT_URL, token: Token = "", cacert: Cacert = None, as_json: AsJson = False
+) -> None:
     """Pause a query: it costs nothing until it is resumed."""
-    with connect(url, token) as client:
+    with connect(url, token, cacert) as client:
         client.pause(number)
     Output(as_json=as_json).result(f"query {number} is paused", {"paused": number})
 
 
 @query_app.command("resume")
-def resume(number: Number, url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
+def resume(
+    number: Number, url: Url = DEFAULT_URL, token: Token = "", cacert: Cacert = None, as_json: AsJson = False
+) -> None:
     """Resume a query that is paused or has failed, from the next batch on."""
-    with connect(url, token) as client:
+    with connect(url, token, cacert) as client:
         client.resume(number)
     Output(as_json=as_json).result(f"query {number} runs again", {"resumed": number})

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from headgate.errors import ConfigError
+from headgate.service.access import Access, OidcConfig
 from headgate.service.edge_limits import EdgeLimits
 from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
 
-SECTIONS = {"service", "http", "limits", "spark", "streams", "functions"}
-OPTIONS = {"folder", "host", "port", "servers", "master", "registry", "state", "demo"}
+SECTIONS = {"service", "http", "oidc", "limits", "spark", "streams", "functions"}
+OPTIONS = {"folder", "host", "port", "servers", "master", "registry", "state", "demo", "audit_entries"}
 """What [service] may set: the options of the command line."""
 
 
@@ -36,6 +37,10 @@ class ServiceConfig:
     limits: Limits = field(default_factory=Limits)
     edge: EdgeLimits = field(default_factory=EdgeLimits)
     """Bounds on connections and requests: the section [http]."""
+    access: Access = field(default_factory=Access)
+    """TLS, proxies and identity providers: the sections [http] and [oidc]."""
+    audit_entries: int = 500_000
+    """How many entries of the audit log are kept."""
     spark: Mapping[str, str] = field(default_factory=dict)
     """Settings of Spark."""
     streams: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -56,14 +61,18 @@ class ServiceConfig:
             )
         options = _checked(path, "service", body.get("service", {}), OPTIONS)
         limits = _checked(path, "limits", body.get("limits", {}), {limit.name for limit in fields(Limits)})
-        edge = _checked(path, "http", body.get("http", {}), {limit.name for limit in fields(EdgeLimits)})
+        limited = {limit.name for limit in fields(EdgeLimits)}
+        reached = {option.name for option in fields(Access)} - {"oidc"}
+        http = _checked(path, "http", body.get("http", {}), limited | reached)
+        access = {name: value for name, value in http.items() if name in reached}
         if "folder" in options:
             options["folder"] = Path(options["folder"])
         return replace(
             self,
             **options,
             limits=Limits(**limits),
-            edge=EdgeLimits(**edge),
+            edge=EdgeLimits(**{name: value for name, value in http.items() if name in limited}),
+            access=Access(**access, oidc=OidcConfig.of(body.get("oidc", {}))),
             spark={name: str(value) for name, value in body.get("spark", {}).items()},
             streams=body.get("streams", {}),
             functions=_functions(path, body.get("functions", {})),

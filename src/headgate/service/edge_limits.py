@@ -25,6 +25,12 @@ class EdgeLimits:
     """Bytes of all bodies that are held at once."""
     tails: int = 2_500
     """Streams of results that one tenant has open at once."""
+    requests_s: float = 1_000.0
+    """Requests a second of one tenant, for long; `requests_burst` of them may come at once."""
+    requests_burst: int = 10_000
+    strangers_s: float = 50.0
+    """The same of one address, for requests without a valid token."""
+    strangers_burst: int = 1_000
 
     def __post_init__(self) -> None:
         for field in fields(self):

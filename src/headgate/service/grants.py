@@ -5,15 +5,13 @@ To everyone else a source does not exist: not in a list, not in an error, not in
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from headgate.errors import ConfigError
 from headgate.service.registry import Registry
 from headgate.service.sources import Source, Sources
-from headgate.service.tenants import OPERATOR, Tenant
+from headgate.service.tenants import Tenant
 from headgate.sql.source_schema import NAME, SourceSchema
-from headgate.sql.text import shape_of
 
 EVERYONE = "*"
 """Takes a tenant's place in a grant to all tenants."""
@@ -77,29 +75,3 @@ class Readable(Mapping[str, SourceSchema]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-
-def migrate(registry: Registry) -> None:
-    """Bring a registry of format 1, in which everyone read everything, to format 2: who reads a source keeps it, and
-    what the operator configured stays everyone's.
-    """
-    (found,) = registry.read("SELECT value FROM about WHERE name = 'format'")
-    if int(found[0]) >= 2:
-        return
-    owners: dict[int, tuple[str, str]] = {
-        number: (name, owner) for number, name, owner in registry.read("SELECT id, name, tenant FROM sources")
-    }
-    names = {name for name, _ in owners.values()}
-    granted = {(name, EVERYONE) for name, owner in owners.values() if owner == OPERATOR.name}
-    for tenant, numbers in registry.read(
-        "SELECT DISTINCT queries.tenant, computations.sources FROM queries"
-        " JOIN computations ON queries.computation = computations.id"
-    ):
-        granted |= {(owners[number][0], tenant) for number in json.loads(numbers)}
-    stopped: Iterable[tuple[str, str]] = registry.read(
-        "SELECT tenant, text FROM queries WHERE computation IS NULL"
-    )
-    for tenant, text in stopped:
-        granted |= {(name, tenant) for name in shape_of(text).sources if name in names}
-    rows = sorted(granted - set(owners.values()))
-    registry.write((_INSERT, rows), ("UPDATE about SET value = '2' WHERE name = 'format'", [()]))

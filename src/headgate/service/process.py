@@ -7,16 +7,14 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import uvicorn
-
-from headgate.errors import AccessDenied, ConfigError
+from headgate.errors import ConfigError
 from headgate.service.config import ServiceConfig
-from headgate.service.http.server import ServerConfig
+from headgate.service.http.server import PatientServer, ServerConfig
 from headgate.service.kafka_config import FORMAT, KafkaConfig
 from headgate.service.private import private_folder
 from headgate.service.service import Service, Settings
@@ -45,7 +43,7 @@ class ServiceProcess:
         self.spark_log = config.folder / "spark.log"
         try:
             self._socket = self._stack.enter_context(listen(config.host, config.port))
-            self.url = f"http://{config.host}:{self._socket.getsockname()[1]}"
+            self.url = f"{config.access.scheme}://{config.host}:{self._socket.getsockname()[1]}"
             check_installed()
             self._stack.enter_context(alone_in(config.folder))
         except BaseException:
@@ -74,6 +72,7 @@ class ServiceProcess:
             state=config.state,
             limits=config.limits,
             functions=config.functions,
+            audit_entries=config.audit_entries,
         )
         self.service = Service(settings)
         stack.callback(self.service.close)
@@ -100,9 +99,11 @@ class ServiceProcess:
     def serve_http(self) -> None:
         """Answer requests until Ctrl-C or SIGTERM, both of which end this with a KeyboardInterrupt."""
         edge = self.config.edge
-        config = ServerConfig(self.service, edge, log_level="warning", timeout_graceful_shutdown=2)
+        config = ServerConfig(
+            self.service, edge, self.config.access, log_level="warning", timeout_graceful_shutdown=2
+        )
         signal.signal(signal.SIGTERM, _interrupt)
-        uvicorn.Server(config).run(sockets=[self._socket])  # on its way out it raises the signal again
+        PatientServer(config).run(sockets=[self._socket])  # on its way out it raises the signal again
 
 
 def _interrupt(number: int, frame: Any) -> None:
@@ -130,18 +131,19 @@ def admin_token(service: Service, folder: Path) -> bool:
     """
     path = folder / TOKEN
     known = path.read_text(encoding="utf-8").strip() if path.exists() else None
-    if known is not None:
-        with suppress(AccessDenied):
-            service.authenticate(known)
+    if known and service.tenants.tokens.find(known) is not None:
+        if service.tenants.has_admin():
             return False
+        known = None  # it was revoked, or has expired, and nobody else has one: whoever owns the folder is the admin
     tenants = len(service.tenants)
     name = f"{ADMIN}_{tenants}" if tenants else ADMIN
     # A registry that was lost, or put in another's place, does not know the token: it learns it again.
-    token = service.add_tenant(name, admin=True, token=known)
-    if known is None:
+    token = service.add_tenant(name, admin=True, token=known or None)
+    if not known:
+        path.unlink(missing_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(token + "\n")
-    return known is None
+    return not known
 
 
 @contextmanager

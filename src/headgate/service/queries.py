@@ -168,6 +168,31 @@ class Queries:
         """Pause a query: it costs nothing, and its results so far can no longer be read."""
         return self._stop(self.get(tenant, number), PAUSED, "")
 
+    def pause_all(self, tenant: str) -> None:
+        """Pause all queries of a tenant that run, in one transaction."""
+        changes: Changes = {_UPDATE: []}
+        paused = list[Query]()
+        for number in self._ids_of_tenant.get(tenant, ()):
+            query = self.by_id[number]
+            if query.state == ACTIVE:
+                self._leave_computation(query, changes)
+                paused.append(replace(query, computation=None, state=PAUSED))
+        changes[_UPDATE] += [(None, query.since, PAUSED, query.why, query.id) for query in paused]
+        self._registry.write(*changes.items())
+        self.by_id |= {query.id: query for query in paused}
+
+    def remove_all(self, tenant: str) -> None:
+        """Remove all queries of a tenant, in one transaction."""
+        numbers = list(self._ids_of_tenant.get(tenant, ()))
+        changes: Changes = {_DELETE: [(number,) for number in numbers]}
+        for number in numbers:
+            self._leave_computation(self.by_id[number], changes)
+        self._registry.write(*changes.items())
+        for number in numbers:
+            del self.by_id[number]
+            self.failed.pop(number, None)
+        self._ids_of_tenant.pop(tenant, None)
+
     def resume(self, tenant: str, number: int, prepared: Prepared, readable: Container[str]) -> Query:
         """Start a paused or failed query afresh from the next batch on; `prepared` is its text, read again."""
         query = self.get(tenant, number)

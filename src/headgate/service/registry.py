@@ -16,15 +16,17 @@ from typing import Any, Protocol
 
 from headgate.errors import ConfigError, CorruptState, HeadgateError, NewerFormat, Superseded, required
 
-FORMAT = 2
-"""1 had no grants: `grants.migrate`."""
+FORMAT = 3
+"""Earlier ones are brought to it by `migrations`."""
 Change = tuple[str, Sequence[Sequence[Any]]]
 """A statement and the rows to run it with."""
 Changes = dict[str, list[Sequence[Any]]]
 """Changes that are being collected for one `write`: rows by statement."""
 TABLES = (
     "CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS tenants (name TEXT PRIMARY KEY, token_hash TEXT NOT NULL UNIQUE, admin INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS tenants (name TEXT PRIMARY KEY, role TEXT NOT NULL, state TEXT NOT NULL, created_us BIGINT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS tokens (id TEXT PRIMARY KEY, tenant TEXT NOT NULL, hash TEXT NOT NULL UNIQUE, role TEXT NOT NULL,"
+    " label TEXT NOT NULL, created_us BIGINT NOT NULL, expires_us BIGINT, revoked_us BIGINT, used_us BIGINT)",
     "CREATE TABLE IF NOT EXISTS sources (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL, columns TEXT NOT NULL,"
     " delay_us BIGINT NOT NULL, rate DOUBLE PRECISION NOT NULL)",
     "CREATE TABLE IF NOT EXISTS servers (id INTEGER PRIMARY KEY, alive INTEGER NOT NULL)",

@@ -9,7 +9,8 @@ import json
 import time
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,11 +21,14 @@ import numpy as np
 from headgate import logs
 from headgate.errors import AccessDenied, HeadgateError, NotFound
 from headgate.hosting import DEFAULT_RULE, Host
+from headgate.service.accounts import Accounts
+from headgate.service.audit import Audit
 from headgate.service.batch_log import BatchLog
 from headgate.service.computations import COST_UNIT, Computations
-from headgate.service.grants import EVERYONE, Grants, migrate
+from headgate.service.grants import EVERYONE, Grants
 from headgate.service.lock import RegistryLock
 from headgate.service.manifest import BatchManifest
+from headgate.service.migrations import migrate
 from headgate.service.overview import servers_of, status_of
 from headgate.service.preparing import Preparing
 from headgate.service.private import private_folder
@@ -34,7 +38,7 @@ from headgate.service.registry import damaged, open_registry
 from headgate.service.results import Cursor, Results, View
 from headgate.service.snapshot import HostingSnapshot
 from headgate.service.sources import Source, Sources, rows_in_slots
-from headgate.service.tenants import OPERATOR, Tenant, Tenants
+from headgate.service.tenants import ADMIN, OPERATOR, WRITER, Tenant, Tenants
 from headgate.sql.clock import NEVER
 from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
@@ -70,6 +74,8 @@ class Settings:
     """How queries are placed: a rule of `headgate.hosting`."""
     seed: int = 7
     """For a rule that draws random numbers."""
+    audit_entries: int = 500_000
+    """How many entries of the audit log are kept."""
 
 
 class Service:
@@ -82,7 +88,8 @@ class Service:
         private_folder(folder)
         self._registry = open_registry(settings.registry or str(folder / "registry.db"))
         self._lock = RegistryLock(self._registry, self._reload)
-        self.tenants = Tenants(self._registry)
+        self.accounts = Accounts(self, self._lock)
+        self.audit = Audit(folder / "audit.db", settings.audit_entries)
         self._preparing = Preparing(preparer or Preparer(settings.limits, settings.functions))
         try:
             self.batch_log = BatchLog(settings.state or str(folder / "state"), settings.kept_batches)
@@ -107,8 +114,9 @@ class Service:
         """By batch: how far each source had come before it (a cache of the registry's `starts`)."""
 
     def _load(self, version: int = 0) -> None:
-        """Read sources, computations and queries from the registry."""
+        """Read tenants, sources, computations and queries from the registry."""
         migrate(self._registry)
+        self.tenants = Tenants(self._registry)
         draw = np.random.default_rng(self.settings.seed).random
         host = partial(Host, rule=self.settings.rule, draw=draw)
         try:
@@ -132,6 +140,9 @@ class Service:
     def close(self) -> None:
         """Write the events that are waiting, and close the registry."""
         self.push_log.close()
+        self.audit.close()
+        with suppress(HeadgateError):  # another service has taken over, or the registry is gone
+            self.tenants.tokens.save_used()
         self._registry.close()
 
     # -- what a batch calls
@@ -183,6 +194,15 @@ class Service:
         return "; ".join(f"stream {name!r}: {why}" if name else why for name, why in failures) or None
 
     @property
+    def failure_in_short(self) -> str:
+        """The same for everyone: a reason may quote what is a tenant's."""
+        streams = sum(bool(name) for name in self.failures)
+        parts = ["batches have stopped"] if "" in self.failures else []
+        if streams:
+            parts.append(f"{streams} stream{'s have' if streams > 1 else ' has'} stopped")
+        return "; ".join(parts) or ("" if self.running else "batches do not run")
+
+    @property
     def last_batch(self) -> int:
         """The batch that was committed last; -1 before the first."""
         last = self.batch_log.last
@@ -190,13 +210,13 @@ class Service:
 
     # -- tenants
 
-    def add_tenant(self, name: str, *, admin: bool = False, token: str | None = None) -> str:
+    def add_tenant(self, name: str, *, admin: bool = False, role: str = "", token: str | None = None) -> str:
         """Add a tenant; returns its token, which cannot be looked up later."""
         with self._lock:
-            return self.tenants.add(name, admin=admin, token=token)
+            return self.tenants.add(name, role=role or (ADMIN if admin else WRITER), token=token)
 
     def authenticate(self, token: str | None) -> Tenant:
-        """Find the tenant of a token, or raise AccessDenied."""
+        """Find the tenant of a token, or raise AccessDenied; BadToken, if the token is none that is valid."""
         return self.tenants.by_token(token)
 
     # -- sources
@@ -204,6 +224,7 @@ class Service:
     def add_sources(self, tenant: Tenant, declarations: Sequence[Mapping[str, Any]]) -> list[Source]:
         """Declare sources that take pushed events, all or none."""
         with self._lock:
+            self.tenants.check(tenant)
             if tenant != OPERATOR:
                 self.sources.check_room(tenant.name, len(declarations), self.settings.limits.sources)
             added = self.sources.add(declarations, tenant.name)
@@ -249,10 +270,15 @@ class Service:
         with self._lock:
             source = self._own_source(tenant, name, "take grants back")
             self.grants.remove(source.name, of)
-            for reader in self.queries.tenants if of == EVERYONE else [of]:
-                if not self.grants.allow(source, self.tenants.by_name(reader)):
-                    why = f"source {name!r} can no longer be read: its owner took the grant back"
-                    self.queries.fail_unreadable(reader, source.id, why)
+            readers = self.queries.tenants if of == EVERYONE else [of]
+            self.stop_readers(source, readers, "its owner took the grant back")
+
+    def stop_readers(self, source: Source, readers: Iterable[str], why: str) -> None:
+        """Stop the queries of tenants that may no longer read a source. The caller holds the lock."""
+        for reader in readers:
+            if not self.grants.allow(source, self.tenants.by_name(reader)):
+                why_not = f"source {source.name!r} can no longer be read: {why}"
+                self.queries.fail_unreadable(reader, source.id, why_not)
 
     # -- queries
 
@@ -264,6 +290,7 @@ class Service:
             readable, read = self.grants.readable(tenant), self._preparing.prepare_or_refuse
             requested = [(text, name, read(text, readable)) for text, name in some]
             with self._lock:
+                self.tenants.check(tenant)
                 answers += self.queries.register(tenant.name, requested, self.grants.readable(tenant))
         return answers
 
@@ -292,6 +319,7 @@ class Service:
         text = self.get_query(tenant, number).text
         prepared = self._preparing.prepare(text, self.grants.readable(tenant))
         with self._lock:
+            self.tenants.check(tenant)
             return self.queries.resume(tenant.name, number, prepared, self.grants.readable(tenant))
 
     def remove(self, tenant: Tenant, number: int) -> None:

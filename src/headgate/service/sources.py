@@ -104,6 +104,10 @@ class Sources:
                 "(the limit is sources): declare fewer"
             )
 
+    def of_tenant(self, tenant: str) -> list[Source]:
+        """The sources that belong to a tenant."""
+        return [source for source in self.by_name.values() if source.tenant == tenant]
+
     def get(self, name: str) -> Source:
         """Find a source by name."""
         if name not in self.by_name:

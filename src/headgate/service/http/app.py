@@ -5,8 +5,9 @@ from __future__ import annotations
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 
+from headgate.service.access import Access
 from headgate.service.edge_limits import EdgeLimits
-from headgate.service.http import routes_queries, routes_service
+from headgate.service.http import routes_queries, routes_service, routes_tenants
 from headgate.service.http.description import described
 from headgate.service.http.edge import Edge
 from headgate.service.http.errors import handle_errors
@@ -15,9 +16,9 @@ from headgate.service.http.tails import Tails
 from headgate.service.service import Service
 
 
-def create_app(service: Service, limits: EdgeLimits | None = None) -> FastAPI:
+def create_app(service: Service, limits: EdgeLimits | None = None, access: Access | None = None) -> FastAPI:
     """Make the application that serves a service."""
-    limits = limits or EdgeLimits()
+    limits, access = limits or EdgeLimits(), access or Access()
     app = FastAPI(
         title="headgate",
         description="Standing queries over streams: SQL in, results out, one Spark application for all.",
@@ -28,8 +29,9 @@ def create_app(service: Service, limits: EdgeLimits | None = None) -> FastAPI:
     app.state.tails = Tails(service, limits.tails)
     app.include_router(routes_queries.router)
     app.include_router(routes_service.router)
+    app.include_router(routes_tenants.router)
     handle_errors(app)
-    app.add_middleware(Edge, service=service, limits=limits)
+    app.add_middleware(Edge, service=service, limits=limits, access=access)
     add_page(app)
 
     @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)

@@ -9,6 +9,7 @@ print(row)
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -17,11 +18,12 @@ from urllib.parse import quote
 import httpx
 
 from headgate import errors
+from headgate.service.http.client_tenants import TenantCalls
 
 DEFAULT_URL = "http://127.0.0.1:8620"
 ERROR_OF_STATUS: dict[int, type[errors.HeadgateError]] = {
     400: errors.ConfigError,
-    401: errors.AccessDenied,
+    401: errors.BadToken,
     403: errors.AccessDenied,
     404: errors.NotFound,
     410: errors.CursorGone,
@@ -30,14 +32,22 @@ ERROR_OF_STATUS: dict[int, type[errors.HeadgateError]] = {
 }
 
 
-class Client:
+class Client(TenantCalls):
     """A connection to a service. An error of the service is raised here as the class that it was there."""
 
     def __init__(
-        self, url: str = DEFAULT_URL, token: str = "", *, timeout: float = 60.0, transport: Any = None
-    ) -> None:
+        self, url: str = DEFAULT_URL, token: str = "", *, timeout: float = 60.0, cacert: str = "",
+        transport: Any = None,
+    ) -> None:  # fmt: skip
+        """Connect. `cacert` is a file with the certificates to trust, if not those of the machine."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, transport=transport)
+        try:
+            verify = ssl.create_default_context(cafile=cacert) if cacert else True
+        except (OSError, ssl.SSLError) as error:
+            raise errors.ConfigError(f"the certificates in {cacert} cannot be used: {error}") from error
+        self._http = httpx.Client(
+            base_url=url, headers=headers, timeout=timeout, transport=transport, verify=verify
+        )
         self.url = url
 
     def __enter__(self) -> Self:
@@ -192,10 +202,6 @@ class Client:
     def lose_server(self, number: int) -> int:
         """Remove a server; only an admin may. Returns how many computations moved."""
         return int(self._request("DELETE", f"/servers/{number}")["moved"])
-
-    def add_tenant(self, name: str, *, admin: bool = False) -> str:
-        """Add a tenant; only an admin may. Returns its token."""
-        return str(self._request("POST", "/tenants", json={"name": name, "admin": admin})["token"])
 
     def traffic(self, last: int = 100) -> list[dict[str, Any]]:
         """Show what the last batches carried."""

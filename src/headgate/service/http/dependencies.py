@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, ValidationError
 
-from headgate.errors import AccessDenied, ConfigError
+from headgate.errors import AccessDenied, BadToken, ConfigError
 from headgate.service.http.bulk import listed
 from headgate.service.http.tails import Tails
 from headgate.service.service import Service
@@ -28,10 +28,21 @@ async def _service(request: Request) -> Service:
 CurrentService = Annotated[Service, Depends(_service)]
 
 
+async def _known_tenant(request: Request) -> Tenant | None:
+    """The tenant that the edge found."""
+    tenant: Tenant | None = getattr(request.state, "tenant", None)
+    return tenant
+
+
+KnownTenant = Annotated[Tenant | None, Depends(_known_tenant)]
+
+
 async def _tenant(
-    service: CurrentService, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
+    tenant: KnownTenant, described: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 ) -> Tenant:
-    return service.authenticate(credentials.credentials if credentials else None)
+    if tenant is None:  # a route that needs no token asks for one
+        raise BadToken("a valid token is needed: send the header Authorization: Bearer TOKEN")
+    return tenant
 
 
 CurrentTenant = Annotated[Tenant, Depends(_tenant)]
@@ -39,11 +50,25 @@ CurrentTenant = Annotated[Tenant, Depends(_tenant)]
 
 async def _admin(tenant: CurrentTenant) -> Tenant:
     if not tenant.admin:
-        raise AccessDenied("only an admin may do this")
+        raise AccessDenied(f"your token has the role {tenant.role}, and only an admin may do this")
     return tenant
 
 
 CurrentAdmin = Annotated[Tenant, Depends(_admin)]
+
+
+class Note:
+    """What a request was about, for the audit log, where its path does not say so."""
+
+    def __init__(self, request: Request) -> None:
+        self._state = request.state
+
+    def about(self, what: str) -> None:
+        """Set it."""
+        self._state.object = what
+
+
+CurrentNote = Annotated[Note, Depends(Note)]
 
 
 def _tails(request: Request, number: int, service: CurrentService, tenant: CurrentTenant) -> Iterator[Tails]:

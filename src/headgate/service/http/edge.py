@@ -1,7 +1,8 @@
 """The edge: every request passes it before the application sees it.
 
-It knows the tenant by the headers alone, so nobody without a token gets a body read. Bodies are bounded in size, in
-time and together. Answers carry headers that keep a browser from loading anything from elsewhere.
+It knows the tenant by the headers alone (`identity`), so nobody without a token gets a body read. Bodies are bounded
+in size, in time and together. Answers carry headers that keep a browser from loading anything from elsewhere. What
+changes something is recorded.
 """
 
 from __future__ import annotations
@@ -14,14 +15,20 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headgate.errors import AccessDenied
+from headgate.errors import AccessDenied, BadToken
+from headgate.service.access import Access
 from headgate.service.edge_limits import EdgeLimits
 from headgate.service.http.errors import error_json
+from headgate.service.http.identity import Identity, TooOften, audited, check_role
 from headgate.service.http.page_files import page_files
 from headgate.service.service import Service
+from headgate.service.tenants import Tenant
 
 PUBLIC = frozenset({"/", "/docs", "/openapi.json", "/health", "/ready", "/metrics", *page_files()})
 """What needs no token. None of these routes reads a body."""
+ALIVE = "/health"
+"""What is answered however often it is asked."""
+STRICT_TRANSPORT = "max-age=31536000"
 BULK = ("/bulk", "/events")
 """How the paths end that take large bodies."""
 BUSY = "the service holds as many requests as it can: send this one again in a moment"
@@ -51,8 +58,10 @@ class _Refused(Exception):
 class Edge:
     """Wraps the application."""
 
-    def __init__(self, app: ASGIApp, service: Service, limits: EdgeLimits) -> None:
+    def __init__(self, app: ASGIApp, service: Service, limits: EdgeLimits, access: Access) -> None:
         self._app, self._service, self._limits = app, service, limits
+        self._identity = Identity(service, limits, access)
+        self._public = PUBLIC - {"/metrics"} if access.metrics_token else PUBLIC
         self._held = 0
         """Bytes of the bodies that are held now."""
 
@@ -61,40 +70,69 @@ class Edge:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        public = scope["path"] in PUBLIC
+        public = scope["path"] in self._public
         unread = public and ("transfer-encoding" in headers or headers.get("content-length", "0") != "0")
 
+        status, tenant = 0, None
+
         async def strict_send(message: Message) -> None:
+            nonlocal status
             if message["type"] == "http.response.start":
+                status = message["status"]
                 answered = MutableHeaders(scope=message)
+                if scope.get("scheme") == "https":
+                    answered.setdefault("strict-transport-security", STRICT_TRANSPORT)
                 for name, value in STRICT.items():
                     answered.setdefault(name, value)
                 if unread:
                     answered["connection"] = "close"
             await send(message)
 
-        if public:
-            await self._app(scope, receive, strict_send)
-            return
+        state = scope.setdefault("state", {})
         try:
-            self._check(headers, scope["path"])
+            if public:
+                await self._answer_anyone(scope, receive, strict_send, headers)
+                return
+            tenant = state["tenant"] = await self._known(scope, headers)
+            self._check_size(headers, scope["path"])
             async with self._body(receive, self._most(scope["path"])) as body:
                 await self._app(scope, _after(body, receive), strict_send)
         except _Refused as refused:
-            if refused.more:
+            if refused.more and not public:
                 await _drain(receive)
             await refused.answer(scope, receive, strict_send)
+        finally:
+            tenant = tenant or state.get("refused")
+            if tenant is not None:
+                audited(scope, tenant, status, self._service)
+
+    async def _answer_anyone(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
+        if scope["path"] != ALIVE:
+            try:
+                scope["state"]["tenant"] = await self._identity.tenant_or_none(scope, headers)
+            except TooOften as error:
+                raise _too_often(error) from error
+        await self._app(scope, receive, send)
+
+    async def _known(self, scope: Scope, headers: Headers) -> Tenant:
+        """The tenant who asks, if it may do what it asks for at all."""
+        try:
+            tenant = await self._identity.tenant(scope, headers)
+            scope["state"]["refused"] = tenant
+            check_role(tenant, scope["method"], scope["path"])
+            return tenant
+        except TooOften as error:
+            raise _too_often(error) from error
+        except BadToken as error:
+            raise _Refused(401, **error_json(error), www_authenticate="Bearer") from error
+        except AccessDenied as error:
+            raise _Refused(403, **error_json(error)) from error
 
     def _most(self, path: str) -> int:
         return self._limits.bulk_bytes if path.endswith(BULK) else self._limits.body_bytes
 
-    def _check(self, headers: Headers, path: str) -> None:
-        """Refuse what the headers alone rule out."""
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        try:
-            self._service.authenticate(token.strip() if scheme.lower() == "bearer" else None)
-        except AccessDenied as error:
-            raise _Refused(401, **error_json(error), www_authenticate="Bearer") from error
+    def _check_size(self, headers: Headers, path: str) -> None:
+        """Refuse a body that says that it is too large."""
         size = headers.get("content-length", "0")
         if not size.isdecimal() or len(size) > 20 or int(size) > self._most(path):
             raise _too_large(self._most(path))
@@ -128,6 +166,10 @@ class Edge:
             raise _Refused(408, "too-slow", why) from error
         finally:
             self._held -= size
+
+
+def _too_often(error: TooOften) -> _Refused:
+    return _Refused(429, "too-often", str(error), retry_after=error.retry_after)
 
 
 def _too_large(most: int) -> _Refused:

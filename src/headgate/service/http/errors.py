@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 
 from headgate.errors import (
     AccessDenied,
+    BadToken,
     ConfigError,
     CursorGone,
     HeadgateError,
@@ -20,6 +21,7 @@ from headgate.errors import (
 
 STATUS_CODES: dict[type[HeadgateError], int] = {
     QueryRefused: 422,
+    BadToken: 401,
     AccessDenied: 403,
     QuotaExceeded: 429,
     NotFound: 404,

@@ -11,7 +11,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import AfterValidator, BaseModel, Field
 
 from headgate.errors import HeadgateError
-from headgate.service.http.dependencies import Bulk, CurrentService, CurrentTenant, OpenTails
+from headgate.service.http.dependencies import Bulk, CurrentNote, CurrentService, CurrentTenant, OpenTails
 from headgate.service.http.errors import error_json
 from headgate.service.queries import ACTIVE, Query
 from headgate.service.sources import is_text
@@ -43,22 +43,28 @@ Listed = Bulk("queries", NewQuery, most=100_000)
 
 
 @router.post("/queries", status_code=201, tags=["queries"])
-def register(new: NewQuery, service: CurrentService, tenant: CurrentTenant) -> dict[str, Any]:
+def register(
+    new: NewQuery, service: CurrentService, tenant: CurrentTenant, note: CurrentNote
+) -> dict[str, Any]:
     """Register a query. It is durable when this answers, and it sees rows from the next batch on."""
     (answer,) = service.register(tenant, [(new.sql, new.name)])
     if isinstance(answer, HeadgateError):
         raise answer
+    note.about(f"query {answer.id}")
     return answer.to_json()
 
 
 @router.post("/queries/bulk", tags=["queries"], openapi_extra=Listed.description)
 def register_many(
-    new: Annotated[bytes, Listed.body], service: CurrentService, tenant: CurrentTenant
+    new: Annotated[bytes, Listed.body], service: CurrentService, tenant: CurrentTenant, note: CurrentNote
 ) -> dict[str, Any]:
     """Register many queries; for each, in order, the answer is an id or an error."""
     answers = service.register(tenant, [(query.sql, query.name) for query in Listed.read(new)])
+    numbers = [a.id for a in answers if isinstance(a, Query)]
+    if numbers:
+        note.about(f"{len(numbers)} queries from {numbers[0]} to {numbers[-1]}")
     bodies = [{"id": a.id} if isinstance(a, Query) else error_json(a) for a in answers]
-    return {"results": bodies, "registered": sum(isinstance(a, Query) for a in answers)}
+    return {"results": bodies, "registered": len(numbers)}
 
 
 @router.get("/queries", tags=["queries"])
@@ -133,12 +139,15 @@ async def stream(
     at, seen = last_event_id or cursor, -2
     while True:
         seen = await tails.batch_after(seen)
-        more = True
+        more = not tails.refusal(tenant)
         while more:
             rows, at = await tails.read(tenant, number, at, STREAM_ROWS)
             more = len(rows) == STREAM_ROWS
             if rows:
                 yield ServerSentEvent(data={"results": rows, "cursor": at}, event="results", id=at)
+        if refusal := tails.refusal(tenant):
+            yield ServerSentEvent(data={"state": "refused", "why": refusal}, event="stopped")
+            return
         query = await tails.query(tenant, number)
         if query.state != ACTIVE:
             yield ServerSentEvent(data={"state": query.state, "why": query.why}, event="stopped")

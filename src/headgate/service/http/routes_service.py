@@ -10,7 +10,14 @@ from fastapi import Query as Parameter
 from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import BaseModel, Field
 
-from headgate.service.http.dependencies import Bulk, CurrentAdmin, CurrentService, CurrentTenant
+from headgate.service.http.dependencies import (
+    Bulk,
+    CurrentAdmin,
+    CurrentNote,
+    CurrentService,
+    CurrentTenant,
+    KnownTenant,
+)
 from headgate.service.http.metrics import metrics_text
 
 router = APIRouter()
@@ -23,13 +30,6 @@ class NewSource(BaseModel):
     columns: dict[str, str] = Field(examples=[{"temp": "double", "city": "varchar"}])
     delay_s: float = Field(5.0, description="How late its rows may arrive.")
     rate: float = Field(1.0, description="Its traffic, in the units of placement.")
-
-
-class NewTenant(BaseModel):
-    """A tenant to add."""
-
-    name: str
-    admin: bool = False
 
 
 class Event(BaseModel, extra="allow"):
@@ -55,17 +55,21 @@ def list_sources(
 
 
 @router.post("/sources", status_code=201, tags=["sources"])
-def add_source(new: NewSource, service: CurrentService, tenant: CurrentTenant) -> dict[str, Any]:
+def add_source(
+    new: NewSource, service: CurrentService, tenant: CurrentTenant, note: CurrentNote
+) -> dict[str, Any]:
     """Declare a source that takes pushed events."""
+    note.about(f"source {new.name}")
     return service.add_sources(tenant, [new.model_dump()])[0].to_json()
 
 
 @router.post("/sources/bulk", status_code=201, tags=["sources"], openapi_extra=NewSources.description)
 def add_sources(
-    new: Annotated[bytes, NewSources.body], service: CurrentService, tenant: CurrentTenant
+    new: Annotated[bytes, NewSources.body], service: CurrentService, tenant: CurrentTenant, note: CurrentNote
 ) -> dict[str, Any]:
     """Declare many sources, all or none."""
     declared = [source.model_dump() for source in NewSources.read(new)]
+    note.about(f"{len(declared)} sources")
     return {"declared": len(service.add_sources(tenant, declared))}
 
 
@@ -121,22 +125,13 @@ def traffic(
     return {"batches": list(service.facts)[-last:]}
 
 
-@router.post("/tenants", status_code=201, tags=["service"])
-def add_tenant(new: NewTenant, service: CurrentService, tenant: CurrentAdmin) -> dict[str, Any]:
-    """Add a tenant. Its token is shown only here."""
-    return {"name": new.name, "token": service.add_tenant(new.name, admin=new.admin)}
-
-
-@router.get("/me", tags=["service"])
-def me(tenant: CurrentTenant) -> dict[str, Any]:
-    """Show whose token this is, and what it may do."""
-    return {"tenant": tenant.name, "role": "admin" if tenant.admin else "writer"}
-
-
 @router.get("/status", tags=["service"])
 def status(service: CurrentService, tenant: CurrentTenant) -> dict[str, Any]:
     """Show the service at a glance."""
-    return {**service.status(), "your_queries": service.count_queries(tenant)}
+    shown = service.status()
+    if not tenant.admin:
+        shown["failure"] = service.failure_in_short or None
+    return {**shown, "your_queries": service.count_queries(tenant)}
 
 
 @router.get("/health", tags=["service"])
@@ -146,11 +141,17 @@ async def health() -> dict[str, Any]:
 
 
 @router.get("/ready", tags=["service"])
-def ready(service: CurrentService) -> JSONResponse:
-    """Say whether batches run, and if not, why; and which queries have failed, and whose they are."""
+def ready(service: CurrentService, tenant: KnownTenant) -> JSONResponse:
+    """Say whether batches run, and how many queries have failed. With an admin's token also why not, and which
+    queries have failed and whose they are: to others that would tell about tenants.
+    """
     is_ready = service.running and service.failure is None
     queries, count = service.quarantined()
-    body = {"ready": is_ready, "why": service.failure or "", "failed": {"count": count, "latest": queries}}
+    failed: dict[str, Any] = {"count": count}
+    why = service.failure_in_short
+    if tenant is not None and tenant.admin:
+        failed["latest"], why = queries, service.failure or why
+    body = {"ready": is_ready, "why": why, "failed": failed}
     return JSONResponse(body, status_code=200 if is_ready else 503)
 
 

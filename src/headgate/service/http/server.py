@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import socket
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from headgate.service.access import Access
 from headgate.service.edge_limits import EdgeLimits
 from headgate.service.http.app import create_app
+from headgate.service.http.tls import Certificate
 from headgate.service.service import Service
 
 SPARE_FILES = 512
@@ -21,10 +25,36 @@ SPARE_FILES = 512
 class ServerConfig(uvicorn.Config):
     """A configuration that the connections share, with those of them that wait for a request, the longest first."""
 
-    def __init__(self, service: Service, limits: EdgeLimits, **options: Any) -> None:
-        super().__init__(create_app(service, limits), http=PatientProtocol, ws="none", **options)
+    def __init__(
+        self, service: Service, limits: EdgeLimits, access: Access | None = None, **options: Any
+    ) -> None:
+        self.access = access = access or Access()
+        self._certificate = Certificate(access.certificate, access.key) if access.certificate else None
+        if self._certificate:
+            options |= {"ssl_certfile": access.certificate, "ssl_keyfile": access.key}
+        options |= {"proxy_headers": bool(access.proxies), "forwarded_allow_ips": list(access.proxies)}
+        super().__init__(create_app(service, limits, access), http=PatientProtocol, ws="none", **options)
         self.edge, self.most = limits, most_connections(limits)
         self.waiting: dict[PatientProtocol, asyncio.TimerHandle] = {}
+
+    def load(self) -> None:
+        """Load everything; with TLS, the certificate is one that may change."""
+        super().load()
+        if self._certificate:
+            self.ssl = self._certificate.context()
+
+
+class PatientServer(uvicorn.Server):
+    """A server that also waits for a TLS handshake no longer than for headers."""
+
+    config: ServerConfig
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen."""
+        loop: Any = asyncio.get_running_loop()
+        if self.config.is_ssl:  # uvicorn has no option for it
+            loop.create_server = partial(loop.create_server, ssl_handshake_timeout=self.config.edge.header_s)
+        await super().startup(sockets)
 
 
 class PatientProtocol(H11Protocol):

@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from headgate.errors import QuotaExceeded
+from headgate.errors import AccessDenied, QuotaExceeded
 from headgate.service.queries import Query
 from headgate.service.service import Service
 from headgate.service.tenants import Tenant
@@ -67,6 +67,14 @@ class Tails:
     async def _watch(self, seen: int) -> None:
         while self._waiting and self._service.last_batch == seen:
             await asyncio.sleep(POLL_S)
+
+    def refusal(self, tenant: Tenant) -> str:
+        """Why a tenant gets no more results, if its token ended meanwhile."""
+        try:
+            self._service.tenants.check(tenant)
+        except AccessDenied as error:
+            return str(error)
+        return ""
 
     async def query(self, tenant: Tenant, number: int) -> Query:
         """`Service.get_query`, in one of the threads for streams."""
