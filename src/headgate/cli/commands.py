@@ -15,6 +15,7 @@ import typer
 import headgate
 from headgate.cli import recorded
 from headgate.cli.console import Output
+from headgate.cli.delivery import delivery_app
 from headgate.cli.doctor import doctor
 from headgate.cli.group import AsJson, Commands, Quick, Wide
 from headgate.cli.query import query_app
@@ -342,6 +343,7 @@ def serve(
 
 app.add_typer(query_app, name="query")
 app.add_typer(source_app, name="source")
+app.add_typer(delivery_app, name="delivery")
 app.command()(doctor)
 
 

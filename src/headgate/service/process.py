@@ -16,6 +16,7 @@ import uvicorn
 
 from headgate.errors import AccessDenied, ConfigError
 from headgate.service.config import ServiceConfig
+from headgate.service.delivery.dispatch import Dispatcher
 from headgate.service.http.server import ServerConfig
 from headgate.service.kafka_config import FORMAT, KafkaConfig
 from headgate.service.private import private_folder
@@ -74,9 +75,12 @@ class ServiceProcess:
             state=config.state,
             limits=config.limits,
             functions=config.functions,
+            allowed=config.allowed,
         )
         self.service = Service(settings)
         stack.callback(self.service.close)
+        deliveries = Dispatcher(self.service)
+        stack.callback(deliveries.stop)
         self.token_file = config.folder / TOKEN
         self.token_is_new = admin_token(self.service, config.folder)
         of_kafka = {name: s for name, s in config.streams.items() if s.get("format") == FORMAT}
@@ -91,6 +95,7 @@ class ServiceProcess:
             stack.callback(weather.stop)
             weather.start()
         runner.start()
+        deliveries.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

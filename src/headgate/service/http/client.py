@@ -17,6 +17,7 @@ from urllib.parse import quote
 import httpx
 
 from headgate import errors
+from headgate.service.http.delivery_calls import DeliveryCalls
 
 DEFAULT_URL = "http://127.0.0.1:8620"
 ERROR_OF_STATUS: dict[int, type[errors.HeadgateError]] = {
@@ -30,7 +31,7 @@ ERROR_OF_STATUS: dict[int, type[errors.HeadgateError]] = {
 }
 
 
-class Client:
+class Client(DeliveryCalls):
     """A connection to a service. An error of the service is raised here as the class that it was there."""
 
     def __init__(
