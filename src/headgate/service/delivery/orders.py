@@ -87,7 +87,7 @@ class Deliveries:
         self._registry, self.allowed, self._most = registry, allowed, most
         self._lock = threading.RLock()
         rows = registry.read(f"SELECT {_COLUMNS} FROM deliveries ORDER BY id")
-        self.by_id = {row[0]: Delivery(*row[:5], json.loads(row[5]), *row[6:]) for row in rows}
+        self.by_id = {row[0]: _read(*row) for row in rows}
         self._next_id = max(self.by_id, default=-1) + 1
         self.changed = threading.Event()
         """Set when a delivery was added or resumed."""
@@ -259,6 +259,10 @@ class Deliveries:
             self._registry.write((_UPDATE, [values]))
             self.by_id[one.id] = one
         return one
+
+
+def _read(number: int, uid: str, tenant: str, query: int, target: str, options: str, *rest: Any) -> Delivery:
+    return Delivery(number, uid, tenant, query, target, json.loads(options), *rest)
 
 
 def own_columns(template: Template) -> Sequence[str]:

@@ -101,7 +101,7 @@ class Post:
             )
             with opened:
                 connection = http.client.HTTPConnection(place.host, place.port)
-                connection.sock = _Bounded(opened, lambda: self._left(deadline))  # type: ignore[assignment]
+                connection.sock = _Bounded(opened, lambda: self._left(deadline))
                 try:
                     connection.putrequest("POST", place.path, skip_host=True, skip_accept_encoding=True)
                     for name, value in {"Host": place.authority, "Connection": "close", **headers}.items():
