@@ -128,7 +128,9 @@ class Webhooks:
             texts = not isinstance(value, list) or all(isinstance(one, str) for one in value)
             if whole or not isinstance(value, kinds[name]) or not texts:
                 raise ConfigError(f"[webhooks] sets {name} = {value!r}, which is not of the right type")
-        values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in section.items()}
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in section.items()
+        }
         try:
             values["networks"] = tuple(ipaddress.ip_network(one) for one in values.get("networks", ()))
         except ValueError as error:

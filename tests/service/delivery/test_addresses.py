@@ -24,7 +24,9 @@ def test_an_address_that_is_not_public_is_refused(address) -> None:
     assert not is_allowed(address, STRICT)
 
 
-@pytest.mark.parametrize("address", ["93.184.216.34", "1.1.1.1", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101"])
+@pytest.mark.parametrize(
+    "address", ["93.184.216.34", "1.1.1.1", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101"]
+)
 def test_a_public_address_is_allowed(address) -> None:
     assert is_allowed(address, STRICT)
 
@@ -59,7 +61,9 @@ def test_whatever_stands_for_this_machine_is_found_when_it_is_resolved(host) -> 
 def test_one_inner_address_among_public_ones_is_enough() -> None:
     with pytest.raises(Forbidden):
         checked_address("trick.example", 443, STRICT, lambda host, port: ["1.1.1.1", "10.0.0.1"])
-    assert checked_address("good.example", 443, STRICT, lambda host, port: ["1.1.1.1", "1.0.0.1"]) == "1.1.1.1"
+    assert (
+        checked_address("good.example", 443, STRICT, lambda host, port: ["1.1.1.1", "1.0.0.1"]) == "1.1.1.1"
+    )
 
 
 @pytest.mark.parametrize(

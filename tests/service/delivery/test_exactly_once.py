@@ -1,7 +1,11 @@
 """Whenever the process dies, every result arrives: once where the target remembers, and with an id where it does not."""
 
 import json
+import signal
+import subprocess
+import sys
 from itertools import count
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -12,6 +16,7 @@ from tests.service.local import Local
 
 from headgate.service.delivery.dispatch import Dispatcher
 from headgate.service.delivery.senders import SinkSender, WebhookSender
+from headgate.service.service import Service, Settings
 from headgate.service.targets_config import Target
 from headgate.stage.sinks import Parquet
 
@@ -135,7 +140,8 @@ def test_nothing_is_lost_and_nothing_doubled_when_the_process_dies(kind, tmp_pat
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_for_any_story(kind, tmp_path, receiver) -> None:
     events = st.one_of(
-        st.tuples(st.just("feed"), st.integers(1, 4)), st.tuples(st.just("step"), st.sampled_from([None, *POINTS]))
+        st.tuples(st.just("feed"), st.integers(1, 4)),
+        st.tuples(st.just("step"), st.sampled_from([None, *POINTS])),
     )
 
     @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
@@ -169,10 +175,32 @@ def test_a_table_has_the_types_and_times_of_the_results(tmp_path, receiver) -> N
         "timestamp[us, tz=UTC]",
     ]  # fmt: skip
     text = [
-        {"start": r["_window_start"].isoformat(), "end": r["_window_end"].isoformat(), "city": r["city"], "c": r["c"]}
+        {
+            "start": r["_window_start"].isoformat(),
+            "end": r["_window_end"].isoformat(),
+            "city": r["city"],
+            "c": r["c"],
+        }
         for r in table.to_pylist()
     ]
     assert json.loads(json.dumps(text).replace("+00:00", "Z")) == [
         {**row["window"], "city": row["values"]["city"], "c": row["values"]["c"]} for row in shown
     ]
     world.local.service.close()
+
+
+@pytest.mark.full
+def test_a_process_that_is_killed_between_the_write_and_the_cursor(tmp_path) -> None:
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.service.delivery.killed", str(tmp_path)], cwd=root, check=False
+    )
+    assert done.returncode == -signal.SIGKILL
+    target = Target("lake", "parquet", {"path": f"{tmp_path}/lake"}, frozenset({"ann"}))
+    service = Service(Settings(tmp_path / "service", allowed=allowing(lake=target)))
+    (one,) = service.deliveries.of("ann")
+    assert (one.number, bool(one.pending)) == (1, True)
+    settle(Dispatcher(service), one.id)
+    files = Parquet(f"{tmp_path}/lake/ann/out", batch_column="parcel").files()
+    assert [n for file in files for n in pq.ParquetFile(file).read().column("n").to_pylist()] == [0, 1]
+    service.close()
