@@ -21,6 +21,15 @@ FORBIDDEN = {
     ),
     "batch": ("fastapi", "uvicorn", "httpx", "headgate.service.http"),
     "http": ("pyspark", "headgate.spark", "headgate.service.batch"),
+    "delivery": (
+        "pyspark",
+        "fastapi",
+        "uvicorn",
+        "httpx",
+        "headgate.spark",
+        "headgate.service.batch",
+        "headgate.service.http",
+    ),
 }
 
 

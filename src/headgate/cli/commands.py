@@ -15,6 +15,7 @@ import typer
 import headgate
 from headgate.cli import recorded
 from headgate.cli.console import Output
+from headgate.cli.delivery import delivery_app
 from headgate.cli.doctor import doctor
 from headgate.cli.group import AsJson, Commands, Quick, Wide
 from headgate.cli.query import query_app
@@ -346,6 +347,7 @@ app.add_typer(source_app, name="source")
 app.add_typer(tenant_app, name="tenant")
 app.add_typer(token_app, name="token")
 app.command()(audit)
+app.add_typer(delivery_app, name="delivery")
 app.command()(doctor)
 
 

@@ -3,9 +3,10 @@
 Words: a **query** is what a tenant registered. Equal queries share one **computation**: a **template** (the query without
 its constants), its **sources** and its constants. A **server** hosts computations; in a batch it is one task.
 
-Three rooms. The core (the modules here) knows neither Spark nor HTTP. `batch/` runs batches and is the only room that
-imports pyspark. `http/` has the routes, the page and the client. `batch/` and `http/` import the core, the core
-imports neither, and they do not import each other. `process` puts the three together, and `config` is what it can be told.
+Four rooms. The core (the modules here) knows neither Spark nor HTTP. `batch/` runs batches and is the only room that
+imports pyspark. `http/` has the routes, the page and the client. `delivery/` carries results to other places. `batch/`,
+`http/` and `delivery/` import the core; of them only `http/` imports another, `delivery/`. `process` puts them together,
+and `config` is what it can be told.
 
 **In: from a request to a placed query.**
 
@@ -38,7 +39,17 @@ imports neither, and they do not import each other. `process` puts the three tog
 2. `results` decides which rows of the computation the query may see, and reads them from the files that the manifests
    name (`table_file`). The answer carries the next cursor.
 
+**Out: from committed results to other places.**
+
+1. `http/routes_deliveries` takes an order for `delivery/desk`; `targets_config` says which places the operator allows.
+   `delivery/orders` keeps it in the registry with the cursor up to which results were sent.
+2. `delivery/dispatch` gives a thread to each delivery that has something to send: a `delivery/parcel`, which is pending in
+   the registry before it is sent.
+3. `delivery/senders` carry it: to the sinks of `headgate.stage`, exactly once, or with `delivery/webhook` to a URL whose
+   address `delivery/addresses` has checked, at least once.
+
 `weather` feeds a demonstration source; `http/metrics` is for Prometheus; `http/background` serves HTTP from a thread;
+`http/delivery_calls` is a part of the client;
 `http/description` writes `/docs`; `overview` is the service at a glance; `private` closes the folder to others.
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -12,10 +13,11 @@ from typing import Any
 from headgate.errors import ConfigError
 from headgate.service.access import Access, OidcConfig
 from headgate.service.edge_limits import EdgeLimits
+from headgate.service.targets_config import Allowed
 from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
 
-SECTIONS = {"service", "http", "oidc", "limits", "spark", "streams", "functions"}
+SECTIONS = {"service", "http", "oidc", "limits", "spark", "streams", "functions", "targets", "webhooks"}
 OPTIONS = {"folder", "host", "port", "servers", "master", "registry", "state", "demo", "audit_entries"}
 """What [service] may set: the options of the command line."""
 
@@ -46,6 +48,8 @@ class ServiceConfig:
     streams: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Spark streaming sources by name: format, schema, options, select, time."""
     functions: Mapping[str, Function] = field(default_factory=dict)
+    allowed: Allowed = field(default_factory=Allowed)
+    """Where results may be delivered: the sections [targets.NAME] and [webhooks]."""
 
     def with_file(self, path: Path | None) -> ServiceConfig:
         """The same with what a TOML file sets, which overrides the command line."""
@@ -76,6 +80,7 @@ class ServiceConfig:
             spark={name: str(value) for name, value in body.get("spark", {}).items()},
             streams=body.get("streams", {}),
             functions=_functions(path, body.get("functions", {})),
+            allowed=Allowed.of(body, os.environ),
         )
 
 

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from headgate.errors import ConfigError
 from headgate.service.config import ServiceConfig
+from headgate.service.delivery.dispatch import Dispatcher
 from headgate.service.http.server import PatientServer, ServerConfig
 from headgate.service.kafka_config import FORMAT, KafkaConfig
 from headgate.service.private import private_folder
@@ -73,9 +74,12 @@ class ServiceProcess:
             limits=config.limits,
             functions=config.functions,
             audit_entries=config.audit_entries,
+            allowed=config.allowed,
         )
         self.service = Service(settings)
         stack.callback(self.service.close)
+        deliveries = Dispatcher(self.service)
+        stack.callback(deliveries.stop)
         self.token_file = config.folder / TOKEN
         self.token_is_new = admin_token(self.service, config.folder)
         of_kafka = {name: s for name, s in config.streams.items() if s.get("format") == FORMAT}
@@ -90,6 +94,7 @@ class ServiceProcess:
             stack.callback(weather.stop)
             weather.start()
         runner.start()
+        deliveries.start()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

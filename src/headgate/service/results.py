@@ -62,6 +62,16 @@ class Cursor:
         return cls(int(batch), int(row or 0))
 
 
+@dataclass(frozen=True)
+class Page:
+    """Rows of a query that one batch brought."""
+
+    batch: int
+    rows: pa.Table
+    cut: int = 0
+    """How many more there were, which an earlier version cut off."""
+
+
 class Results:
     """Reads the results of committed batches."""
 
@@ -75,32 +85,59 @@ class Results:
         self, view: View, template: Template, cursor: Cursor | None = None, limit: int = 1000
     ) -> tuple[list[dict[str, Any]], Cursor]:
         """Return at most `limit` rows from a cursor on, and the cursor after them."""
+        pages, following = self.pages(view, template, cursor, limit)
+        rows = list[dict[str, Any]]()
+        for page in pages:
+            rows += [result_json(row, template, view.query, page.batch) for row in page.rows.to_pylist()]
+            if page.cut:
+                rows[-1]["cut"] = page.cut
+        return rows, following
+
+    def pages(
+        self,
+        view: View,
+        template: Template,
+        cursor: Cursor | None = None,
+        limit: int = 1000,
+        until: Cursor | None = None,
+    ) -> tuple[list[Page], Cursor]:
+        """The same as tables with the columns `at`, `o0`..., one for each batch that has rows; with `until`, of the rows
+        before that cursor.
+        """
         history = list(self._history)
         first = history[0].batch if history else 0
         at = cursor or Cursor(max(view.since, first))
         if at.batch < first and at.batch >= view.since:
             raise _cursor_gone(at.batch, first)
-        rows = list[dict[str, Any]]()
+        pages, count = list[Page](), 0
         for manifest in history[max(0, at.batch - first) :]:
             if manifest.batch < max(at.batch, view.since):
                 continue
+            if until is not None and (manifest.batch, 0) >= (until.batch, until.row):
+                break
             skip = at.row if manifest.batch == at.batch else 0
+            most = limit - count
+            if until is not None and manifest.batch == until.batch:
+                most = min(most, until.row - skip)
             try:
-                taken = self._rows_of_batch(manifest, view, template, skip, limit - len(rows))
+                page = self._page_of_batch(manifest, view, template, skip, most)
             except CheckpointError:
                 if self._history[0].batch <= manifest.batch:
                     raise
                 raise _cursor_gone(manifest.batch, self._history[0].batch) from None  # removed while we read
-            rows += taken
-            at = Cursor(manifest.batch, skip + len(taken))
-            if len(rows) >= limit:
-                return rows, at
+            if page is not None:
+                pages.append(page)
+            taken = page.rows.num_rows if page is not None else 0
+            count += taken
+            at = Cursor(manifest.batch, skip + taken)
+            if count >= limit or at == until:
+                return pages, at
             at = Cursor(manifest.batch + 1)
-        return rows, at
+        return pages, at
 
-    def _rows_of_batch(
+    def _page_of_batch(
         self, manifest: BatchManifest, view: View, template: Template, skip: int, most: int
-    ) -> list[dict[str, Any]]:
+    ) -> Page | None:
         """At most so many rows of one batch, by time, after the first `skip` of them. Only these are decoded."""
         found = list[pa.Table]()
         for stored in manifest.results.get(view.template, ()):
@@ -109,20 +146,17 @@ class Results:
             if high > low:
                 found.append(table.slice(low, high - low))
         if not found:
-            return []
+            return None
         whole = pa.concat_tables(found)
         times = whole.column("at").to_numpy()
         order = np.argsort(times, kind="stable")
         if template.mode is Mode.panes:
             order = order[times[order] > view.after_us]
-        page = order[skip : skip + most]
-        rows = [
-            result_json(row, template, view.query, manifest.batch)
-            for row in whole.take(pa.array(page)).to_pylist()
-        ]
-        if rows and skip + len(page) == len(order) and view.computation in manifest.cut:
-            rows[-1]["cut"] = manifest.cut[view.computation]
-        return rows
+        chosen = order[skip : skip + most]
+        if not len(chosen):
+            return None
+        cut = manifest.cut.get(view.computation, 0) if skip + len(chosen) == len(order) else 0
+        return Page(manifest.batch, whole.take(pa.array(chosen)), cut)
 
     def _table(self, stored: StoredTable) -> tuple[Any, pa.Table]:
         """A table of results, which is sorted by computation, and its column of computation ids."""

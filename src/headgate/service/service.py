@@ -25,6 +25,7 @@ from headgate.service.accounts import Accounts
 from headgate.service.audit import Audit
 from headgate.service.batch_log import BatchLog
 from headgate.service.computations import COST_UNIT, Computations
+from headgate.service.delivery.orders import Deliveries
 from headgate.service.grants import EVERYONE, Grants
 from headgate.service.lock import RegistryLock
 from headgate.service.manifest import BatchManifest
@@ -38,11 +39,13 @@ from headgate.service.registry import damaged, open_registry
 from headgate.service.results import Cursor, Results, View
 from headgate.service.snapshot import HostingSnapshot
 from headgate.service.sources import Source, Sources, rows_in_slots
+from headgate.service.targets_config import Allowed
 from headgate.service.tenants import ADMIN, OPERATOR, WRITER, Tenant, Tenants
 from headgate.sql.clock import NEVER
 from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
 from headgate.sql.prepare import Preparer
+from headgate.sql.template import Template
 
 log = logs.logger("headgate.service")
 MAX_FACTS = 1_000
@@ -72,6 +75,8 @@ class Settings:
     """What the engine of one task may use."""
     rule: str = DEFAULT_RULE.name
     """How queries are placed: a rule of `headgate.hosting`."""
+    allowed: Allowed = field(default_factory=Allowed)
+    """Where results may be delivered."""
     seed: int = 7
     """For a rule that draws random numbers."""
     audit_entries: int = 500_000
@@ -102,6 +107,7 @@ class Service:
         self.computations.next_batch = self.last_batch + 1
         self.push_log = PushLog(str(folder / "push"))
         self.results = Results(self.batch_log.store, self.batch_log.history)
+        self.deliveries = Deliveries(self._registry, settings.allowed, settings.limits.deliveries)
         self.facts: deque[dict[str, Any]] = deque(maxlen=MAX_FACTS)
         """What was measured in the last batches."""
         for manifest in self.batch_log.history:
@@ -364,22 +370,23 @@ class Service:
     ) -> tuple[list[dict[str, Any]], str]:
         """Read results of a query from a cursor on; returns them and the next cursor."""
         at = Cursor.parse(cursor) if cursor else None
+        found = self.view_of(tenant.name, number)
+        if found is None:
+            return [], str(at or Cursor(self.get_query(tenant, number).since))
+        rows, following = self.results.read(*found, at, limit)
+        return rows, str(following)
+
+    def view_of(self, tenant: str, number: int) -> tuple[View, Template] | None:
+        """What a tenant's own query may see, and its template; None while it is paused or failed."""
         with self._lock:
-            query = self.queries.get(tenant.name, number)
+            query = self.queries.get(tenant, number)
             if query.computation is None:
-                return [], str(at or Cursor(query.since))
+                return None
             computation = self.computations.by_id[query.computation]
             template = self.computations.templates[computation.template]
         # Without the lock from here on: batches need not wait for readers.
-        view = View(
-            number,
-            computation.id,
-            computation.template,
-            query.since,
-            self._latest_when_began(query.since, computation.sources),
-        )
-        rows, following = self.results.read(view, template, at, limit)
-        return rows, str(following)
+        after_us = self._latest_when_began(query.since, computation.sources)
+        return View(number, computation.id, computation.template, query.since, after_us), template
 
     def _latest_when_began(self, batch: int, sources: Sequence[int]) -> int:
         """The latest event time that any of these sources had brought when a batch began."""

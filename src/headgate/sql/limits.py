@@ -34,6 +34,8 @@ class Limits:
     every batch."""
     sources: int = 5_000
     """Sources of one tenant."""
+    deliveries: int = 100
+    """Deliveries of one tenant."""
     seconds: float = 20.0
     """Time that a template may take on a server in one batch, for each 100,000 rows of it."""
     tenant_seconds: float = 60.0

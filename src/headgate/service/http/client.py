@@ -19,6 +19,7 @@ import httpx
 
 from headgate import errors
 from headgate.service.http.client_tenants import TenantCalls
+from headgate.service.http.delivery_calls import DeliveryCalls
 
 DEFAULT_URL = "http://127.0.0.1:8620"
 ERROR_OF_STATUS: dict[int, type[errors.HeadgateError]] = {
@@ -32,7 +33,7 @@ ERROR_OF_STATUS: dict[int, type[errors.HeadgateError]] = {
 }
 
 
-class Client(TenantCalls):
+class Client(TenantCalls, DeliveryCalls):
     """A connection to a service. An error of the service is raised here as the class that it was there."""
 
     def __init__(
