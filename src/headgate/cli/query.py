@@ -157,3 +157,19 @@ def resume(
     with connect(url, token, cacert) as client:
         client.resume(number)
     Output(as_json=as_json).result(f"query {number} runs again", {"resumed": number})
+
+
+@query_app.command("publish")
+def publish(
+    number: Number,
+    name: Annotated[str, typer.Argument(help="The name of the new source.")],
+    delay: Annotated[float | None, typer.Option(help="How late its rows may arrive, in seconds.")] = None,
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    as_json: AsJson = False,
+) -> None:
+    """Make the results of a query a source, which other queries can read."""
+    with connect(url, token) as client:
+        source = client.publish(number, name, delay_s=delay)
+    columns = ", ".join(f"{column} {kind}" for column, kind in source["columns"].items())
+    Output(as_json=as_json).result(f"source {name} has the results of query {number}: {columns}", source)

@@ -5,8 +5,8 @@ its constants), its **sources** and its constants. A **server** hosts computatio
 
 Four rooms. The core (the modules here) knows neither Spark nor HTTP. `batch/` runs batches and is the only room that
 imports pyspark. `http/` has the routes, the page and the client. `delivery/` carries results to other places. `batch/`,
-`http/` and `delivery/` import the core; of them only `http/` imports another, `delivery/`. `process` puts them together,
-and `config` is what it can be told.
+`http/` and `delivery/` import the core; `batch/` and `http/` import `delivery/`, and nothing else of each other. `process`
+puts them together, and `config` is what it can be told.
 
 **In: from a request to a placed query.**
 
@@ -47,6 +47,8 @@ and `config` is what it can be told.
    the registry before it is sent.
 3. `delivery/senders` carry it: to the sinks of `headgate.stage`, exactly once, or with `delivery/webhook` to a URL whose
    address `delivery/addresses` has checked, at least once.
+4. A query over another's results reads a published source (`delivery/publications`): `delivery/published` plans the rows
+   of committed batches as a stream of the loop (`batch/published_stream`).
 
 `weather` feeds a demonstration source; `http/metrics` is for Prometheus; `http/background` serves HTTP from a thread;
 `http/delivery_calls` is a part of the client;

@@ -10,7 +10,7 @@ A file that no kept manifest names is rubbish. A driver removes it only if a dri
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 
 from headgate.errors import CheckpointError
@@ -35,6 +35,8 @@ class BatchLog:
         self._links = list[Link]()
         self.history = list[BatchManifest]()
         self._in_doubt = self._swept = False
+        self.needed_from: Callable[[], int | None] = lambda: None
+        """Gives the first batch whose results somebody has still to read, however old it is."""
         self._claim()
 
     def _claim(self) -> None:
@@ -74,7 +76,8 @@ class BatchLog:
         self.history.append(manifest)
         if before is not None:
             self._remove(STATE, before.state_files - manifest.state_files)
-        while len(self.history) > self._kept_batches:
+        needed = self.needed_from()
+        while len(self.history) > self._kept_batches and (needed is None or self.history[0].batch < needed):
             self._remove(RESULTS, self.history.pop(0).result_files)
             del self._links[0]
         with suppress(CheckpointError):

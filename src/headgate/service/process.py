@@ -63,6 +63,7 @@ class ServiceProcess:
         config, stack = self.config, self._stack
         spark = stack.enter_context(local_spark(2, self.spark_log, config.spark, master=config.master))
         from headgate.service.batch.kafka_stream import open_kafka_streams
+        from headgate.service.batch.published_stream import PublishedStream
         from headgate.service.batch.runner import Runner
         from headgate.service.batch.streams import open_stream
 
@@ -87,7 +88,8 @@ class ServiceProcess:
         kafka = open_kafka_streams(spark, self.service, of_kafka, os.environ)
         frames = {name: open_stream(spark, name, stream) for name, stream in of_spark.items()}
         times = {name: str(stream.get("time", "time")) for name, stream in of_spark.items()}
-        runner = Runner(self.service, spark, frames, times=times, kafka=kafka)
+        streams = [*kafka, PublishedStream(spark, self.service)]
+        runner = Runner(self.service, spark, frames, times=times, kafka=streams)
         stack.callback(runner.stop)
         if config.demo:
             weather = Weather(self.service, OPERATOR)

@@ -37,6 +37,7 @@ TABLES = (
     " computation BIGINT, since BIGINT NOT NULL, state TEXT NOT NULL, why TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS grants (source TEXT NOT NULL, tenant TEXT NOT NULL, PRIMARY KEY (source, tenant))",
     "CREATE TABLE IF NOT EXISTS starts (batch BIGINT PRIMARY KEY, latest TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS published (source TEXT PRIMARY KEY, tenant TEXT NOT NULL, query BIGINT NOT NULL, since BIGINT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS deliveries (id BIGINT PRIMARY KEY, uid TEXT NOT NULL, tenant TEXT NOT NULL, query BIGINT NOT NULL,"
     " target TEXT NOT NULL, options TEXT NOT NULL, secret TEXT NOT NULL, cursor TEXT NOT NULL, pending TEXT NOT NULL,"
     " number BIGINT NOT NULL, state TEXT NOT NULL, why TEXT NOT NULL, failing_since DOUBLE PRECISION NOT NULL)",

@@ -26,7 +26,12 @@ from headgate.service.audit import Audit
 from headgate.service.batch_log import BatchLog
 from headgate.service.computations import COST_UNIT, Computations
 from headgate.service.delivery.orders import Deliveries
+<<<<<<< HEAD
 from headgate.service.grants import EVERYONE, Grants
+=======
+from headgate.service.delivery.publications import Published
+from headgate.service.grants import EVERYONE, Grants, migrate
+>>>>>>> delivery
 from headgate.service.lock import RegistryLock
 from headgate.service.manifest import BatchManifest
 from headgate.service.migrations import migrate
@@ -107,6 +112,7 @@ class Service:
         self.computations.next_batch = self.last_batch + 1
         self.push_log = PushLog(str(folder / "push"))
         self.results = Results(self.batch_log.store, self.batch_log.history)
+        self.published = Published(self._registry)
         self.deliveries = Deliveries(self._registry, settings.allowed, settings.limits.deliveries)
         self.facts: deque[dict[str, Any]] = deque(maxlen=MAX_FACTS)
         """What was measured in the last batches."""
@@ -194,6 +200,11 @@ class Service:
             return [{"query": query.id, "tenant": query.tenant} for query in last], len(self.queries.failed)
 
     @property
+    def lock(self) -> RegistryLock:
+        """The lock of all that the service knows; it may be held several times by one thread."""
+        return self._lock
+
+    @property
     def failure(self) -> str | None:
         """Why batches have stopped, if they have: of all rows, or of a stream."""
         failures = sorted(self.failures.items())
@@ -248,6 +259,7 @@ class Service:
     def push_events(self, tenant: Tenant, name: str, events: Sequence[Mapping[str, Any]]) -> int:
         """Push events to a source; they are durable when this returns. Returns how many there were."""
         rows = rows_in_slots(self._own_source(tenant, name, "push to it"), events)
+        self.published.check_pushable(name)
         if rows.num_rows:
             self.push_log.append(rows)
         return int(rows.num_rows)

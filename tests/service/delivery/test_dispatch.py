@@ -72,14 +72,17 @@ def test_what_fails_is_tried_again_with_the_same_parcel_and_then_stopped(tmp_pat
         return way.again_at - now[0]
 
     waits = [turn() for _ in range(4)]
-    assert waits == sorted(waits) and 0.5 <= waits[0] <= 1 and 4 <= waits[3] <= 8
+    assert waits == sorted(waits)
+    assert 0.5 <= waits[0] <= 1
+    assert 4 <= waits[3] <= 8
     shown = desk_of(local).get(local.ann, one.id)
     assert (shown["state"], shown["why"]) == ("active", "127.0.0.1 answered 500")
     local.feed(rows(2))  # a later batch does not change the parcel that is on its way
     now[0] += 61
     turn()
     shown = desk_of(local).get(local.ann, one.id)
-    assert shown["state"] == "stopped" and "answered 500" in shown["why"]
+    assert shown["state"] == "stopped"
+    assert "answered 500" in shown["why"]
     assert dispatcher.step(one.id) is False
     receiver.mood = 200
     desk_of(local).resume(local.ann, one.id)
@@ -106,7 +109,8 @@ def test_what_trying_again_does_not_change_stops_at_once(tmp_path, receiver, moo
         dispatcher.step(one.id)
     dispatcher._failed(one.id, raised.value)
     shown = desk_of(local).get(local.ann, one.id)
-    assert shown["state"] == "stopped" and why in shown["why"]
+    assert shown["state"] == "stopped"
+    assert why in shown["why"]
     local.service.close()
 
 
@@ -210,7 +214,7 @@ def test_slow_and_dead_targets_delay_nobody_else_and_no_batch(tmp_path, receiver
 
     with receiving() as slow:
         slow.mood = stuck
-        local, number, one, _ = world(tmp_path, receiver)
+        local, number, _one, _ = world(tmp_path, receiver)
         bob = local.service.authenticate(local.service.add_tenant("bob"))
         local.service.grant(local.ann, "alpha", "bob")
         local.service.register(bob, [("SELECT n FROM alpha", "")])
@@ -242,7 +246,7 @@ def test_waits_grow_and_are_never_equal_for_all() -> None:
 
 
 def test_a_service_that_was_taken_over_sends_nothing(tmp_path, receiver) -> None:
-    local, _, one, _ = world(tmp_path, receiver)
+    local, _, _one, _ = world(tmp_path, receiver)
     local.feed(rows(0))
     old = local.service
     dispatcher = Dispatcher(old)

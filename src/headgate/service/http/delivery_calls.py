@@ -12,6 +12,14 @@ class DeliveryCalls:
     def _request(self, method: str, path: str, **options: Any) -> Any:
         raise NotImplementedError  # the client has it
 
+    def publish(
+        self, number: int, name: str, *, delay_s: float | None = None, rate: float = 1.0
+    ) -> dict[str, Any]:
+        """Make the results of a query a source of yours, which queries can read from now on."""
+        body = {"name": name, "delay_s": delay_s, "rate": rate}
+        answer: dict[str, Any] = self._request("POST", f"/queries/{number}/publish", json=body)
+        return answer
+
     def targets(self) -> list[dict[str, str]]:
         """List the targets to which you may have results delivered."""
         listed: list[dict[str, str]] = self._request("GET", "/targets")["targets"]

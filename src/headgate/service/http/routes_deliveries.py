@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
 from headgate.service.delivery.desk import KEPT, Desk
+from headgate.service.delivery.published import publish
 from headgate.service.http.dependencies import CurrentService, CurrentTenant
 
 router = APIRouter(tags=["deliveries"])
@@ -24,6 +25,24 @@ class NewDelivery(BaseModel):
     start: str = Field(
         KEPT, description="`kept`: with the results that are kept; `new`: with those that come."
     )
+
+
+class NewPublication(BaseModel):
+    """A source that a query's results become."""
+
+    name: str = Field(max_length=100)
+    delay_s: float | None = Field(
+        None, description="How late its rows may arrive; by default, what the query needs."
+    )
+    rate: float = Field(1.0, description="Its traffic, in the units of placement.")
+
+
+@router.post("/queries/{number}/publish", status_code=201)
+def publish_results(
+    number: int, new: NewPublication, service: CurrentService, tenant: CurrentTenant
+) -> dict[str, Any]:
+    """Make the results of your query a source of yours, which queries can read from now on."""
+    return publish(service, tenant, number, new.name, delay_s=new.delay_s, rate=new.rate).to_json()
 
 
 async def _desk(service: CurrentService) -> Desk:

@@ -3,11 +3,13 @@
 import { account, call, enter } from "./api.js";
 import { $, make, put } from "./dom.js";
 import { view as access } from "./access.js";
+import { view as audit } from "./audit.js";
+import { view as deliveries } from "./deliveries.js";
 import { view as operate } from "./operate.js";
 import { view as queries } from "./queries.js";
 import { view as sources } from "./sources.js";
 
-const VIEWS = [queries, sources, operate, access];
+const VIEWS = [queries, sources, deliveries, operate, access, audit];
 const EVERY_MS = 1000;
 let current = null;
 

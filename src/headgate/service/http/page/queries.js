@@ -12,7 +12,7 @@ const places = {};
 export const view = { name: "queries", title: "Queries", build, refresh };
 
 function build() {
-  for (const name of ["list", "detail", "results"]) places[name] = make("div", { id: `query-${name}` });
+  for (const name of ["list", "detail", "results", "publish"]) places[name] = make("div", { id: `query-${name}` });
   const add = form("", [
     { name: "sql", label: "SQL", kind: "area", rows: 4, hold: EXAMPLE, hint: "Several statements are separated by semicolons." },
     { name: "name", label: "Name", hold: "optional" },
@@ -21,7 +21,7 @@ function build() {
     async ({ sql }) => explanation(await call("POST /explain", {}, { sql: sql || EXAMPLE })), { send: "Explain" });
   return [
     make("section", {}, make("h2", {}, "Queries"), ...(may("writer") ? [add] : []), text, make("div", { class: "scroll" }, places.list)),
-    make("section", {}, places.detail, places.results),
+    make("section", {}, places.detail, places.results, places.publish),
   ];
 }
 
@@ -98,6 +98,7 @@ async function detail() {
   if (state.chosen === null) {
     draw(places.detail, make("h2", {}, "Results"), make("p", { class: "soft" }, "Choose a query on the left."));
     put(places.results);
+    put(places.publish).dataset.of = "";
     return;
   }
   const query = state.list.find((one) => one.id === state.chosen) || (await call("GET /queries/{number}", { number: state.chosen }));
@@ -112,7 +113,18 @@ async function detail() {
     parts.push(make("p", { class: "soft" }, `latency ${seconds(median(state.delays))}: from an event, or the end of its window, to this page; median of ${state.delays.length} results`));
   }
   draw(places.detail, ...parts);
+  if (may("writer") && places.publish.dataset.of !== String(query.id)) publishing(query.id);
   draw(places.results, ...shown());
+}
+
+function publishing(number) {
+  put(places.publish, form("Publish its results as a source", [
+    { name: "name", label: "Name of the source" },
+    { name: "delay_s", label: "Rows may be late by (s)", kind: "number", hint: "Empty: as late as those of the query's sources." },
+  ], async ({ name, delay_s }) => {
+    const made = await call("POST /queries/{number}/publish", { number }, { name, ...(delay_s === null ? {} : { delay_s }) });
+    return `Source ${made.name}: ${Object.entries(made.columns).map(([column, type]) => `${column} ${type}`).join(", ")}`;
+  }, { send: "Publish" })).dataset.of = String(number);
 }
 
 function explanation(found) {
