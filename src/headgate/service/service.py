@@ -26,12 +26,8 @@ from headgate.service.audit import Audit
 from headgate.service.batch_log import BatchLog
 from headgate.service.computations import COST_UNIT, Computations
 from headgate.service.delivery.orders import Deliveries
-<<<<<<< HEAD
-from headgate.service.grants import EVERYONE, Grants
-=======
 from headgate.service.delivery.publications import Published
-from headgate.service.grants import EVERYONE, Grants, migrate
->>>>>>> delivery
+from headgate.service.grants import EVERYONE, Grants
 from headgate.service.lock import RegistryLock
 from headgate.service.manifest import BatchManifest
 from headgate.service.migrations import migrate
