@@ -25,11 +25,12 @@ function show() {
 async function status() {
   const now = await call("GET /status");
   for (const name of ["queries", "computations", "sources", "batch"]) $(name).textContent = now[name].toLocaleString("en-US");
-  $("problem").textContent = now.failure ? `batches stopped: ${now.failure}` : "";
+  $("problem").textContent = now.failure ? now.failure : "";
 }
 
 async function begin() {
-  Object.assign(account, await call("GET /me"));
+  const { tenant, role } = await call("GET /me");
+  Object.assign(account, { tenant, role });
   $("who").textContent = `${account.tenant} (${account.role})`;
   $("gate").hidden = true;
   for (const id of ["main", "views", "leave"]) $(id).hidden = false;
