@@ -10,6 +10,7 @@
     ├── QueryFailed                     an accepted query could not be computed
     ├── AccessDenied                    the token is unknown, or lacks the permission
     ├── QuotaExceeded                   a tenant has as much of something as it may have; names the limit
+    │   └── Backlogged                  too much that was pushed waits for a batch; says when to push again
     ├── NotFound (LookupError)          a query, source or server that does not exist
     ├── CursorGone                      the requested results are no longer kept
     ├── CheckpointMismatch              operator, key, schema or bins changed since the checkpoint was made
@@ -114,6 +115,14 @@ class AccessDenied(HeadgateError):
 
 class QuotaExceeded(HeadgateError):
     """A tenant has as much of something as the service's configuration allows."""
+
+
+class Backlogged(QuotaExceeded):
+    """Too much that was pushed waits for a batch. ``retry_after_s`` says when there may be room again."""
+
+    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class NotFound(HeadgateError, LookupError):

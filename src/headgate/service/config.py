@@ -11,12 +11,14 @@ from typing import Any
 
 from headgate.errors import ConfigError
 from headgate.service.edge_limits import EdgeLimits
+from headgate.service.flow import Flow
 from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
 
 SECTIONS = {"service", "http", "limits", "spark", "streams", "functions"}
 OPTIONS = {"folder", "host", "port", "servers", "master", "registry", "state", "demo"}
-"""What [service] may set: the options of the command line."""
+"""What [service] may set: the options of the command line, and those of the flow."""
+FLOW = {limit.name for limit in fields(Flow)}
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,12 @@ class ServiceConfig:
     limits: Limits = field(default_factory=Limits)
     edge: EdgeLimits = field(default_factory=EdgeLimits)
     """Bounds on connections and requests: the section [http]."""
+    flow: Flow = field(default_factory=Flow)
+    """How much a batch takes and how much may wait: a part of the section [service]."""
     spark: Mapping[str, str] = field(default_factory=dict)
     """Settings of Spark."""
     streams: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Spark streaming sources by name: format, schema, options, select, time."""
+    """Streams by name: format, the options of its connector, select, time."""
     functions: Mapping[str, Function] = field(default_factory=dict)
 
     def with_file(self, path: Path | None) -> ServiceConfig:
@@ -54,7 +58,8 @@ class ServiceConfig:
             raise ConfigError(
                 f"{path}: section [{unknown[0]}] is not known; the sections are {', '.join(sorted(SECTIONS))}"
             )
-        options = _checked(path, "service", body.get("service", {}), OPTIONS)
+        options = _checked(path, "service", body.get("service", {}), OPTIONS | FLOW)
+        flow = {name: options.pop(name) for name in FLOW & options.keys()}
         limits = _checked(path, "limits", body.get("limits", {}), {limit.name for limit in fields(Limits)})
         edge = _checked(path, "http", body.get("http", {}), {limit.name for limit in fields(EdgeLimits)})
         if "folder" in options:
@@ -64,6 +69,7 @@ class ServiceConfig:
             **options,
             limits=Limits(**limits),
             edge=EdgeLimits(**edge),
+            flow=Flow(**flow),
             spark={name: str(value) for name, value in body.get("spark", {}).items()},
             streams=body.get("streams", {}),
             functions=_functions(path, body.get("functions", {})),
