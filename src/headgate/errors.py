@@ -11,6 +11,7 @@
     ├── AccessDenied                    the token lacks the permission
     │   └── BadToken                    no token, or one that is unknown, expired or revoked
     ├── QuotaExceeded                   a tenant has as much of something as it may have; names the limit
+    │   └── Backlogged                  too much that was pushed waits for a batch; says when to push again
     ├── NotFound (LookupError)          a query, source or server that does not exist
     ├── CursorGone                      the requested results are no longer kept
     ├── CheckpointMismatch              operator, key, schema or bins changed since the checkpoint was made
@@ -120,6 +121,14 @@ class BadToken(AccessDenied):
 
 class QuotaExceeded(HeadgateError):
     """A tenant has as much of something as the service's configuration allows."""
+
+
+class Backlogged(QuotaExceeded):
+    """Too much that was pushed waits for a batch. ``retry_after_s`` says when there may be room again."""
+
+    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class NotFound(HeadgateError, LookupError):

@@ -38,6 +38,7 @@ MOST_S = 60.0
 BULK = 5_000
 CONF = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "2"}
 LIMITS = Limits(queries=2_000_000)
+TENANT = "bench"
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def measure(spark: Any, world: World, batches: int, rule: str = DEFAULT_RULE.nam
 def answered(service: Service, world: World, number: int) -> float:
     """Seconds from when a batch's rows are durable to the commit that has all of them."""
     rows, before = world.batch(number), service.last_batch
-    service.push_log.append(rows)
+    service.push_log.append(TENANT, rows)
     began = time.perf_counter()
     while service.last_batch == before:
         if service.failure:
@@ -146,11 +147,11 @@ def served(spark: Any, folder: Path, rule: str) -> Iterator[tuple[Service, Clien
         settings = Settings(folder, servers=SERVERS, kept_batches=3, rule=rule, limits=LIMITS)
         service = Service(settings)
         stack.callback(service.close)
-        runner = Runner(service, spark, trigger="10 milliseconds")
+        runner = Runner(service, spark)
         stack.callback(runner.stop)
         runner.start()
         url = stack.enter_context(listening(service))
-        client = stack.enter_context(Client(url, service.add_tenant("bench"), timeout=600))
+        client = stack.enter_context(Client(url, service.add_tenant(TENANT), timeout=600))
         yield service, client
 
 

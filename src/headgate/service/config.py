@@ -13,13 +13,15 @@ from typing import Any
 from headgate.errors import ConfigError
 from headgate.service.access import Access, OidcConfig
 from headgate.service.edge_limits import EdgeLimits
+from headgate.service.flow import Flow
 from headgate.service.targets_config import Allowed
 from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
 
 SECTIONS = {"service", "http", "oidc", "limits", "spark", "streams", "functions", "targets", "webhooks"}
 OPTIONS = {"folder", "host", "port", "servers", "master", "registry", "state", "demo", "audit_entries"}
-"""What [service] may set: the options of the command line."""
+"""What [service] may set: the options of the command line, and those of the flow."""
+FLOW = {limit.name for limit in fields(Flow)}
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,12 @@ class ServiceConfig:
     """TLS, proxies and identity providers: the sections [http] and [oidc]."""
     audit_entries: int = 500_000
     """How many entries of the audit log are kept."""
+    flow: Flow = field(default_factory=Flow)
+    """How much a batch takes and how much may wait: a part of the section [service]."""
     spark: Mapping[str, str] = field(default_factory=dict)
     """Settings of Spark."""
     streams: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Spark streaming sources by name: format, schema, options, select, time."""
+    """Streams by name: format, the options of its connector, select, time."""
     functions: Mapping[str, Function] = field(default_factory=dict)
     allowed: Allowed = field(default_factory=Allowed)
     """Where results may be delivered: the sections [targets.NAME] and [webhooks]."""
@@ -63,7 +67,8 @@ class ServiceConfig:
             raise ConfigError(
                 f"{path}: section [{unknown[0]}] is not known; the sections are {', '.join(sorted(SECTIONS))}"
             )
-        options = _checked(path, "service", body.get("service", {}), OPTIONS)
+        options = _checked(path, "service", body.get("service", {}), OPTIONS | FLOW)
+        flow = {name: options.pop(name) for name in FLOW & options.keys()}
         limits = _checked(path, "limits", body.get("limits", {}), {limit.name for limit in fields(Limits)})
         limited = {limit.name for limit in fields(EdgeLimits)}
         reached = {option.name for option in fields(Access)} - {"oidc"}
@@ -77,6 +82,7 @@ class ServiceConfig:
             limits=Limits(**limits),
             edge=EdgeLimits(**{name: value for name, value in http.items() if name in limited}),
             access=Access(**access, oidc=OidcConfig.of(body.get("oidc", {}))),
+            flow=Flow(**flow),
             spark={name: str(value) for name, value in body.get("spark", {}).items()},
             streams=body.get("streams", {}),
             functions=_functions(path, body.get("functions", {})),

@@ -16,9 +16,9 @@ from headgate.errors import ConfigError
 from headgate.service.config import ServiceConfig
 from headgate.service.delivery.dispatch import Dispatcher
 from headgate.service.http.server import PatientServer, ServerConfig
-from headgate.service.kafka_config import FORMAT, KafkaConfig
 from headgate.service.private import private_folder
 from headgate.service.service import Service, Settings
+from headgate.service.stream_config import StreamConfig
 from headgate.service.tenants import OPERATOR
 from headgate.service.weather import Weather
 from headgate.spark.local import check_installed, local_spark
@@ -37,8 +37,7 @@ class ServiceProcess:
     def __init__(self, config: ServiceConfig) -> None:
         self.config = config
         for name, section in config.streams.items():
-            if section.get("format") == FORMAT:
-                KafkaConfig.of(name, section, os.environ)
+            StreamConfig.of(name, section, os.environ)
         self._stack = ExitStack()
         self._stack.callback(os.umask, os.umask(0o077))  # what is made meanwhile, by Spark too, is private
         self.spark_log = config.folder / "spark.log"
@@ -62,10 +61,9 @@ class ServiceProcess:
     def _start(self) -> None:
         config, stack = self.config, self._stack
         spark = stack.enter_context(local_spark(2, self.spark_log, config.spark, master=config.master))
-        from headgate.service.batch.kafka_stream import open_kafka_streams
+        from headgate.service.batch.connector_stream import open_streams
         from headgate.service.batch.published_stream import PublishedStream
         from headgate.service.batch.runner import Runner
-        from headgate.service.batch.streams import open_stream
 
         settings = Settings(
             config.folder,
@@ -73,6 +71,7 @@ class ServiceProcess:
             registry=config.registry,
             state=config.state,
             limits=config.limits,
+            flow=config.flow,
             functions=config.functions,
             audit_entries=config.audit_entries,
             allowed=config.allowed,
@@ -83,13 +82,8 @@ class ServiceProcess:
         stack.callback(deliveries.stop)
         self.token_file = config.folder / TOKEN
         self.token_is_new = admin_token(self.service, config.folder)
-        of_kafka = {name: s for name, s in config.streams.items() if s.get("format") == FORMAT}
-        of_spark = {name: s for name, s in config.streams.items() if name not in of_kafka}
-        kafka = open_kafka_streams(spark, self.service, of_kafka, os.environ)
-        frames = {name: open_stream(spark, name, stream) for name, stream in of_spark.items()}
-        times = {name: str(stream.get("time", "time")) for name, stream in of_spark.items()}
-        streams = [*kafka, PublishedStream(spark, self.service)]
-        runner = Runner(self.service, spark, frames, times=times, kafka=streams)
+        streams = open_streams(spark, self.service, config.streams, os.environ)
+        runner = Runner(self.service, spark, [*streams, PublishedStream(spark, self.service)])
         stack.callback(runner.stop)
         if config.demo:
             weather = Weather(self.service, OPERATOR)

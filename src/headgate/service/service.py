@@ -27,7 +27,9 @@ from headgate.service.batch_log import BatchLog
 from headgate.service.computations import COST_UNIT, Computations
 from headgate.service.delivery.orders import Deliveries
 from headgate.service.delivery.publications import Published
+from headgate.service.flow import Flow
 from headgate.service.grants import EVERYONE, Grants
+from headgate.service.lag import Lag
 from headgate.service.lock import RegistryLock
 from headgate.service.manifest import BatchManifest
 from headgate.service.migrations import migrate
@@ -35,6 +37,8 @@ from headgate.service.overview import servers_of, status_of
 from headgate.service.preparing import Preparing
 from headgate.service.private import private_folder
 from headgate.service.push_log import PushLog
+from headgate.service.push_source import PUSHED
+from headgate.service.push_upgrade import take_over
 from headgate.service.queries import Queries, Query
 from headgate.service.registry import damaged, open_registry
 from headgate.service.results import Cursor, Results, View
@@ -47,6 +51,7 @@ from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
 from headgate.sql.prepare import Preparer
 from headgate.sql.template import Template
+from headgate.storage.store import Store
 
 log = logs.logger("headgate.service")
 MAX_FACTS = 1_000
@@ -69,6 +74,7 @@ class Settings:
     state: str = ""
     """Where state and results are stored: a folder or a URL; empty means `state` in the folder."""
     limits: Limits = field(default_factory=Limits)
+    flow: Flow = field(default_factory=Flow)
     functions: Mapping[str, Function] = field(default_factory=dict)
     kept_batches: int = 500
     """For how many batches results stay readable."""
@@ -106,7 +112,12 @@ class Service:
             raise
         self._load()  # after the claim, so that it has all that was registered with the service before
         self.computations.next_batch = self.last_batch + 1
-        self.push_log = PushLog(str(folder / "push"))
+        last = self.batch_log.last
+        offset, delivered = (last.offsets.get(PUSHED), last.delivered) if last else (None, -1)
+        self.push_log = PushLog(Store(str(folder / "push")), self.batch_log.run, offset, settings.flow)
+        take_over(self.push_log, folder / "spark", delivered, self._owner_of_source)
+        self.lags = Lag(settings.flow)
+        """How far the streams that the service plans itself are behind."""
         self.results = Results(self.batch_log.store, self.batch_log.history)
         self.published = Published(self._registry)
         self.deliveries = Deliveries(self._registry, settings.allowed, settings.limits.deliveries)
@@ -117,7 +128,7 @@ class Service:
         self.running = False
         """Whether batches run."""
         self.failures: dict[str, str] = {}
-        """Why batches have stopped, if they have: by stream, or by "" for pushed events and Spark's streams."""
+        """Why batches have stopped, if they have: by stream, or by "" for pushed events."""
         self._latest_before: dict[int, dict[int, int]] = {}
         """By batch: how far each source had come before it (a cache of the registry's `starts`)."""
 
@@ -181,6 +192,11 @@ class Service:
             self._quarantine(manifest.faults)
             if not self.facts or self.facts[-1]["batch"] != manifest.batch:
                 self.facts.append({"batch": manifest.batch, **manifest.facts})
+        self.push_log.committed(manifest.offsets.get(PUSHED))
+
+    def lag(self) -> dict[str, Any]:
+        """How far batches are behind: in all, and by stream (`""` has the pushed events)."""
+        return self.lags.to_json(self.push_log.backlog())
 
     def _quarantine(self, faults: Mapping[int, str]) -> None:
         for computation, why in faults.items():
@@ -254,11 +270,16 @@ class Service:
 
     def push_events(self, tenant: Tenant, name: str, events: Sequence[Mapping[str, Any]]) -> int:
         """Push events to a source; they are durable when this returns. Returns how many there were."""
-        rows = rows_in_slots(self._own_source(tenant, name, "push to it"), events)
+        source = self._own_source(tenant, name, "push to it")
+        rows = rows_in_slots(source, events)
         self.published.check_pushable(name)
         if rows.num_rows:
-            self.push_log.append(rows)
+            self.push_log.append(source.tenant, rows)
         return int(rows.num_rows)
+
+    def _owner_of_source(self, number: int) -> str:
+        names = self.sources.names
+        return self.sources.by_name[names[number]].tenant if 0 <= number < len(names) else OPERATOR.name
 
     def _own_source(self, tenant: Tenant, name: str, act: str) -> Source:
         """A source that a tenant may do this with, as its owner or as an admin."""

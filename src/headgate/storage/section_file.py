@@ -56,6 +56,13 @@ def write(
     """Write sections, given as (labels, buffers), and the head in the footer;
     return the number of bytes written.
     """
+    return store.write(name, parts_of(name, head, sections))
+
+
+def parts_of(
+    name: str, head: dict[str, Any], sections: Sequence[tuple[tuple[int, ...], Sequence[Any]]]
+) -> list[Any]:
+    """The bytes of a file of sections, in parts."""
     parts: list[Any] = [_START.pack(MAGIC, FORMAT, 0)]
     at = _START.size
     index: list[list[int]] = []
@@ -70,7 +77,7 @@ def write(
         at += size
     footer = as_json({**head, "file": name, "sections": index}).encode()
     parts += [footer, _END.pack(len(footer), xxhash.xxh3_64_intdigest(footer), MAGIC)]
-    return store.write(name, parts)
+    return parts
 
 
 def contents(store: Store, name: str, kind: str) -> Contents:

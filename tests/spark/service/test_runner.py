@@ -11,6 +11,7 @@ from tests.sql.test_shared import JOIN
 from tests.sql.world import KIND, NAMES, asked, batches_of, named, oracle, plain, rows_of
 
 import headgate as hg
+from headgate.service.batch.connector_stream import open_streams
 from headgate.service.batch.runner import Runner
 from headgate.service.http.background import listening
 from headgate.service.service import Service, Settings
@@ -19,15 +20,16 @@ from headgate.service.service import Service, Settings
 class Served:
     """A service with Spark and HTTP, in this process; `stop` and `start` are a restart."""
 
-    def __init__(self, spark, folder, streams=None) -> None:
-        self.spark, self.folder, self.streams = spark, folder, streams or {}
+    def __init__(self, spark, folder, sections=None) -> None:
+        self.spark, self.folder, self.sections = spark, folder, sections or {}
         self.start()
         self.token = self.service.add_tenant("root", admin=True)
         self.client = hg.service.Client(self.url, self.token)
 
     def start(self) -> None:
         self.service = Service(Settings(self.folder, servers=3))
-        self.runner = Runner(self.service, self.spark, self.streams, trigger="50 milliseconds")
+        streams = open_streams(self.spark, self.service, self.sections, {})
+        self.runner = Runner(self.service, self.spark, streams)
         self.runner.start()
         self.http = ExitStack()
         self.url = self.http.enter_context(listening(self.service))
@@ -106,22 +108,40 @@ def test_every_answer_equals_a_recomputation(served) -> None:
     assert facts["sent_bytes"] > 0
 
 
-def test_a_stream_of_sparks_is_a_source(spark, tmp_path) -> None:
+def test_files_are_a_source_and_a_stream_that_is_taken_out_comes_back(spark, tmp_path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
-    schema = "time timestamp, level double, gate string"
-    frame = spark.readStream.schema(schema).json(str(folder))
-    served = Served(spark, tmp_path / "service", {"water": frame})
-    try:
-        number = served.client.register("SELECT gate, level * 2 AS twice FROM water WHERE level > 1")
+    section = {  # as earlier versions had it, when Spark read the files
+        "format": "json",
+        "schema": "time timestamp, level double, gate string",
+        "options": {"path": str(folder), "maxFilesPerTrigger": 5},
+        "select": ["time", "gate", "level * 2 AS twice"],
+    }
+    served = Served(spark, tmp_path / "service", {"water": section})
+
+    def write(name, numbers) -> None:
         lines = [
-            f'{{"time": "2026-01-01T00:00:{i:02d}Z", "level": {i}, "gate": "g{i % 2}"}}' for i in range(10)
+            f'{{"time": "2026-01-01T00:00:{i:02d}Z", "level": {i}, "gate": "g{i % 2}"}}' for i in numbers
         ]
-        (folder / "one.json").write_text("\n".join(lines))
+        (folder / f".{name}").write_text("\n".join(lines))
+        (folder / f".{name}").rename(folder / name)
+
+    def wait_for(count) -> None:
         deadline = time.monotonic() + 60
-        while not served.answers(number):
-            assert time.monotonic() < deadline
+        while sum(served.answers(number).values()) < count:
+            assert time.monotonic() < deadline, served.service.failure
             time.sleep(0.1)
-        assert served.answers(number) == Counter({(f"g{i % 2}", 2.0 * i): 1 for i in range(2, 10)})
+
+    try:
+        number = served.client.register("SELECT gate, twice FROM water WHERE twice > 2")
+        write("one.json", range(10))
+        wait_for(8)
+        served.sections = {}
+        served.restart()
+        write("two.json", range(10, 20))
+        served.sections = {"water": section}
+        served.restart()
+        wait_for(18)
+        assert served.answers(number) == Counter({(f"g{i % 2}", 2.0 * i): 1 for i in range(2, 20)})
     finally:
         served.stop()

@@ -1,8 +1,8 @@
 """One batch of the query service, on the driver: snapshot, constants, job, commit.
 
-Rows (`source`, `time`, slots) come in two ways. `BatchProcessor.process` is the function of `foreachBatch`: Spark keeps the
-offsets, and may deliver a batch again. `process_ranges` takes what the service's own loop has planned (`loop`): the offsets
-are in the commit. Batches of both are numbered together.
+Rows (`source`, `time`, slots) come in two ways. `process_ranges` takes what the service's loop has planned (`loop`): the
+offsets are in the commit. `BatchProcessor.process` takes batches that somebody else numbers, and may deliver again, as
+Spark's streaming query did in earlier versions. Batches of both are numbered together.
 
 A batch calls the service twice: `begin_batch` says what is hosted where, and `batch_committed` takes what came out. How
 the servers' tasks run is the `Job`: on Spark (`job.SparkJob`), or in this process in a test.
@@ -57,8 +57,8 @@ class BatchProcessor:
         """Whether another service has taken over the folder: then it is useless to try again."""
 
     def process(self, df: Any, batch: int) -> None:
-        """Process a micro-batch of Spark's streaming query, which has its own numbers; one that was
-        committed already is not computed again.
+        """Process a batch that whoever delivers it has numbered; one that was committed already is
+        not computed again.
         """
         with self._turn() as last:
             origin, folder = origin_of(df), self._log.store.path()
@@ -72,12 +72,13 @@ class BatchProcessor:
             self._commit(df, last, origin=origin, delivered=batch, offsets=offsets)
 
     def process_ranges(self, rows: Any, offsets: Mapping[str, Any]) -> None:
-        """Process rows of streams that this service plans itself. `offsets` say, by stream, where it
-        stands after them; they are committed with the batch.
+        """Process rows of the streams. `offsets` say, by stream, where it stands after them; they are
+        committed with the batch. A stream whose offset is None is forgotten.
         """
         with self._turn() as last:
             origin, delivered = (last.origin, last.delivered) if last else (None, -1)
-            after = {**(last.offsets if last else {}), **offsets}
+            both = {**(last.offsets if last else {}), **offsets}
+            after = {name: offset for name, offset in both.items() if offset is not None}
             self._commit(rows, last, origin=origin, delivered=delivered, offsets=after)
 
     @property

@@ -1,11 +1,10 @@
-"""All sources as one stream of rows in slots: the pushed events, and Spark streaming DataFrames by name."""
+"""Rows of Spark in the slots of a source."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -23,28 +22,10 @@ SPARK_TYPES = {
     "t": T.TimestampNTZType(),
 }
 """By the letter of a slot. Event times are UTC, and have no zone of their own."""
-ROW = T.StructType(
-    [
-        T.StructField("source", T.IntegerType()),
-        T.StructField(TIME, T.TimestampNTZType()),
-        *(T.StructField(slot, SPARK_TYPES[slot[0]]) for slot in ALL_SLOTS),
-    ]
-)
-
-
-def pushed_events(spark: SparkSession, service: Service, files_per_batch: int) -> DataFrame:
-    """The stream of pushed events. Spark removes the files that it has committed."""
-    return (
-        spark.readStream.schema(ROW)
-        .option("pathGlobFilter", "*.parquet")
-        .option("maxFilesPerTrigger", files_per_batch)
-        .option("cleanSource", "delete")
-        .parquet(service.push_log.store.path())
-    )
 
 
 def in_slots(frame: DataFrame, source: Source, time: str = TIME) -> DataFrame:
-    """The stream of one source as rows in slots."""
+    """The rows of one source in slots."""
     columns = [F.lit(source.id).cast("int").alias("source"), F.col(time).cast("timestamp_ntz").alias(TIME)]
     by_slot = {slot: name for name, slot in source.kind.slots.items()}
     for slot in ALL_SLOTS:
@@ -54,7 +35,7 @@ def in_slots(frame: DataFrame, source: Source, time: str = TIME) -> DataFrame:
 
 
 def columns_of(frame: DataFrame, name: str, time: str) -> dict[str, str]:
-    """The columns of a streaming DataFrame as a source declares them."""
+    """The columns of a DataFrame as a source declares them."""
     letters = {kind.simpleString(): letter for letter, kind in SPARK_TYPES.items()} | {
         "int": "l",
         "smallint": "l",
@@ -91,17 +72,3 @@ def declared(service: Service, name: str, columns: Mapping[str, str]) -> Source:
             "restore the stream's columns, or give it another name"
         )
     return source
-
-
-def open_stream(spark: SparkSession, name: str, config: Mapping[str, Any]) -> DataFrame:
-    """Open a streaming DataFrame by its configuration: format, schema, options, select."""
-    reader = spark.readStream.format(str(config.get("format", "parquet")))
-    if "schema" in config:
-        reader = reader.schema(str(config["schema"]))
-    for option, value in dict(config.get("options", {})).items():
-        reader = reader.option(option, value)
-    try:
-        frame = reader.load()
-    except Exception as error:
-        raise ConfigError(f"stream {name!r} cannot be opened: {str(error).splitlines()[0]}") from error
-    return frame.selectExpr(*config["select"]) if "select" in config else frame

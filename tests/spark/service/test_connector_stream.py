@@ -23,7 +23,7 @@ from tests.kafka_mock import MockCluster
 
 import headgate as hg
 from headgate.errors import ConfigError
-from headgate.service.batch.kafka_stream import open_kafka_streams
+from headgate.service.batch.connector_stream import open_streams
 from headgate.service.service import Service, Settings
 from headgate.storage.store import Store
 
@@ -251,7 +251,7 @@ def test_a_stream_that_cannot_work_is_named(
     service = Service(Settings(tmp_path))
     try:
         with pytest.raises(ConfigError, match=message):
-            open_kafka_streams(
+            open_streams(
                 spark, service, {"s": {"format": "kafka", "servers": cluster.servers, **section}}, {}
             )
     finally:
@@ -276,7 +276,7 @@ def test_a_stream_of_avro_values(spark: Any, cluster: MockCluster, tmp_path: Pat
     service = Service(Settings(tmp_path))
     section = {"format": "kafka", "servers": cluster.servers, "topics": "orders", "start": "earliest"}
     try:
-        (stream,) = open_kafka_streams(
+        (stream,) = open_streams(
             spark, service, {"orders": {**section, "value": "avro", "schema": json.dumps(schema)}}, {}
         )
         stream.source.open(Store(str(tmp_path / "orders")))

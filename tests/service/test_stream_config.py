@@ -5,15 +5,15 @@ import pytest
 
 from headgate.errors import ConfigError
 from headgate.service.config import ServiceConfig
-from headgate.service.kafka_config import MAX_ROWS, KafkaConfig
 from headgate.service.process import ServiceProcess
+from headgate.service.stream_config import MAX_ROWS, StreamConfig
 
 PLAIN = {"format": "kafka", "servers": "broker:9092", "topics": "orders", "schema": "n long"}
 
 
 def test_options_of_the_source_and_of_the_service_are_told_apart() -> None:
     section = {**PLAIN, "group": "lag", "time": "at", "select": ["at", "n"], "start": {"orders": {"0": 17}}}
-    config = KafkaConfig.of("orders", section, {})
+    config = StreamConfig.of("orders", section, {})
     assert config.options["group"] == "lag"
     assert config.options["start"] == {"orders": {0: 17}}
     assert (config.time, config.select, config.max_rows) == ("at", ("at", "n"), MAX_ROWS)
@@ -21,7 +21,7 @@ def test_options_of_the_source_and_of_the_service_are_told_apart() -> None:
 
 def test_passwords_come_from_the_environment_and_are_not_shown() -> None:
     section = {**PLAIN, "options": {"client.id": "a"}, "options_from_env": {"sasl.password": "SECRET"}}
-    config = KafkaConfig.of("orders", section, {"SECRET": "hunter2"})
+    config = StreamConfig.of("orders", section, {"SECRET": "hunter2"})
     assert config.options["options"] == {"client.id": "a", "sasl.password": "hunter2"}
     assert "hunter2" not in repr(config)
     source = config.source(pa.schema([("n", pa.int64())]))
@@ -43,13 +43,13 @@ def test_passwords_come_from_the_environment_and_are_not_shown() -> None:
 )
 def test_a_wrong_section_is_named(more, message) -> None:
     with pytest.raises(ConfigError, match=message):
-        KafkaConfig.of("orders", {**PLAIN, **more}, {"A": "x"})
+        StreamConfig.of("orders", {**PLAIN, **more}, {"A": "x"})
 
 
 def test_brokers_must_be_named() -> None:
     section = {name: value for name, value in PLAIN.items() if name != "servers"}
     with pytest.raises(ConfigError, match="names no brokers"):
-        KafkaConfig.of("orders", section, {})
+        StreamConfig.of("orders", section, {})
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_brokers_must_be_named() -> None:
 )
 def test_what_the_source_refuses_names_the_stream(more, message) -> None:
     with pytest.raises(ConfigError, match=message):
-        KafkaConfig.of("orders", {**PLAIN, **more}, {}).source(pa.schema([("n", pa.int64())]))
+        StreamConfig.of("orders", {**PLAIN, **more}, {}).source(pa.schema([("n", pa.int64())]))
 
 
 def test_a_process_refuses_a_wrong_section_before_it_starts_anything(tmp_path) -> None:
