@@ -37,6 +37,10 @@ class Tried:
     result: TemplateResult | None = None
     why: str = ""
     too_long: bool = False
+    cpu: float = 0.0
+    """Seconds of the processor."""
+    peak_bytes: int = 0
+    """The most memory that its process has had; 0 if that is not known."""
 
 
 Attempt = Callable[[Work, float], Tried]

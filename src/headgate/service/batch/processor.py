@@ -21,7 +21,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from headgate import logs
 from headgate.errors import Superseded
+from headgate.service.batch.careful import WorkerDied
 from headgate.service.batch.report import JobReport, ServerReport
 from headgate.service.batch.task import JoinRowFiles, ServerTask, TemplateFiles
 from headgate.service.manifest import JOIN_ROWS, BatchManifest, StatePlace, StoredTable
@@ -34,6 +36,7 @@ from headgate.sql.source_schema import slot_type
 from headgate.storage.checkpoint import check_order, check_origin
 from headgate.storage.outside import unique
 
+log = logs.logger("headgate.service")
 Job = Callable[[Any, HostingSnapshot, ServerTask], JobReport]
 """Delivers a batch's rows to the servers that want them, and runs the task for every server."""
 Pieces = Mapping[StatePlace, tuple[StoredTable, ...]]
@@ -128,7 +131,7 @@ class BatchProcessor:
         snapshot = self._service.begin_batch(batch)
         task = self._task(snapshot, batch, last)
         prepared = time.perf_counter()
-        report = self._job(df, snapshot, task)
+        report = self._ran(df, snapshot, task)
         ran = time.perf_counter()
         facts = self._facts(report, snapshot) | {
             "prepare_ms": _ms(prepared - began),
@@ -148,6 +151,14 @@ class BatchProcessor:
             faults={number: why for server in report.servers for number, why in server.faults.items()},
             facts={**facts, **snapshot.facts},
         )
+
+    def _ran(self, df: Any, snapshot: HostingSnapshot, task: ServerTask) -> JobReport:
+        """The job's report. If a worker died, the batch is tried again in careful form, which finds out why."""
+        try:
+            return self._job(df, snapshot, task)
+        except WorkerDied as error:
+            log.warning("batch %d is tried again, each attempt in a process of its own: %s", task.batch, error)
+            return self._job(df, snapshot, replace(task, careful=True))
 
     # -- before the job
 

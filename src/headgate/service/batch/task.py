@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headgate import logs
-from headgate.errors import HeadgateError, QueryFailed
-from headgate.service.batch.bounds import Deadline, memory_within
+from headgate.errors import HeadgateError
+from headgate.service.batch.attempt import BROKEN, Bounds, bounded, unexpected
+from headgate.service.batch.bounds import LAST_RESORT_S, killed_after
+from headgate.service.batch.careful import CarefulEngine
 from headgate.service.batch.report import ServerReport, failure_json
 from headgate.service.manifest import JOIN_ROWS, StoredTable
 from headgate.service.table_file import (
@@ -30,7 +33,6 @@ from headgate.service.table_file import (
     read_table,
     write_tables,
 )
-from headgate.sizes import parse_bytes
 from headgate.sql.blame import Purses, Tried, guarded
 from headgate.sql.clock import Clock, after, far_ahead, possible
 from headgate.sql.engine import Engine, Function
@@ -49,22 +51,6 @@ MAX_WAITING_BYTES = 64 << 20
 """How many bytes of results wait in memory until they are written."""
 ROWS_IN_TIME = 100_000
 """The limits of time are for so many rows; a larger batch has more time."""
-MEMORY_FACTOR = 2
-"""How much more than its engine a worker process may use while it computes: results, and texts while they are built,
-are not in the engine's count.
-"""
-BROKEN = (
-    pa.ArrowException,
-    ArithmeticError,
-    AssertionError,
-    LookupError,
-    MemoryError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-"""What computing can raise beside QueryFailed. Errors of storage are none of these."""
-
 
 @dataclass(frozen=True)
 class TemplateFiles:
@@ -106,6 +92,10 @@ class ServerTask:
     limits: Limits
     functions: Mapping[str, Function]
     memory: str
+    careful: bool = False
+    """Whether attempts run in processes of their own, because a worker died in this batch (`careful`)."""
+    killable: bool = False
+    """Whether this process may be killed when an attempt cannot be stopped otherwise."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the task of this partition's server; `mapInArrow` calls this."""
@@ -113,16 +103,20 @@ class ServerTask:
 
         context = TaskContext.get()
         assert context is not None
-        report = self.run_server(batches, context.partitionId(), context.taskAttemptId())
+        task = replace(self, killable=True)
+        report = task.run_server(batches, context.partitionId(), context.taskAttemptId())
         yield pa.RecordBatch.from_pydict({REPORT_COLUMN: [json.dumps(report)]})
 
     def run_server(self, batches: Iterable[pa.RecordBatch], server: int, attempt: int) -> dict[str, Any]:
         """Process one server's rows; returns the JSON of its report, or of its failure."""
         file_name = f"{self.batch:012d}-{server:05d}-{self.run}-{attempt}"
+        attempt = _Attempt(self, server, file_name)
         try:
-            return _Attempt(self, server, file_name).work(batches).to_json()
+            return attempt.work(batches).to_json()
         except HeadgateError as error:
             return failure_json(error)
+        finally:
+            attempt.close()
 
 
 _engines: dict[tuple[str, ...], Engine] = {}
@@ -143,13 +137,19 @@ class _Attempt:
 
     def __init__(self, task: ServerTask, server: int, file_name: str) -> None:
         self.task, self.server, self.file_name = task, server, file_name
-        self.memory = MEMORY_FACTOR * parse_bytes(task.memory, "memory")
+        self.bounds = Bounds.of(task.memory)
         self.state: list[EncodedTable] = []
         self.results: list[EncodedTable] = []
         self.spilled: list[tuple[int, StoredTable]] = []
         """Results that are on disk already."""
         self.gone: list[tuple[int, int]] = []
         self.faults: dict[int, str] = {}
+        self.engine: Engine | CarefulEngine | None = None
+
+    def close(self) -> None:
+        """End the process of careful attempts, if there is one."""
+        if isinstance(self.engine, CarefulEngine):
+            self.engine.close()
 
     def work(self, batches: Iterable[pa.RecordBatch]) -> ServerReport:
         wall_began, cpu_began = time.perf_counter(), time.process_time()
@@ -158,7 +158,11 @@ class _Attempt:
         came = pa.concat_tables([task.row_schema.empty_table(), *parts])
         came = came.filter(came.column("time").is_valid())
         rows = came.filter(pa.array(possible(came)))
-        self.engine = _engine(task.functions, task.memory)
+        self.engine = (
+            CarefulEngine(task.functions, self.bounds, task.store)
+            if task.careful
+            else _engine(task.functions, task.memory)
+        )
         clock = Clock.over(task.latest, task.delay_us, rows)
         templates = task.templates.get(self.server, ())
         more = max(1.0, rows.num_rows / ROWS_IN_TIME)
@@ -193,7 +197,7 @@ class _Attempt:
             self._answer(files, template, constants, rows, clock)
         except BROKEN as error:
             log.exception("template %d on server %d failed", files.template, self.server)
-            self.faults |= dict.fromkeys(constants.column("id").to_pylist(), _unexpected(error))
+            self.faults |= dict.fromkeys(constants.column("id").to_pylist(), unexpected(error))
 
     def _answer(
         self, files: TemplateFiles, template: Template, constants: pa.Table, rows: pa.Table, clock: Clock
@@ -225,23 +229,10 @@ class _Attempt:
 
     def _try(self, work: Work, seconds: float) -> Tried:
         """Run a step within bounds of time and memory."""
-        began = time.perf_counter()
-        result, why = None, ""
-        with Deadline(seconds, self.engine.interrupt) as deadline, memory_within(self.memory):
-            try:
-                result = step(work, self.engine)
-            except QueryFailed as error:
-                why = str(error)
-            except MemoryError:
-                self.engine.starved = True
-            except BROKEN as error:
-                why = _unexpected(error)
-        if result is None and self.engine.starved:
-            self.engine.renew()
-            why = f"it needs more memory than the {self.task.memory} of a task: read fewer rows, or shorter texts"
-        elif result is None and deadline.passed:
-            why = f"it takes too long: more than {seconds:.3g} s for one batch. Read fewer rows, or make it simpler"
-        return Tried(time.perf_counter() - began, result, why, deadline.passed)
+        if isinstance(self.engine, CarefulEngine):
+            return self.engine.attempt(work, seconds)
+        with killed_after(seconds + LAST_RESORT_S) if self.task.killable else nullcontext():
+            return bounded(step, work, self.engine, seconds, self.bounds)
 
     # -- rows that joins keep
 
@@ -347,10 +338,6 @@ class _Attempt:
         if not self.state:
             return []
         return write_tables(self.task.store, STATE, self.file_name, self.task.batch, self.state)
-
-
-def _unexpected(error: Exception) -> str:
-    return f"it could not be computed: {type(error).__name__}: {error}"
 
 
 def _among(constants: pa.Table, ids: Iterable[int]) -> NDArray[np.bool_]:
