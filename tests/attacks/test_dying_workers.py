@@ -1,7 +1,5 @@
 """A computation that ends its worker process stops itself: the batch is tried again carefully, and the others are answered."""
 
-import ctypes
-import os
 import signal
 import subprocess
 import sys
@@ -9,33 +7,17 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.attacks.fatal import FUNCTIONS
 from tests.service.local import Local, local_job
 from tests.sql.world import NAMES, asked, named, rows_of
 
 from headgate.service.batch.careful import WorkerDied
 from headgate.service.batch.processor import BatchProcessor
 from headgate.service.queries import Query
-from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
 
 GOOD = "SELECT x FROM alpha WHERE n > 3"
 WINDOW = "SELECT city, count(*) FROM alpha WHERE n > {} GROUP BY city, TUMBLE(time, INTERVAL '5 seconds')"
-
-
-def dying(numbers):
-    """Ends its process if it is called with a certain number."""
-    wanted = set(numbers.to_pylist())
-    if -1 in wanted:
-        os._exit(3)
-    if -2 in wanted:
-        os.kill(os.getpid(), signal.SIGSEGV)
-    if -3 in wanted:
-        ctypes.PyDLL(None).sleep(60)  # native code that holds the interpreter
-    print("not an answer to anybody")
-    return pa.array([True] * len(numbers))
-
-
-FUNCTIONS = {"dying": Function("dying", ("bigint",), "boolean", dying)}
 
 
 class Jobs:
