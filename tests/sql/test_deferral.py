@@ -56,7 +56,7 @@ class Waiting(Server):
         purses.meet({o for run in runs.values() for o in run.owners.tolist()}, {o for run in runs.values() for o in run.behind.tolist()})
         for run in runs.values():
             run.compute(self.attempt, purses)
-        in_turns(runs.values(), self.attempt, purses)
+        in_turns([*runs.values()], purses, lambda run, batch, owner: run.turn(batch, owner, self.attempt, purses))
         self.behind = 0
         for key, run in runs.items():
             run.finish()

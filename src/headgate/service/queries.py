@@ -11,6 +11,7 @@ from typing import Any
 from headgate.errors import HeadgateError, NotFound, QueryRefused
 from headgate.service.computations import Computations
 from headgate.service.registry import Change, Changes, Registry, damaged
+from headgate.service.tenant_use import COMMON, number_of
 from headgate.sql.limits import Limits
 from headgate.sql.prepare import Prepared
 from headgate.sql.template import Template
@@ -188,9 +189,16 @@ class Queries:
         return [self._stop(self.by_id[number], FAILED, _storable(why)) for number in numbers]
 
     def _owner(self, computation: int) -> int:
-        """The tenant who pays for a computation, as a number: the one whose query was first of those that share it."""
-        tenant = self.by_id[min(self._ids_of_computation[computation])].tenant
-        return self._tenant_numbers.setdefault(tenant, len(self._tenant_numbers))
+        """The tenant who pays for a computation, as a number; if several share it, nobody does alone."""
+        tenant = ""
+        for number in self._ids_of_computation[computation]:
+            whose = self.by_id[number].tenant
+            if tenant and whose != tenant:
+                return COMMON
+            tenant = whose
+        if tenant not in self._tenant_numbers:
+            self._tenant_numbers[tenant] = number_of(tenant)
+        return self._tenant_numbers[tenant]
 
     def failed_last(self, most: int) -> list[Query]:
         """The queries that failed last, the latest first."""

@@ -104,6 +104,8 @@ class Results:
         """At most so many rows of one batch, by time, after the first `skip` of them. Only these are decoded."""
         found = list[pa.Table]()
         for stored in manifest.results.get(view.template, ()):
+            if stored.batch < view.since:
+                continue  # of rows that waited since before the query began
             ids, table = self._table(stored)
             low, high = np.searchsorted(ids, [view.computation, view.computation + 1])
             if high > low:

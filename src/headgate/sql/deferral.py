@@ -11,7 +11,7 @@ before it is computed, and nothing of it twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from headgate.sql.blame import Attempt, Guarded, guarded, ids_of, owners_of
 from headgate.sql.clock import NEVER, Clock
-from headgate.sql.purses import Purses
+from headgate.sql.purses import Purses, distinct
 from headgate.sql.shared import Label, Piece, TemplateResult, Work, by_computation
 from headgate.sql.template import Template
 
@@ -184,7 +184,7 @@ class TemplateRun:
     @cached_property
     def owners(self) -> Ids:
         """The tenants of the computations that this batch has rows for, each once."""
-        return np.unique(owners_of(self.work.touched))
+        return distinct(owners_of(self.work.touched))
 
     @cached_property
     def behind(self) -> Ids:
@@ -367,11 +367,14 @@ def _by_batch(backlog: Iterable[Deferred]) -> dict[int, list[Deferred]]:
     return found
 
 
-def in_turns(runs: Iterable[TemplateRun], attempt_of: Attempt, purses: Purses) -> None:
-    """Give the slow tenants their turns, whoever used least of late first, and of each what waits longest first."""
-    runs = list(runs)
+def in_turns(
+    runs: Sequence[TemplateRun], purses: Purses, turn: Callable[[TemplateRun, int, int], None]
+) -> None:
+    """Give the slow tenants their turns, whoever used least of late first, and of each what waits longest first.
+    `turn` has a run compute a batch for a tenant.
+    """
     for owner in purses.turns():
         having = [run for run in runs if run.waits and (owner in run.owners or owner in run.behind)]
         for batch in sorted({batch for run in having for batch in run.batches}):
             for run in having:
-                run.turn(batch, owner, attempt_of, purses)
+                turn(run, batch, owner)

@@ -134,6 +134,15 @@ class Purses:
         return uses
 
 
+def distinct(owners: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Each of the tenants once; quick if there is only one."""
+    if len(owners) and owners.min() == owners.max():
+        return owners[:1]
+    return np.unique(owners)
+
+
 def _parts(owners: NDArray[np.int64]) -> list[tuple[int, float]]:
+    if len(owners) and owners.min() == owners.max():
+        return [(int(owners[0]), 1.0)]
     who, counts = np.unique(owners, return_counts=True)
     return list(zip(who.tolist(), (counts / max(1, len(owners))).tolist(), strict=True))

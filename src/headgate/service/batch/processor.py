@@ -30,6 +30,7 @@ from headgate.service.manifest import JOIN_ROWS, BatchManifest, StatePlace, Stor
 from headgate.service.service import Service
 from headgate.service.snapshot import HostingSnapshot, ServerTemplate
 from headgate.service.table_file import CONSTANTS, encode, write_tables
+from headgate.service.tenant_use import TenantUse
 from headgate.spark.session import origin_of
 from headgate.sql.clock import NEVER
 from headgate.sql.source_schema import slot_type
@@ -150,6 +151,8 @@ class BatchProcessor:
             latest=latest,
             faults={number: why for server in report.servers for number, why in server.faults.items()},
             facts={**facts, **snapshot.facts},
+            usage=_usage(report.servers),
+            fairness={server.server: server.fairness for server in report.servers},
         )
 
     def _ran(self, df: Any, snapshot: HostingSnapshot, task: ServerTask) -> JobReport:
@@ -182,6 +185,8 @@ class BatchProcessor:
             limits=settings.limits,
             functions=settings.functions,
             memory=settings.memory,
+            budgets=snapshot.budgets,
+            fairness=last.fairness if last else {},
         )
 
     def _write_constants(self, snapshot: HostingSnapshot, batch: int) -> None:
@@ -283,6 +288,15 @@ def _pieces_after(
             place = (server.server, template, pane)
             pieces[place] = (*pieces.get(place, ()), piece)
     return pieces
+
+
+def _usage(servers: Sequence[ServerReport]) -> dict[int, TenantUse]:
+    """What the batch took for each tenant, on all servers together."""
+    usage: dict[int, TenantUse] = {}
+    for server in servers:
+        for tenant, use in server.usage.items():
+            usage[tenant] = use.plus(usage.get(tenant, TenantUse()))
+    return usage
 
 
 def _results(servers: Sequence[ServerReport]) -> dict[int, tuple[StoredTable, ...]]:
