@@ -19,6 +19,7 @@ from headgate.cli.doctor import doctor
 from headgate.cli.group import AsJson, Commands, Quick, Wide
 from headgate.cli.query import query_app
 from headgate.cli.source import source_app
+from headgate.cli.usage import usage
 
 app = typer.Typer(
     cls=Commands,
@@ -341,6 +342,7 @@ def serve(
 
 
 app.add_typer(query_app, name="query")
+app.command()(usage)
 app.add_typer(source_app, name="source")
 app.command()(doctor)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -53,7 +53,8 @@ class Queries:
     """The queries of all tenants. Every change is durable when its method returns."""
 
     def __init__(self, registry: Registry, computations: Computations, limits: Limits) -> None:
-        self._registry, self._computations, self._limits = registry, computations, limits
+        self._registry, self._computations = registry, computations
+        self.limits_of: Callable[[str], Limits] = lambda tenant: limits
         rows = registry.read(
             "SELECT id, tenant, name, text, computation, since, state, why FROM queries ORDER BY id"
         )
@@ -113,7 +114,7 @@ class Queries:
         return answers
 
     def _check_limit(self, tenant: str, more: int) -> None:
-        limit = self._limits.queries
+        limit = self.limits_of(tenant).queries
         if len(self._ids_of_tenant.get(tenant, ())) + more >= limit:
             raise QueryRefused(
                 f"tenant {tenant!r} already has {limit} queries, and no more are allowed (the limit is queries): remove some",
@@ -121,7 +122,7 @@ class Queries:
             )
 
     def _check_templates(self, tenant: str, template: Template) -> None:
-        limit = self._limits.templates
+        limit = self.limits_of(tenant).templates
         running = self._templates_of_tenant.get(tenant, Counter())
         if len(running) >= limit and self._computations.known_template(template) not in running:
             raise QueryRefused(
@@ -200,6 +201,15 @@ class Queries:
             self._tenant_numbers[tenant] = number_of(tenant)
         return self._tenant_numbers[tenant]
 
+    def is_owned(self, computation: int, template: int, owner: int) -> bool:
+        """Whether a computation is there, has this template, and is paid for by this tenant."""
+        found = self._computations.by_id.get(computation)
+        return found is not None and found.template == template and self._owner(computation) == owner
+
+    def count_templates(self, tenant: str) -> int:
+        """How many templates the running queries of a tenant have."""
+        return len(self._templates_of_tenant.get(tenant, ()))
+
     def failed_last(self, most: int) -> list[Query]:
         """The queries that failed last, the latest first."""
         return [self.by_id[number] for number in islice(reversed(self.failed), most)]
@@ -238,7 +248,11 @@ class Queries:
 
     def _join_computation(self, query: Query) -> None:
         assert query.computation is not None
-        self._ids_of_computation.setdefault(query.computation, set()).add(query.id)
+        sharing = self._ids_of_computation.setdefault(query.computation, set())
+        other = self.by_id.get(next(iter(sharing), -1))
+        if other is not None and other.tenant != query.tenant:
+            self._computations.owner_changed(query.computation)
+        sharing.add(query.id)
         template = self._computations.by_id[query.computation].template
         self._templates_of_tenant.setdefault(query.tenant, Counter())[template] += 1
 

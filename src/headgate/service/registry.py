@@ -34,6 +34,8 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS queries (id BIGINT PRIMARY KEY, tenant TEXT NOT NULL, name TEXT NOT NULL, text TEXT NOT NULL,"
     " computation BIGINT, since BIGINT NOT NULL, state TEXT NOT NULL, why TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS grants (source TEXT NOT NULL, tenant TEXT NOT NULL, PRIMARY KEY (source, tenant))",
+    "CREATE TABLE IF NOT EXISTS tenant_limits (tenant TEXT NOT NULL, name TEXT NOT NULL, value DOUBLE PRECISION NOT NULL,"
+    " PRIMARY KEY (tenant, name))",
     "CREATE TABLE IF NOT EXISTS starts (batch BIGINT PRIMARY KEY, latest TEXT NOT NULL)",
 )
 

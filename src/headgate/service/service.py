@@ -34,7 +34,10 @@ from headgate.service.registry import damaged, open_registry
 from headgate.service.results import Cursor, Results, View
 from headgate.service.snapshot import HostingSnapshot
 from headgate.service.sources import Source, Sources, rows_in_slots
+from headgate.service.tenant_limits import TenantLimits
 from headgate.service.tenants import OPERATOR, Tenant, Tenants
+from headgate.service.usage import Usage
+from headgate.service.usage_view import above_their_limits, first_readable
 from headgate.sql.clock import NEVER
 from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
@@ -95,6 +98,7 @@ class Service:
         self.computations.next_batch = self.last_batch + 1
         self.push_log = PushLog(str(folder / "push"))
         self.results = Results(self.batch_log.store, self.batch_log.history)
+        self.usage = Usage(self.batch_log.history)
         self.facts: deque[dict[str, Any]] = deque(maxlen=MAX_FACTS)
         """What was measured in the last batches."""
         for manifest in self.batch_log.history:
@@ -118,6 +122,8 @@ class Service:
                 self._registry, self.sources, servers=self.settings.servers, host=host, version=version
             )
             self.queries = Queries(self._registry, self.computations, self._preparing.preparer.limits)
+            self.tenant_limits = TenantLimits(self._registry, self._preparing.preparer.limits)
+            self.queries.limits_of = self.tenant_limits.of
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             if isinstance(error, HeadgateError):
                 raise
@@ -154,12 +160,15 @@ class Service:
             snapshot = self.computations.snapshot(batch)
             self._quarantine(self.computations.unfit)
             self.computations.unfit.clear()
-            return replace(snapshot, facts=facts)
+            return replace(snapshot, facts=facts, budgets=self.tenant_limits.budgets())
 
     def batch_committed(self, manifest: BatchManifest) -> None:
         """Act on what a batch committed. Spark may deliver a batch again, so this may come twice for one batch."""
+        self.usage.add(manifest)
+        too_large = above_their_limits(self, manifest)  # may read state: without the lock
         with self._lock:
             self._quarantine(manifest.faults)
+            self._quarantine(too_large)
             if not self.facts or self.facts[-1]["batch"] != manifest.batch:
                 self.facts.append({"batch": manifest.batch, **manifest.facts})
 
@@ -205,7 +214,8 @@ class Service:
         """Declare sources that take pushed events, all or none."""
         with self._lock:
             if tenant != OPERATOR:
-                self.sources.check_room(tenant.name, len(declarations), self.settings.limits.sources)
+                limit = self.tenant_limits.of(tenant.name).sources
+                self.sources.check_room(tenant.name, len(declarations), limit)
             added = self.sources.add(declarations, tenant.name)
             for source in added:
                 self.computations.host.add_source(source.name, source.rate)
@@ -349,6 +359,7 @@ class Service:
             computation.template,
             query.since,
             self._latest_when_began(query.since, computation.sources),
+            first_readable(self, tenant.name),
         )
         rows, following = self.results.read(view, template, at, limit)
         return rows, str(following)
@@ -363,6 +374,12 @@ class Service:
                 self._latest_before.clear()
             self._latest_before[batch] = {int(s): int(t) for s, t in json.loads(rows[0][0])}
         return max(self._latest_before[batch].get(source, NEVER) for source in sources)
+
+    def set_limits(self, tenant: str, values: Mapping[str, float | None]) -> dict[str, float]:
+        """Set limits of one tenant; None takes one back. Returns those in force."""
+        with self._lock:
+            self.tenant_limits.set(tenant, values)
+            return self.tenant_limits.shown(tenant)
 
     # -- servers
 

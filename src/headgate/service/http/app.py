@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 
 from headgate.service.edge_limits import EdgeLimits
-from headgate.service.http import routes_queries, routes_service
+from headgate.service.http import routes_queries, routes_service, routes_usage
 from headgate.service.http.description import described
 from headgate.service.http.edge import Edge
 from headgate.service.http.errors import handle_errors
@@ -34,6 +34,7 @@ def create_app(service: Service, limits: EdgeLimits | None = None) -> FastAPI:
     app.state.tails = Tails(service, limits.tails)
     app.include_router(routes_queries.router)
     app.include_router(routes_service.router)
+    app.include_router(routes_usage.router)
     handle_errors(app)
     app.add_middleware(Edge, service=service, limits=limits)
     text = PAGE.read_text(encoding="utf-8")
