@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,8 @@ class Jobs:
     """Workers die in the first form of a batch, as they would on Spark, if `fatal`."""
 
     def __init__(self) -> None:
-        self.fatal, self.careful = True, []
+        self.fatal = True
+        self.careful: list[bool] = []
 
     def __call__(self, rows, snapshot, task):
         self.careful.append(task.careful)
@@ -36,7 +38,7 @@ class Jobs:
 @pytest.fixture
 def world(tmp_path):
     limits = Limits(seconds=1.0, tenant_seconds=8.0)
-    local = Local(tmp_path, limits=limits, servers=1, functions=FUNCTIONS)
+    local: Any = Local(tmp_path, limits=limits, servers=1, functions=FUNCTIONS)
     local.jobs = Jobs()
     local.processor = BatchProcessor(local.service, local.jobs)
     local.bob = local.service.authenticate(local.service.add_tenant("bob"))
@@ -47,8 +49,10 @@ def world(tmp_path):
 
 
 def test_what_ends_a_process_is_found_and_everybody_else_is_answered(world) -> None:
-    texts = ["SELECT x FROM alpha WHERE dying(n + 0)", "SELECT x FROM alpha WHERE dying(n - 4)", "SELECT x FROM alpha WHERE dying(n - 5)"]  # fmt: skip
-    fatal = [q.id for q in world.service.register(world.bob, [(t, "") for t in texts]) if isinstance(q, Query)]
+    texts = [f"SELECT x FROM alpha WHERE dying(n - {k})" for k in (0, 4, 5)]
+    fatal = [
+        q.id for q in world.service.register(world.bob, [(t, "") for t in texts]) if isinstance(q, Query)
+    ]
     good = world.add(GOOD, WINDOW.format(1), "SELECT x FROM alpha WHERE dying(n + 1)")
     rows = rows_of(np.random.default_rng(1), 120)
     rows = rows.set_column(4, "l0", pa.array([1, 2, 3, 4] * 30, pa.int64()))

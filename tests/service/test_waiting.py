@@ -1,4 +1,3 @@
-# ruff: noqa: E501 (queries)
 """Tenants without time wait, and nobody else does: over batches, restarts and lost servers the results are the same."""
 
 import httpx
@@ -44,7 +43,10 @@ def behind(local):
 
 
 @settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.integers(0, 10**6), st.lists(st.sampled_from(["run", "wait", "lose", "restart"]), min_size=3, max_size=5))
+@given(
+    st.integers(0, 10**6),
+    st.lists(st.sampled_from(["run", "wait", "lose", "restart"]), min_size=3, max_size=5),
+)
 def test_whoever_waits_reads_the_same_in_the_end(tmp_path_factory, seed, acts) -> None:
     rng = np.random.default_rng(seed)
     rows = rows_of(rng, 120)
@@ -53,7 +55,13 @@ def test_whoever_waits_reads_the_same_in_the_end(tmp_path_factory, seed, acts) -
     numbers = []
     for local in (plain, waiting):
         texts = [text.format(s=name, n=n) for text in TEXTS for name in NAMES[:2] for n in (0, 2)]
-        numbers = [(t, n) for t in ("ann", "bob") for n in add(local, getattr(local, t), *[x.replace("n >", "n >=") if t == "bob" else x for x in texts])]
+        numbers = [
+            (t, n)
+            for t in ("ann", "bob")
+            for n in add(
+                local, getattr(local, t), *[x.replace("n >", "n >=") if t == "bob" else x for x in texts]
+            )
+        ]
     for act, batch in zip([*acts, "run"], batches, strict=True):
         plain.feed(batch)
         waiting.service.set_limits("bob", {"tenant_seconds": None if act == "run" else LITTLE})
@@ -70,7 +78,9 @@ def test_whoever_waits_reads_the_same_in_the_end(tmp_path_factory, seed, acts) -
         waiting.feed(rows.slice(0, 0))
     assert behind(waiting) == set()
     for tenant, number in numbers:
-        assert waiting.answers_of(getattr(waiting, tenant), number) == plain.answers_of(getattr(plain, tenant), number)
+        assert waiting.answers_of(getattr(waiting, tenant), number) == plain.answers_of(
+            getattr(plain, tenant), number
+        )
     for local in (plain, waiting):
         local.service.close()
 
@@ -133,7 +143,10 @@ def test_state_above_a_limit_stops_the_largest_query_of_its_tenant_alone(tmp_pat
 
 def test_results_above_a_limit_can_be_read_for_a_shorter_time_by_their_tenant(tmp_path) -> None:
     local = with_bob(Local(tmp_path, servers=1))
-    (mine,), (theirs,) = add(local, local.ann, "SELECT x FROM alpha"), add(local, local.bob, "SELECT city FROM alpha")
+    (mine,), (theirs,) = (
+        add(local, local.ann, "SELECT x FROM alpha"),
+        add(local, local.bob, "SELECT city FROM alpha"),
+    )
     batches = batches_of(rows_of(np.random.default_rng(1), 300), range(30, 300, 30))
     for batch in batches:
         local.feed(batch)
@@ -152,7 +165,9 @@ def test_results_above_a_limit_can_be_read_for_a_shorter_time_by_their_tenant(tm
 def test_a_tenants_own_limits_are_in_force_and_durable(local) -> None:
     with_bob(local)
     local.service.set_limits("bob", {"templates": 1, "sources": 1, "queries": 2})
-    (one, two, three) = local.service.register(local.bob, [("SELECT x FROM alpha", ""), ("SELECT n FROM alpha", ""), ("SELECT x FROM beta", "")])
+    (one, two, three) = local.service.register(
+        local.bob, [("SELECT x FROM alpha", ""), ("SELECT n FROM alpha", ""), ("SELECT x FROM beta", "")]
+    )
     assert isinstance(two, QueryRefused)
     assert (isinstance(one, Query), isinstance(three, Query)) == (True, True)
     with pytest.raises(QuotaExceeded, match="at most 1"):
@@ -170,7 +185,10 @@ def test_a_tenants_own_limits_are_in_force_and_durable(local) -> None:
 
 def test_usage_is_shown_to_its_tenant_and_to_admins(served, monkeypatch) -> None:
     root = served.service.add_tenant("root", admin=True)
-    served.add("SELECT x FROM alpha", "SELECT city, count(*) FROM alpha GROUP BY city, TUMBLE(time, INTERVAL '1 hour')")
+    served.add(
+        "SELECT x FROM alpha",
+        "SELECT city, count(*) FROM alpha GROUP BY city, TUMBLE(time, INTERVAL '1 hour')",
+    )
     served.feed(rows_of(np.random.default_rng(1), 80))
     with hg.service.Client(served.url, served.token) as client, hg.service.Client(served.url, root) as admin:
         own = client.usage()

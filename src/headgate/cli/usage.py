@@ -45,7 +45,9 @@ def usage(
         grid.add_column(head, overflow="fold")
     for one in listed:
         numbers = [one["cpu_s"], one["rows"], one["results"], one["waiting_rows"]]
-        grid.add_row(one["tenant"] or "(shared)", *map(str, numbers), *(_against(one, name) for name in SHOWN))
+        grid.add_row(
+            one["tenant"] or "(shared)", *map(str, numbers), *(_against(one, name) for name in SHOWN)
+        )
     Output(as_json=as_json).result(grid, {"usage": listed})
 
 

@@ -40,7 +40,9 @@ class StoredTable:
     @classmethod
     def from_json(cls, body: Sequence[Any]) -> StoredTable:
         """Read what `to_json` gave; earlier versions knew no owners."""
-        return cls(*body[:6], owners=tuple((owner, size) for owner, size in (body[6] if len(body) > 6 else ())))
+        file, batch, rows, at, size, checksum, *more = body
+        owners = tuple((owner, part) for owner, part in (more[0] if more else ()))
+        return cls(file, batch, rows, at, size, checksum, owners)
 
 
 @dataclass(frozen=True)

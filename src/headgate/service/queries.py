@@ -65,6 +65,8 @@ class Queries:
         self._ids_of_computation: dict[int, set[int]] = {}
         self._templates_of_tenant: dict[str, Counter[int]] = {}
         """By tenant and template: how many queries run."""
+        self._beginning: dict[int, set[int]] = {}
+        """By batch: the sources of the queries that begin with it."""
         for query in self.by_id.values():
             self._ids_of_tenant.setdefault(query.tenant, {})[query.id] = None
             if query.computation is not None:
@@ -76,8 +78,6 @@ class Queries:
         self._tenant_numbers: dict[str, int] = {}
         computations.owner_of = self._owner
         self._next_id = max(self.by_id, default=-1) + 1
-        self.newest_since = max((query.since for query in self.by_id.values()), default=-1)
-        """The latest batch with which a query begins or began."""
 
     def register(
         self, tenant: str, requests: Iterable[Request], readable: Container[str]
@@ -108,7 +108,6 @@ class Queries:
         changes[_INSERT] = [_row(query) for query in added]
         self._registry.write(*changes.items())
         for query in added:
-            self.newest_since = max(self.newest_since, query.since)
             self.by_id[query.id] = query
             self._ids_of_tenant.setdefault(tenant, {})[query.id] = None
         return answers
@@ -222,6 +221,12 @@ class Queries:
         ]
         return [self._stop(query, FAILED, why) for query in reading]
 
+    def sources_beginning(self, batch: int) -> set[int]:
+        """The sources of the queries that begin with a batch. What came before it is forgotten."""
+        for earlier in [number for number in self._beginning if number < batch]:
+            del self._beginning[earlier]
+        return self._beginning.get(batch, set())
+
     def starts_to_forget(self, batch: int) -> list[Change]:
         """Now and then: the starts with which no query began, or none that is left."""
         if batch % FORGET_AFTER:
@@ -239,7 +244,6 @@ class Queries:
     def _save(self, query: Query, changes: Changes) -> Query:
         changes[_UPDATE] = [(query.computation, query.since, query.state, query.why, query.id)]
         self._registry.write(*changes.items())
-        self.newest_since = max(self.newest_since, query.since)
         self.by_id[query.id] = query
         self.failed.pop(query.id, None)
         if query.state == FAILED:
@@ -253,8 +257,9 @@ class Queries:
         if other is not None and other.tenant != query.tenant:
             self._computations.owner_changed(query.computation)
         sharing.add(query.id)
-        template = self._computations.by_id[query.computation].template
-        self._templates_of_tenant.setdefault(query.tenant, Counter())[template] += 1
+        computation = self._computations.by_id[query.computation]
+        self._templates_of_tenant.setdefault(query.tenant, Counter())[computation.template] += 1
+        self._beginning.setdefault(query.since, set()).update(computation.sources)
 
     def _leave_computation(self, query: Query, changes: Changes) -> None:
         """Detach a query from its computation, and remove the computation if no other query shares it."""

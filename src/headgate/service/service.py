@@ -145,9 +145,11 @@ class Service:
     def begin_batch(self, batch: int) -> HostingSnapshot:
         """Take the snapshot of what is hosted where, with which a batch works."""
         with self._lock:
-            if self.queries.newest_since >= batch:  # a query begins with this batch, or later
+            begin = self.queries.sources_beginning(batch)
+            if begin:
                 last = self.batch_log.last
-                latest = json.dumps(list((last.latest if last else {}).items()))
+                known = last.latest if last else {}
+                latest = json.dumps([(source, known[source]) for source in sorted(begin) if source in known])
                 insert = "INSERT INTO starts VALUES (?, ?) ON CONFLICT (batch) DO NOTHING"
                 self._registry.write((insert, [(batch, latest)]), *self.queries.starts_to_forget(batch))
             status = self.computations.host.status()

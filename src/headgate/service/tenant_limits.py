@@ -12,9 +12,7 @@ from headgate.sql.limits import Limits
 
 SETTABLE = ("queries", "templates", "sources", "tenant_seconds", "state_bytes", "result_bytes")
 """The limits that a tenant can have of its own."""
-_SET = (
-    "INSERT INTO tenant_limits VALUES (?, ?, ?) ON CONFLICT (tenant, name) DO UPDATE SET value = excluded.value"
-)
+_SET = "INSERT INTO tenant_limits VALUES (?, ?, ?) ON CONFLICT (tenant, name) DO UPDATE SET value = excluded.value"
 _UNSET = "DELETE FROM tenant_limits WHERE tenant = ? AND name = ?"
 
 
@@ -54,7 +52,9 @@ class TenantLimits:
 
     def _made(self, tenant: str, own: Mapping[str, float] | None = None) -> Limits:
         values = self._own[tenant] if own is None else own
-        whole = {name: v if name == "tenant_seconds" else int(v) for name, v in values.items() if name in SETTABLE}
+        whole = {
+            name: v if name == "tenant_seconds" else int(v) for name, v in values.items() if name in SETTABLE
+        }
         return replace(self.defaults, **whole)  # type: ignore[arg-type]
 
     def budgets(self) -> dict[int, float]:

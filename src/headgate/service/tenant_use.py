@@ -40,8 +40,14 @@ class TenantUse(NamedTuple):
 
     def plus(self, other: TenantUse) -> TenantUse:
         """The use of both together."""
-        sums = [mine + theirs for mine, theirs in zip(self[:-1], other[:-1], strict=True)]
-        return TenantUse(*sums, peak_bytes=max(self.peak_bytes, other.peak_bytes))
+        return TenantUse(
+            self.cpu_ms + other.cpu_ms,
+            self.rows + other.rows,
+            self.results + other.results,
+            self.result_bytes + other.result_bytes,
+            self.waiting_rows + other.waiting_rows,
+            max(self.peak_bytes, other.peak_bytes),
+        )
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ from headgate.service.tenant_use import TenantUse
 from headgate.sql.deferral import Deferred, waits
 from headgate.storage.store import Store
 
+PIECE_BYTES = 4_096
+"""What a piece of state counts for itself: every commit names it."""
 LAST_BATCHES = 100
 """Over how many batches the use of a tenant is added up."""
 ROOM = 0.8
@@ -48,7 +50,7 @@ class Usage:
         first = self._history[0].batch if self._history else manifest.batch
         while self._results[0][0] < first:
             self._results.popleft()
-        self._state = _bytes_of(manifest.pieces.values())
+        self._state = _bytes_of(manifest.pieces.values(), PIECE_BYTES)
 
     def of(self, tenant: int) -> TenantUse:
         """What the last batches took for a tenant; what waits is that of the last one."""
@@ -117,7 +119,8 @@ def largest(
                 numbers, counts = np.unique(ids, return_counts=True)
                 for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
                     if owned(number, template):
-                        sizes[number] = sizes.get(number, 0.0) + piece.size * count / max(1, len(ids))
+                        part = (piece.size + PIECE_BYTES) * count / max(1, len(ids))
+                        sizes[number] = sizes.get(number, 0.0) + part
     total = sum(sizes.values())
     stopped = dict[int, str]()
     if total <= limit:
@@ -134,11 +137,11 @@ def largest(
     return stopped
 
 
-def _bytes_of(tables: Iterable[Sequence[StoredTable]]) -> dict[int, int]:
-    """The bytes of each tenant in some tables."""
+def _bytes_of(tables: Iterable[Sequence[StoredTable]], each: int = 0) -> dict[int, int]:
+    """The bytes of each tenant in some tables; a table itself takes `each`, from whoever has most of it."""
     sizes = dict[int, int]()
     for stored in tables:
         for table in stored:
-            for owner, size in table.owners:
-                sizes[owner] = sizes.get(owner, 0) + size
+            for at, (owner, size) in enumerate(table.owners):
+                sizes[owner] = sizes.get(owner, 0) + size + (0 if at else each)
     return sizes

@@ -33,7 +33,10 @@ def usage_of_all(service: Service) -> list[dict[str, Any]]:
     """The same for every tenant that has sources or queries, and what computations took that several share."""
     owners = {source.tenant for source in service.sources.by_name.values()}
     listed = [usage_of(service, tenant) for tenant in sorted({*service.queries.tenants, *owners})]
-    return [*listed, {"tenant": None, **_measured(service.usage.of(COMMON)), "batches": service.usage.batches}]
+    return [
+        *listed,
+        {"tenant": None, **_measured(service.usage.of(COMMON)), "batches": service.usage.batches},
+    ]
 
 
 def _measured(use: TenantUse) -> dict[str, Any]:

@@ -118,9 +118,7 @@ class Deferred:
         read = np.unique(here.filter(pa.array(np.isin(ids, np.concatenate(parts)))).column("s0").to_numpy())
         kept = np.isin(self.sources, read)
         rows = self.rows.filter(pa.array(np.isin(self.rows.column("source").to_numpy(), read)))
-        return Deferred(
-            self.batch, rows, self.sources[kept], self.old[kept], self.new[kept], tuple(parts)
-        )
+        return Deferred(self.batch, rows, self.sources[kept], self.old[kept], self.new[kept], tuple(parts))
 
     def without(self, ids: Ids) -> Deferred | None:
         """The same without some computations; None if none is left."""
@@ -203,7 +201,9 @@ class TemplateRun:
         slow = [] if not self.waits else [owner for owner in self.owners.tolist() if owner in purses.slow]
         if not slow and not self._backlog:
             self._seen = ids_of(self.work.touched)
-            done = guarded(replace(self.work, state=self._state), attempt, purses, waits=self.waits, trial=trial)
+            done = guarded(
+                replace(self.work, state=self._state), attempt, purses, waits=self.waits, trial=trial
+            )
             self._apply(done, self.work)
             return
         owners = owners_of(self.work.touched)
@@ -245,7 +245,11 @@ class TemplateRun:
             if (still := part[np.isin(part, blocked)]).size:
                 parts.append(still)
             work = replace(
-                self.work, constants=self._without(constants, blocked), rows=deferred.rows, clock=clock, apart=True
+                self.work,
+                constants=self._without(constants, blocked),
+                rows=deferred.rows,
+                clock=clock,
+                apart=True,
             )
             if work.constants.num_rows:
                 parts += self._guarded(work, attempt, purses, of=deferred.batch)

@@ -38,7 +38,7 @@ class Limits:
     """Time that a template may take on a server in one batch, for each 100,000 rows of it."""
     tenant_seconds: float = 60.0
     """The same for all queries of a tenant together. What needs more waits for the next batch; joins are stopped."""
-    batch_seconds: float = 2.0
+    batch_seconds: float = 0.5
     """The same for all tenants together, if there are several. If they need more, each has an equal part, and what
     needs more waits for the next batch."""
     state_rows: int = 1_000_000

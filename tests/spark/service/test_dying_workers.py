@@ -20,7 +20,9 @@ def test_a_worker_that_dies_stops_the_query_that_killed_it_alone(spark, tmp_path
     rows = rows_of(np.random.default_rng(1), 60)
     rows = rows.set_column(4, "l0", pa.array([3, 4, 5] * 20, pa.int64()))
     processor = BatchProcessor(local.service, SparkJob())
-    frame = spark.createDataFrame(rows.to_pandas(), "source int, time timestamp, d0 double, v0 string, l0 bigint")
+    frame = spark.createDataFrame(
+        rows.to_pandas(), "source int, time timestamp, d0 double, v0 string, l0 bigint"
+    )
     processor.process_ranges(frame, {})
     query = local.service.get_query(local.ann, fatal)
     assert query.state == "failed"

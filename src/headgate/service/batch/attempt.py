@@ -65,7 +65,9 @@ def bounded(step: Step, work: Work, engine: Engine, seconds: float, bounds: Boun
         engine.renew()
         why = f"it needs more memory than the {bounds.memory} of a task: read fewer rows, or shorter texts"
     elif result is None and deadline.passed:
-        why = f"it takes too long: more than {seconds:.3g} s for one batch. Read fewer rows, or make it simpler"
+        why = (
+            f"it takes too long: more than {seconds:.3g} s for one batch. Read fewer rows, or make it simpler"
+        )
     cpu = time.process_time() - cpu_began
     return Tried(time.perf_counter() - began, result, why, deadline.passed, cpu=cpu)
 

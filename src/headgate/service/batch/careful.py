@@ -23,7 +23,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO
+from functools import partial
+from typing import IO, Any
 
 import pyarrow as pa
 
@@ -153,13 +154,13 @@ def _ended(code: int | None) -> str:
     )
 
 
-def _write(out: BinaryIO, data: bytes) -> None:
+def _write(out: IO[bytes], data: bytes) -> None:
     out.write(_LENGTH.pack(len(data)))
     out.write(data)
     out.flush()
 
 
-def _read(source: BinaryIO) -> bytes:
+def _read(source: IO[bytes]) -> bytes:
     head = source.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         raise EOFError
@@ -188,16 +189,7 @@ def main() -> None:
                 given |= body[0]
             else:
                 work, seconds = body
-
-                def attempted(
-                    work: Work = work, seconds: float = seconds, settings: bytes = settings
-                ) -> bytes:
-                    # The modules of functions may start threads, so only forks import them.
-                    functions, bounds = pickle.loads(settings)
-                    engine = Engine(functions, memory=bounds.memory)
-                    engine.give(**given)
-                    return pickle.dumps(_attempted(work, engine, seconds, bounds), protocol=5)
-
+                attempted = partial(_attempted, settings, given, work, seconds)
                 _write(answers, _in_a_fork(attempted, seconds))
 
 
@@ -238,12 +230,18 @@ def _in_a_fork(call: Callable[[], bytes], seconds: float) -> bytes:
     return pickle.dumps(Tried(time.monotonic() - began, None, why, late))
 
 
-def _attempted(work: Work, engine: Engine, seconds: float, bounds: Bounds) -> Tried | HeadgateError:
+def _attempted(settings: bytes, given: Mapping[str, pa.Table], work: Work, seconds: float) -> bytes:
+    """An attempt, and what came of it, in a fork. The modules of functions may start threads: only forks import them."""
+    functions, bounds = pickle.loads(settings)
+    engine = Engine(functions, memory=bounds.memory)
+    answer: Tried | HeadgateError
     try:
+        engine.give(**given)
         tried = bounded(step, work, engine, seconds, bounds)
+        answer = replace(tried, peak_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     except HeadgateError as error:  # of storage: it is nobody's fault, and the task fails
-        return error
-    return replace(tried, peak_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+        answer = error
+    return pickle.dumps(answer, protocol=5)
 
 
 def _die_with_parent(first: int = 500) -> None:

@@ -40,6 +40,8 @@ from headgate.storage.outside import unique
 log = logs.logger("headgate.service")
 Job = Callable[[Any, HostingSnapshot, ServerTask], JobReport]
 """Delivers a batch's rows to the servers that want them, and runs the task for every server."""
+MOST_UNREAD = 1_000
+"""Of how many sources that nobody reads a commit tells how far they have come."""
 Pieces = Mapping[StatePlace, tuple[StoredTable, ...]]
 
 
@@ -148,7 +150,7 @@ class BatchProcessor:
             run=self._log.run,
             pieces=_pieces_after(last.pieces if last else {}, report.servers, snapshot),
             results=_results(report.servers),
-            latest=latest,
+            latest=_needed(latest, snapshot),
             faults={number: why for server in report.servers for number, why in server.faults.items()},
             facts={**facts, **snapshot.facts},
             usage=_usage(report.servers),
@@ -160,7 +162,9 @@ class BatchProcessor:
         try:
             return self._job(df, snapshot, task)
         except WorkerDied as error:
-            log.warning("batch %d is tried again, each attempt in a process of its own: %s", task.batch, error)
+            log.warning(
+                "batch %d is tried again, each attempt in a process of its own: %s", task.batch, error
+            )
             return self._job(df, snapshot, replace(task, careful=True))
 
     # -- before the job
@@ -288,6 +292,17 @@ def _pieces_after(
             place = (server.server, template, pane)
             pieces[place] = (*pieces.get(place, ()), piece)
     return pieces
+
+
+def _needed(latest: Mapping[int, int], snapshot: HostingSnapshot) -> Mapping[int, int]:
+    """How far the sources have come that somebody reads, and some of the others, which may soon be read again. One that
+    is forgotten is as one that nobody has read yet.
+    """
+    unread = [source for source in latest if not snapshot.servers_of_source[source]]
+    if len(unread) <= MOST_UNREAD:
+        return latest
+    forgotten = set(sorted(unread, key=lambda source: latest[source])[: len(unread) - MOST_UNREAD])
+    return {source: reached for source, reached in latest.items() if source not in forgotten}
 
 
 def _usage(servers: Sequence[ServerReport]) -> dict[int, TenantUse]:

@@ -56,6 +56,7 @@ MAX_WAITING_BYTES = 64 << 20
 ROWS_IN_TIME = 100_000
 """The limits of time are for so many rows; a larger batch has more time."""
 
+
 @dataclass(frozen=True)
 class TemplateFiles:
     """Where the constants and the state of a template on a server are, with the state of lost servers."""
@@ -118,13 +119,13 @@ class ServerTask:
     def run_server(self, batches: Iterable[pa.RecordBatch], server: int, attempt: int) -> dict[str, Any]:
         """Process one server's rows; returns the JSON of its report, or of its failure."""
         file_name = f"{self.batch:012d}-{server:05d}-{self.run}-{attempt}"
-        attempt = _Attempt(self, server, file_name)
+        working = _Attempt(self, server, file_name)
         try:
-            return attempt.work(batches).to_json()
+            return working.work(batches).to_json()
         except HeadgateError as error:
             return failure_json(error)
         finally:
-            attempt.close()
+            working.close()
 
 
 _engines: dict[tuple[str, ...], Engine] = {}
@@ -299,6 +300,7 @@ class _Attempt:
 
     def _update_join_rows(self, templates: Sequence[TemplateFiles], rows: pa.Table, clock: Clock) -> int:
         """Add this batch's rows to those kept for joins; returns how many sources may lead a join's tuple."""
+        assert self.engine is not None
         task, join_files = self.task, self.task.join_rows.get(self.server, JoinRowFiles())
         read = (self._read_constants(files.constants) for files in templates)
         joins: list[Join] = [(template, constants) for template, constants in read if template.sources > 1]
@@ -308,7 +310,7 @@ class _Attempt:
         arrived = self._arriving_join_rows(joins, join_files, pieces)
         kept = keep(joins, rows, [*pieces, *arrived], clock, task.batch)
         self.faults |= crowded(joins, kept, clock, task.limits.state_rows)
-        kept.give(self.engine)
+        self.engine.give(**kept.relations)
         if kept.rewritten:
             self.gone.append((JOIN_ROWS, 0))
         else:

@@ -42,7 +42,13 @@ class Turns:
         batch: int,
         took: Callable[[int, TemplateRun], None],
     ) -> None:
-        self._hosted, self._attempt, self._purses, self._batch, self._took = hosted, attempt, purses, batch, took
+        self._hosted, self._attempt, self._purses, self._batch, self._took = (
+            hosted,
+            attempt,
+            purses,
+            batch,
+            took,
+        )
         self._trials = {number: at for number, at in trials.items() if number in hosted}
         self._peaks: dict[int, int] = {}
         self.broken: dict[int, str] = {}
@@ -151,7 +157,9 @@ class Turns:
                     pairs = np.unique(at * np.int64(1 << 24) + column)
                     who, source = pairs >> 24, pairs & ((1 << 24) - 1)
                     edges = np.flatnonzero(np.diff(who)) + 1
-                    for part, first in zip(np.split(source, edges), who[np.r_[0, edges]].tolist(), strict=True):
+                    for part, first in zip(
+                        np.split(source, edges), who[np.r_[0, edges]].tolist(), strict=True
+                    ):
                         sources_of.setdefault(int(run.owners[first]), []).append(part)
         read = dict[int, int]()
         for owner, parts in sources_of.items():
