@@ -4,6 +4,7 @@ is answered once, and a neighbour's events are never touched.
 
 import json
 import time
+from typing import Any
 
 import httpx
 import numpy as np
@@ -13,6 +14,7 @@ from tests.service.local import Local
 
 from headgate.service.http.background import listening
 from headgate.service.push_source import PUSHED, PushSource
+from headgate.service.queries import Query
 from headgate.sources.source import Demand
 
 COLUMNS = {"n": "bigint", "x": "double", "city": "varchar", "wet": "boolean", "seen": "timestamp"}
@@ -29,13 +31,13 @@ TIMES = [
 BAD_TIMES = [
     None, True, "", "soon", "2026-13-01", "1969-12-31", "2300-01-01", -1, 1e12, 1e300, 10**400, [], {}, "\ud800", "0" * 5000,
 ]  # fmt: skip
-GOOD = {
+GOOD: dict[str, list[Any]] = {
     "x": [0, -1, 1.5, 1e308, -1e-308, 10**300, None],
     "city": ["", "Oslo", "Ärger", "\0", "'; DROP TABLE x; --", "𝄞", "\u202e", "x" * 10_000, None],
     "wet": [True, False, None],
     "seen": [*TIMES, None],
 }
-BAD = {
+BAD: dict[str, list[Any]] = {
     "n": ["1", 1.5, True, 2**63, -(2**63) - 1, 10**400, [1], {"n": 1}],
     "x": ["1", True, 10**400, -(10**309), [], {}],
     "city": [1, True, "\ud800", "half\udfff", "x" * 10_001, ["a"], {"a": "b"}],
@@ -98,6 +100,7 @@ def test_no_event_stops_a_batch_or_touches_a_neighbour(tmp_path, count, seed) ->
     service.add_sources(bob, [{"name": "quiet", "columns": {"n": "bigint"}}])
     (mine,) = local.add("SELECT n, x, city, wet, seen FROM target")
     (his,) = service.register(bob, [("SELECT n FROM quiet", "")])
+    assert isinstance(his, Query)
     accepted, refused, sent = list[int](), 0, 0
     with listening(service) as url, httpx.Client(base_url=url, timeout=60) as http:
         headers = {"Authorization": f"Bearer {local.token}", "content-type": "application/json"}

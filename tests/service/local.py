@@ -65,10 +65,14 @@ class Local:
 
     def answers(self, number, limit=7):
         """All results of a query as a multiset, read page by page."""
+        return self.answers_of(self.ann, number, limit)
+
+    def answers_of(self, tenant, number, limit=7):
+        """The same for a query of another tenant."""
         answers: Counter[tuple[object, ...]] = Counter()
         cursor = None
         while True:
-            rows, following = self.service.read(self.ann, number, cursor, limit)
+            rows, following = self.service.read(tenant, number, cursor, limit)
             answers.update(tuple(plain(v) for v in row["values"].values()) for row in rows)
             if not rows:
                 return answers

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 from tests.sql.world import ENGINE, Server, batches_of, rows_of
 
-from headgate.sql.blame import SHARED, Purses, Tried, guarded, owners_of
+from headgate.sql.blame import Tried, guarded, owners_of
+from headgate.sql.purses import SHARED, Purses
 from headgate.sql.shared import TemplateResult, Work, step
 
 TEXTS = [
@@ -35,8 +36,9 @@ class Crowded(Server):
                 return Tried(0.01, why="too much")
             return Tried(0.01, step(part, ENGINE))
 
-        result, self.faults = guarded(work, attempt, Purses(20, 60))
-        return result
+        done = guarded(work, attempt, Purses(20, 60))
+        self.faults = done.faults
+        return done.result
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: text[7:30])
@@ -102,7 +104,8 @@ def test_a_slow_query_is_found_and_takes_its_own_tenants_time_only() -> None:
     owners = [number % 50 for number in range(1_000)]
     slow = Slow({number: 1e9 if number == 77 else 0.001 for number in range(1_000)})
     purses = Purses(20, 60)
-    result, faults = guarded(work_of(owners), slow, purses)
+    done = guarded(work_of(owners), slow, purses)
+    result, faults = done.result, done.faults
     assert faults == {77: "too long"}
     assert result.results is not None
     assert sorted(result.results.column("id").to_pylist()) == [n for n in range(1_000) if n != 77]
@@ -117,7 +120,8 @@ def test_however_many_queries_are_slow_their_tenant_has_one_purse_for_a_batch() 
     owners = [0 if number < 500 else number % 5 + 1 for number in range(count)]
     purses = Purses(20, 60)
     for _ in range(30):  # templates
-        result, faults = guarded(work_of(owners), slow, purses)
+        done = guarded(work_of(owners), slow, purses)
+        result, faults = done.result, done.faults
         assert result.results is not None
         assert {*range(500, count)} <= {*result.results.column("id").to_pylist()}
         assert {*range(400)} <= faults.keys() <= {*range(500)}
@@ -127,7 +131,8 @@ def test_however_many_queries_are_slow_their_tenant_has_one_purse_for_a_batch() 
 
 def test_what_is_too_much_only_together_is_computed_apart_and_nobody_is_stopped() -> None:
     slow = Slow(dict.fromkeys(range(64), 1.0))
-    result, faults = guarded(work_of([number % 8 for number in range(64)]), slow, Purses(20, 60))
+    done = guarded(work_of([number % 8 for number in range(64)]), slow, Purses(20, 60))
+    result, faults = done.result, done.faults
     assert faults == {}
     assert result.results is not None
     assert sorted(result.results.column("id").to_pylist()) == list(range(64))
@@ -135,14 +140,14 @@ def test_what_is_too_much_only_together_is_computed_apart_and_nobody_is_stopped(
 
 def test_a_tenant_that_is_never_too_slow_at_once_pays_too() -> None:
     slow, purses = Slow({0: 15.0, 1: 0.1}), Purses(20, 60)
-    faults = [guarded(work_of([0, 1]), slow, purses)[1] for _ in range(9)]
+    faults = [guarded(work_of([0, 1]), slow, purses).faults for _ in range(9)]
     assert [sorted(fault) for fault in faults[:3]] == [[], [], []]
     assert sorted(faults[-1]) == [0]
     assert all(1 not in fault for fault in faults)
 
 
 def test_a_tenant_without_time_left_is_told_so() -> None:
-    slow, purses = Slow({0: 0.1, 1: 0.1}), Purses(20, 60, {0: 60.0}, {0})
-    assert "used up its 60 s" in guarded(work_of([0, 1]), slow, purses)[1][0]
+    slow, purses = Slow({0: 0.1, 1: 0.1}), Purses(20, 60, spent={0: 60.0}, slow={0})
+    assert "used up its 60 s" in guarded(work_of([0, 1]), slow, purses).faults[0]
     assert owners_of(work_of([4, 4, 2]).constants).tolist() == [4, 4, 2]
     assert Purses(1, 2).left(SHARED) == 2

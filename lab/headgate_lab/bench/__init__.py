@@ -26,6 +26,7 @@ BENCHES = {
     "rebalance": "a slow channel, a channel short of memory and bursts, under Flux's policies beside static routing; output against native",
     "join": "a stream probing a built table with one of three channels perturbed: response time under mpc beside static routing",
     "service": "standing queries: registration, a batch for everyone, memory, traffic; one Spark query each, the engine without sharing",
+    "tenants": "a hostile tenant beside a hundred good ones: how long they wait from push to result, with it and without",
     "faucet": "a step that explodes behind a gate and without: time, memory, stragglers; cliques beside a Spark SQL self-join",
     "operators": "windows, dedup, lists of the largest and a join of two streams against native Spark's own",
     "direct": "direct streams beside foreachBatch and native Spark over the same files: aggregates, kernels, operators, Nexmark, state",

@@ -21,6 +21,7 @@ from headgate.cli.group import AsJson, Commands, Quick, Wide
 from headgate.cli.query import query_app
 from headgate.cli.source import source_app
 from headgate.cli.tenant import audit, tenant_app, token_app
+from headgate.cli.usage import usage
 
 app = typer.Typer(
     cls=Commands,
@@ -343,6 +344,7 @@ def serve(
 
 
 app.add_typer(query_app, name="query")
+app.command()(usage)
 app.add_typer(source_app, name="source")
 app.add_typer(tenant_app, name="tenant")
 app.add_typer(token_app, name="token")

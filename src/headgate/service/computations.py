@@ -204,6 +204,11 @@ class Computations:
         """The number of a template, if there is an equal one."""
         return self._template_ids.get(template.key)
 
+    def owner_changed(self, number: int) -> None:
+        """Have the next snapshot ask again who pays for a computation."""
+        computation = self.by_id[number]
+        self._constants.pop((computation.server, computation.template), None)
+
     def reads(self, number: int, source: int) -> bool:
         """Whether a computation reads a source."""
         return source in self.by_id[number].sources

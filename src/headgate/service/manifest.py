@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from headgate.service.tenant_use import Fairness, TenantUse
 from headgate.storage.section_file import Section
 
 StatePlace = tuple[int, int, int]
@@ -24,6 +25,8 @@ class StoredTable:
     at: int
     size: int
     checksum: int
+    owners: tuple[tuple[int, int], ...] = ()
+    """(Tenant, bytes) of the tenants that have most of it."""
 
     @property
     def section(self) -> Section:
@@ -31,8 +34,15 @@ class StoredTable:
         return Section((0,), self.at, self.size, self.checksum)
 
     def to_json(self) -> list[Any]:
-        """Plain data; the constructor takes it back."""
-        return [self.file, self.batch, self.rows, self.at, self.size, self.checksum]
+        """Plain data."""
+        return [self.file, self.batch, self.rows, self.at, self.size, self.checksum, self.owners]
+
+    @classmethod
+    def from_json(cls, body: Sequence[Any]) -> StoredTable:
+        """Read what `to_json` gave; earlier versions knew no owners."""
+        file, batch, rows, at, size, checksum, *more = body
+        owners = tuple((owner, part) for owner, part in (more[0] if more else ()))
+        return cls(file, batch, rows, at, size, checksum, owners)
 
 
 @dataclass(frozen=True)
@@ -57,7 +67,11 @@ class BatchManifest:
     cut: Mapping[int, int] = field(default_factory=dict)
     """Computations whose results an earlier version cut off at a limit, and how many rows it cut."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What was measured."""
+    """What was measured. Every tenant may see it."""
+    usage: Mapping[int, TenantUse] = field(default_factory=dict)
+    """What the batch took for each tenant."""
+    fairness: Mapping[int, Fairness] = field(default_factory=dict)
+    """By server: what the next batch has to know to divide its time."""
 
     @property
     def state_files(self) -> set[str]:
@@ -87,6 +101,8 @@ class BatchManifest:
             "faults": [list(self.faults), list(self.faults.values())],
             "cut": [list(self.cut), list(self.cut.values())],
             "facts": self.facts,
+            "usage": [[tenant, *use] for tenant, use in self.usage.items()],
+            "fairness": [[server, fairness.to_json()] for server, fairness in self.fairness.items()],
         }
 
     @classmethod
@@ -104,8 +120,10 @@ class BatchManifest:
             faults=dict(zip(*body["faults"], strict=True)),
             cut=dict(zip(*body["cut"], strict=True)),
             facts=body["facts"],
+            usage={tenant: TenantUse(*use) for tenant, *use in body.get("usage", ())},
+            fairness={server: Fairness.from_json(of) for server, of in body.get("fairness", ())},
         )
 
 
 def _stored_tables(tables: Iterable[list[Any]]) -> tuple[StoredTable, ...]:
-    return tuple(StoredTable(*table) for table in tables)
+    return tuple(map(StoredTable.from_json, tables))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from headgate.errors import HeadgateError, NotFound, QueryRefused
 from headgate.service.computations import Computations
 from headgate.service.registry import Change, Changes, Registry, damaged
+from headgate.service.tenant_use import COMMON, number_of
 from headgate.sql.limits import Limits
 from headgate.sql.prepare import Prepared
 from headgate.sql.template import Template
@@ -52,7 +53,8 @@ class Queries:
     """The queries of all tenants. Every change is durable when its method returns."""
 
     def __init__(self, registry: Registry, computations: Computations, limits: Limits) -> None:
-        self._registry, self._computations, self._limits = registry, computations, limits
+        self._registry, self._computations = registry, computations
+        self.limits_of: Callable[[str], Limits] = lambda tenant: limits
         rows = registry.read(
             "SELECT id, tenant, name, text, computation, since, state, why FROM queries ORDER BY id"
         )
@@ -63,6 +65,8 @@ class Queries:
         self._ids_of_computation: dict[int, set[int]] = {}
         self._templates_of_tenant: dict[str, Counter[int]] = {}
         """By tenant and template: how many queries run."""
+        self._beginning: dict[int, set[int]] = {}
+        """By batch: the sources of the queries that begin with it."""
         for query in self.by_id.values():
             self._ids_of_tenant.setdefault(query.tenant, {})[query.id] = None
             if query.computation is not None:
@@ -74,8 +78,6 @@ class Queries:
         self._tenant_numbers: dict[str, int] = {}
         computations.owner_of = self._owner
         self._next_id = max(self.by_id, default=-1) + 1
-        self.newest_since = max((query.since for query in self.by_id.values()), default=-1)
-        """The latest batch with which a query begins or began."""
 
     def register(
         self, tenant: str, requests: Iterable[Request], readable: Container[str]
@@ -106,13 +108,12 @@ class Queries:
         changes[_INSERT] = [_row(query) for query in added]
         self._registry.write(*changes.items())
         for query in added:
-            self.newest_since = max(self.newest_since, query.since)
             self.by_id[query.id] = query
             self._ids_of_tenant.setdefault(tenant, {})[query.id] = None
         return answers
 
     def _check_limit(self, tenant: str, more: int) -> None:
-        limit = self._limits.queries
+        limit = self.limits_of(tenant).queries
         if len(self._ids_of_tenant.get(tenant, ())) + more >= limit:
             raise QueryRefused(
                 f"tenant {tenant!r} already has {limit} queries, and no more are allowed (the limit is queries): remove some",
@@ -120,7 +121,7 @@ class Queries:
             )
 
     def _check_templates(self, tenant: str, template: Template) -> None:
-        limit = self._limits.templates
+        limit = self.limits_of(tenant).templates
         running = self._templates_of_tenant.get(tenant, Counter())
         if len(running) >= limit and self._computations.known_template(template) not in running:
             raise QueryRefused(
@@ -213,9 +214,25 @@ class Queries:
         return [self._stop(self.by_id[number], FAILED, _storable(why)) for number in numbers]
 
     def _owner(self, computation: int) -> int:
-        """The tenant who pays for a computation, as a number: the one whose query was first of those that share it."""
-        tenant = self.by_id[min(self._ids_of_computation[computation])].tenant
-        return self._tenant_numbers.setdefault(tenant, len(self._tenant_numbers))
+        """The tenant who pays for a computation, as a number; if several share it, nobody does alone."""
+        tenant = ""
+        for number in self._ids_of_computation[computation]:
+            whose = self.by_id[number].tenant
+            if tenant and whose != tenant:
+                return COMMON
+            tenant = whose
+        if tenant not in self._tenant_numbers:
+            self._tenant_numbers[tenant] = number_of(tenant)
+        return self._tenant_numbers[tenant]
+
+    def is_owned(self, computation: int, template: int, owner: int) -> bool:
+        """Whether a computation is there, has this template, and is paid for by this tenant."""
+        found = self._computations.by_id.get(computation)
+        return found is not None and found.template == template and self._owner(computation) == owner
+
+    def count_templates(self, tenant: str) -> int:
+        """How many templates the running queries of a tenant have."""
+        return len(self._templates_of_tenant.get(tenant, ()))
 
     def failed_last(self, most: int) -> list[Query]:
         """The queries that failed last, the latest first."""
@@ -228,6 +245,12 @@ class Queries:
             q for q in own if q.computation is not None and self._computations.reads(q.computation, source)
         ]
         return [self._stop(query, FAILED, why) for query in reading]
+
+    def sources_beginning(self, batch: int) -> set[int]:
+        """The sources of the queries that begin with a batch. What came before it is forgotten."""
+        for earlier in [number for number in self._beginning if number < batch]:
+            del self._beginning[earlier]
+        return self._beginning.get(batch, set())
 
     def starts_to_forget(self, batch: int) -> list[Change]:
         """Now and then: the starts with which no query began, or none that is left."""
@@ -246,7 +269,6 @@ class Queries:
     def _save(self, query: Query, changes: Changes) -> Query:
         changes[_UPDATE] = [(query.computation, query.since, query.state, query.why, query.id)]
         self._registry.write(*changes.items())
-        self.newest_since = max(self.newest_since, query.since)
         self.by_id[query.id] = query
         self.failed.pop(query.id, None)
         if query.state == FAILED:
@@ -255,9 +277,14 @@ class Queries:
 
     def _join_computation(self, query: Query) -> None:
         assert query.computation is not None
-        self._ids_of_computation.setdefault(query.computation, set()).add(query.id)
-        template = self._computations.by_id[query.computation].template
-        self._templates_of_tenant.setdefault(query.tenant, Counter())[template] += 1
+        sharing = self._ids_of_computation.setdefault(query.computation, set())
+        other = self.by_id.get(next(iter(sharing), -1))
+        if other is not None and other.tenant != query.tenant:
+            self._computations.owner_changed(query.computation)
+        sharing.add(query.id)
+        computation = self._computations.by_id[query.computation]
+        self._templates_of_tenant.setdefault(query.tenant, Counter())[computation.template] += 1
+        self._beginning.setdefault(query.since, set()).update(computation.sources)
 
     def _leave_computation(self, query: Query, changes: Changes) -> None:
         """Detach a query from its computation, and remove the computation if no other query shares it."""

@@ -39,6 +39,8 @@ class View:
     template: int
     since: int
     after_us: int = NEVER
+    first: int = 0
+    """The first batch that its tenant may read: what is older has become too much (`usage`)."""
 
 
 @dataclass(frozen=True)
@@ -106,9 +108,14 @@ class Results:
         """
         history = list(self._history)
         first = history[0].batch if history else 0
-        at = cursor or Cursor(max(view.since, first))
+        at = cursor or Cursor(max(view.since, first, view.first))
         if at.batch < first and at.batch >= view.since:
             raise _cursor_gone(at.batch, first)
+        if at.batch < view.first and at.batch >= view.since:
+            raise CursorGone(
+                f"results of batch {at.batch} can no longer be read: those of its tenant are more than it may keep (the limit "
+                f"is result_bytes). The oldest are those of batch {view.first}: read sooner, or select less"
+            )
         pages, count = list[Page](), 0
         for manifest in history[max(0, at.batch - first) :]:
             if manifest.batch < max(at.batch, view.since):
@@ -141,6 +148,8 @@ class Results:
         """At most so many rows of one batch, by time, after the first `skip` of them. Only these are decoded."""
         found = list[pa.Table]()
         for stored in manifest.results.get(view.template, ()):
+            if stored.batch < view.since:
+                continue  # of rows that waited since before the query began
             ids, table = self._table(stored)
             low, high = np.searchsorted(ids, [view.computation, view.computation + 1])
             if high > low:

@@ -45,7 +45,10 @@ from headgate.service.results import Cursor, Results, View
 from headgate.service.snapshot import HostingSnapshot
 from headgate.service.sources import Source, Sources, rows_in_slots
 from headgate.service.targets_config import Allowed
+from headgate.service.tenant_limits import TenantLimits
 from headgate.service.tenants import ADMIN, OPERATOR, WRITER, Tenant, Tenants
+from headgate.service.usage import Usage
+from headgate.service.usage_view import above_their_limits, first_readable
 from headgate.sql.clock import NEVER
 from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
@@ -121,6 +124,7 @@ class Service:
         self.results = Results(self.batch_log.store, self.batch_log.history)
         self.published = Published(self._registry)
         self.deliveries = Deliveries(self._registry, settings.allowed, settings.limits.deliveries)
+        self.usage = Usage(self.batch_log.history)
         self.facts: deque[dict[str, Any]] = deque(maxlen=MAX_FACTS)
         """What was measured in the last batches."""
         for manifest in self.batch_log.history:
@@ -145,6 +149,8 @@ class Service:
                 self._registry, self.sources, servers=self.settings.servers, host=host, version=version
             )
             self.queries = Queries(self._registry, self.computations, self._preparing.preparer.limits)
+            self.tenant_limits = TenantLimits(self._registry, self._preparing.preparer.limits)
+            self.queries.limits_of = self.tenant_limits.of
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             if isinstance(error, HeadgateError):
                 raise
@@ -169,9 +175,11 @@ class Service:
     def begin_batch(self, batch: int) -> HostingSnapshot:
         """Take the snapshot of what is hosted where, with which a batch works."""
         with self._lock:
-            if self.queries.newest_since >= batch:  # a query begins with this batch, or later
+            begin = self.queries.sources_beginning(batch)
+            if begin:
                 last = self.batch_log.last
-                latest = json.dumps(list((last.latest if last else {}).items()))
+                known = last.latest if last else {}
+                latest = json.dumps([(source, known[source]) for source in sorted(begin) if source in known])
                 insert = "INSERT INTO starts VALUES (?, ?) ON CONFLICT (batch) DO NOTHING"
                 self._registry.write((insert, [(batch, latest)]), *self.queries.starts_to_forget(batch))
             status = self.computations.host.status()
@@ -184,12 +192,15 @@ class Service:
             snapshot = self.computations.snapshot(batch)
             self._quarantine(self.computations.unfit)
             self.computations.unfit.clear()
-            return replace(snapshot, facts=facts)
+            return replace(snapshot, facts=facts, budgets=self.tenant_limits.budgets())
 
     def batch_committed(self, manifest: BatchManifest) -> None:
         """Act on what a batch committed. Spark may deliver a batch again, so this may come twice for one batch."""
+        self.usage.add(manifest)
+        too_large = above_their_limits(self, manifest)  # may read state: without the lock
         with self._lock:
             self._quarantine(manifest.faults)
+            self._quarantine(too_large)
             if not self.facts or self.facts[-1]["batch"] != manifest.batch:
                 self.facts.append({"batch": manifest.batch, **manifest.facts})
         self.push_log.committed(manifest.offsets.get(PUSHED))
@@ -255,7 +266,8 @@ class Service:
         with self._lock:
             self.tenants.check(tenant)
             if tenant != OPERATOR:
-                self.sources.check_room(tenant.name, len(declarations), self.settings.limits.sources)
+                limit = self.tenant_limits.of(tenant.name).sources
+                self.sources.check_room(tenant.name, len(declarations), limit)
             added = self.sources.add(declarations, tenant.name)
             for source in added:
                 self.computations.host.add_source(source.name, source.rate)
@@ -415,7 +427,8 @@ class Service:
             template = self.computations.templates[computation.template]
         # Without the lock from here on: batches need not wait for readers.
         after_us = self._latest_when_began(query.since, computation.sources)
-        return View(number, computation.id, computation.template, query.since, after_us), template
+        first = first_readable(self, tenant)
+        return View(number, computation.id, computation.template, query.since, after_us, first), template
 
     def _latest_when_began(self, batch: int, sources: Sequence[int]) -> int:
         """The latest event time that any of these sources had brought when a batch began."""
@@ -427,6 +440,12 @@ class Service:
                 self._latest_before.clear()
             self._latest_before[batch] = {int(s): int(t) for s, t in json.loads(rows[0][0])}
         return max(self._latest_before[batch].get(source, NEVER) for source in sources)
+
+    def set_limits(self, tenant: str, values: Mapping[str, float | None]) -> dict[str, float]:
+        """Set limits of one tenant; None takes one back. Returns those in force."""
+        with self._lock:
+            self.tenant_limits.set(tenant, values)
+            return self.tenant_limits.shown(tenant)
 
     # -- servers
 

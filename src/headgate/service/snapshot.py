@@ -30,6 +30,8 @@ class HostingSnapshot:
     """The constants of a template's computations on a server, with the version of that table."""
     delay_us: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """By source number: how late its rows may arrive."""
+    budgets: Mapping[int, float] = field(default_factory=dict)
+    """By tenant that has a budget of its own: seconds of a batch on a server."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What the service wants recorded with the batch's measurements."""
 

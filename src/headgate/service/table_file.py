@@ -23,14 +23,16 @@ class EncodedTable:
     labels: tuple[int, ...]
     rows: int
     data: bytes
+    owners: tuple[tuple[int, int], ...] = ()
+    """(Tenant, rows) of the tenants that have most of it."""
 
 
-def encode(table: pa.Table, *labels: int) -> EncodedTable:
-    """Encode a table for `write_tables`."""
+def encode(table: pa.Table, *labels: int, owners: tuple[tuple[int, int], ...] = ()) -> EncodedTable:
+    """Encode a table for `write_tables`; `owners` have so many rows of it."""
     out = io.BytesIO()
     with pa.ipc.new_stream(out, table.schema) as writer:
         writer.write_table(table.combine_chunks())
-    return EncodedTable(labels, table.num_rows, out.getvalue())
+    return EncodedTable(labels, table.num_rows, out.getvalue(), owners)
 
 
 def write_tables(
@@ -41,7 +43,15 @@ def write_tables(
     section_file.write(inside, name, {}, [(table.labels, [table.data]) for table in tables])
     sections = section_file.contents(inside, name, "file").sections
     return [
-        StoredTable(name, batch, table.rows, section.at, section.size, section.checksum)
+        StoredTable(
+            name,
+            batch,
+            table.rows,
+            section.at,
+            section.size,
+            section.checksum,
+            tuple((owner, section.size * rows // max(1, table.rows)) for owner, rows in table.owners),
+        )
         for table, section in zip(tables, sections, strict=True)
     ]
 

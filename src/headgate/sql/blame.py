@@ -4,29 +4,29 @@ A template is tried whole. If that fails, it is tried in parts: those of a tenan
 down to single computations. A part that succeeds is done, and is not computed again. So nobody is stopped for being
 too much together with others.
 
-Whoever causes work pays for it: each tenant has a purse of seconds for a batch, and what several tenants have together is
-paid from one that they share. A part may take a quarter of what is left in its purse, so a purse bounds the time of all
-parts together, however many there are. When the shared purse is empty, every tenant is computed apart. A tenant whose own
-purse is empty is not computed any more in this batch.
+Whoever causes work pays for it (`purses`): each tenant has a purse of seconds for a batch, and what several tenants have
+together is paid from one that they share, as long as it fails. A part may take a quarter of what is left in its purse, so a
+purse bounds the time of all parts together, however many there are. When the shared purse is empty, every tenant is
+computed apart. The work of a tenant whose own purse is empty waits for the next batch if it can (`deferral`), and is
+stopped if it cannot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headgate.sql.purses import SHARED, Purses
 from headgate.sql.shared import Label, Piece, TemplateResult, Work
 
-SHARED = -1
-"""Takes a tenant's place for the purse that all share."""
+MOST_GROUPS = 64
+"""Into how many parts a trial divides the tenants of a template."""
 OF_WHAT_IS_LEFT = 0.25
 """How much of a purse one part may take."""
-NOTHING_LEFT = 0.001
-"""A purse with less than this part of what it began with is empty."""
 
 
 @dataclass(frozen=True)
@@ -37,57 +37,68 @@ class Tried:
     result: TemplateResult | None = None
     why: str = ""
     too_long: bool = False
+    cpu: float = 0.0
+    """Seconds of the processor."""
+    peak_bytes: int = 0
+    """The most memory that its process has had; 0 if that is not known."""
 
 
 Attempt = Callable[[Work, float], Tried]
 """Carries out a work within so many seconds."""
 
 
-@dataclass
-class Purses:
-    """The seconds that a batch has for each tenant on a server, and what is left of them."""
+@dataclass(frozen=True)
+class Guarded:
+    """The result without the computations that failed, and why they failed; and those that have to wait, in the
+    parts that are tried together next time.
+    """
 
-    seconds: float
-    """Of one attempt."""
-    of_tenant: float
-    """Of all computations of a tenant together."""
-    spent: dict[int, float] = field(default_factory=dict)
-    slow: set[int] = field(default_factory=set)
-    """Tenants that ran out of time: they are kept apart from others for the rest of the batch."""
-
-    def left(self, owner: int) -> float:
-        """What is left for a tenant; 0 if that is too little to try anything."""
-        left = self.of_tenant - self.spent.get(owner, 0.0)
-        return left if left > NOTHING_LEFT * self.of_tenant else 0.0
-
-    def pay(self, owner: int, seconds: float) -> None:
-        """Take a time from a purse."""
-        self.spent[owner] = self.spent.get(owner, 0.0) + seconds
-        if owner != SHARED and not self.left(owner):
-            self.slow.add(owner)
+    result: TemplateResult = field(default_factory=TemplateResult)
+    faults: Mapping[int, str] = field(default_factory=dict)
+    waiting: Sequence[NDArray[np.int64]] = ()
 
 
-def guarded(work: Work, attempt: Attempt, purses: Purses) -> tuple[TemplateResult, dict[int, str]]:
-    """The result without the computations that fail, and why they failed; the others are not affected."""
+def guarded(
+    work: Work, attempt: Attempt, purses: Purses, *, waits: bool = False, trial: bool = False
+) -> Guarded:
+    """Carry out a work; computations that fail are left out, and the others are not affected. If it `waits`, whoever
+    has no time left is computed another time, and else stopped. In a `trial` tenants are computed apart, a few
+    together, to find out who it is that takes the time.
+    """
     touched = work.touched
     if not touched.num_rows:
-        return TemplateResult(), {}
+        return Guarded()
     owners = owners_of(touched)
     payer = _payer(owners)
     slow = np.isin(owners, np.array(list(purses.slow), np.int64))
-    if purses.left(payer) and not slow.any():
-        tried = attempt(work, purses.seconds)
-        if tried.result is not None:
-            purses.pay(payer, tried.seconds)
-            return tried.result, {}
-        apart = _Apart(work, attempt, purses)
-        apart.failed(touched, tried)
+    apart = _Apart(work, attempt, purses, waits=waits)
+    if payer != SHARED and purses.left(payer, waits=waits):
+        whole = touched.num_rows > 1 or not purses.untouched(payer)
+        left = purses.left(payer, waits=waits)
+        limit = min(purses.seconds, left) if waits and whole else purses.seconds
+    elif payer == SHARED and purses.left(SHARED) and not slow.any() and not trial:
+        limit = purses.seconds
     else:
-        apart = _Apart(work, attempt, purses)
-        apart.compute(touched.filter(pa.array(~slow)))
+        good = ~slow
+        for group in _groups(owners, good) if trial else [good]:
+            apart.compute(touched.filter(pa.array(group)), each=trial)
         for owner in np.unique(owners[slow]).tolist():
             apart.compute(touched.filter(pa.array(owners == owner)))
-    return apart.result(), apart.faults
+        return Guarded(apart.result(), apart.faults, apart.waiting)
+    tried = attempt(work, limit)
+    purses.note(owners, tried.cpu)
+    if tried.result is not None:
+        purses.pay(payer, tried.seconds)
+        return Guarded(tried.result)
+    apart.failed(touched, tried, limit)
+    return Guarded(apart.result(), apart.faults, apart.waiting)
+
+
+def _groups(owners: NDArray[np.int64], among: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
+    """The computations of a few tenants each."""
+    who, at = np.unique(owners, return_inverse=True)
+    group = at * min(MOST_GROUPS, len(who)) // max(1, len(who))
+    return [among & (group == number) for number in range(min(MOST_GROUPS, len(who)))]
 
 
 def owners_of(constants: pa.Table) -> NDArray[np.int64]:
@@ -97,10 +108,15 @@ def owners_of(constants: pa.Table) -> NDArray[np.int64]:
     return np.asarray(constants.column("owner").to_numpy())
 
 
+def ids_of(constants: pa.Table) -> NDArray[np.int64]:
+    """The numbers of the computations."""
+    return np.asarray(constants.column("id").to_numpy())
+
+
 class _Apart:
     """Computes parts of a template, one after the other."""
 
-    def __init__(self, work: Work, attempt: Attempt, purses: Purses) -> None:
+    def __init__(self, work: Work, attempt: Attempt, purses: Purses, *, waits: bool) -> None:
         loaded = dict[int, pa.Table]()
 
         def load(pieces: Sequence[Piece]) -> list[pa.Table]:
@@ -108,44 +124,62 @@ class _Apart:
             loaded.update(zip(map(id, missing), work.load(missing), strict=True))
             return [loaded[id(piece)] for piece in pieces]
 
-        self._work = replace(work, everyone=work.constants, apart=True, load=load)
-        self._attempt, self._purses = attempt, purses
+        everyone = work.constants if work.everyone is None else work.everyone
+        self._work = replace(work, everyone=everyone, apart=True, load=load)
+        self._attempt, self._purses, self._waits = attempt, purses, waits
         self._done = list[TemplateResult]()
         self.faults = dict[int, str]()
+        self.waiting = list[NDArray[np.int64]]()
 
-    def compute(self, part: pa.Table) -> None:
-        """Compute some of the touched computations."""
+    def most(self, owner: int, part: pa.Table) -> float:
+        """How long a part may take: of what can wait, a single computation may take all that is left."""
+        left = self._purses.left(owner, waits=self._waits)
+        alone = self._waits and part.num_rows == 1 and owner != SHARED
+        if alone and self._purses.untouched(owner):
+            return self._purses.seconds
+        return min(self._purses.seconds, left if alone else OF_WHAT_IS_LEFT * left)
+
+    def compute(self, part: pa.Table, *, each: bool = False) -> None:
+        """Compute some of the touched computations; if `each`, their tenants pay for it, and not all tenants together."""
         if not part.num_rows:
             return
         owner = _payer(owners_of(part))
-        left = self._purses.left(owner)
-        if left:
-            limit = min(self._purses.seconds, OF_WHAT_IS_LEFT * left)
+        if self._purses.left(owner, waits=self._waits):
+            limit = self.most(owner, part)
             tried = self._attempt(replace(self._work, constants=part), limit)
+            self._purses.note(owners_of(part), tried.cpu)
             if tried.result is None:
-                self.failed(part, tried)
+                self.failed(part, tried, limit)
+                return
+            if each:
+                self._purses.pay_each(owners_of(part), tried.seconds)
             else:
                 self._purses.pay(owner, tried.seconds)
-                self._done.append(tried.result)
+            self._done.append(tried.result)
         elif owner == SHARED:
             self._divide(part)
+        elif self._waits:
+            self.waiting.append(ids_of(part))
         else:
+            budget = self._purses.own.get(owner, self._purses.of_tenant)
             why = (
-                f"its tenant has used up its {self._purses.of_tenant:g} s of a batch on this server: "
+                f"its tenant has used up its {budget:g} s of a batch on this server: "
                 "remove or simplify the queries that are slow, and resume this one"
             )
             self.faults |= dict.fromkeys(part.column("id").to_pylist(), why)
 
-    def failed(self, part: pa.Table, tried: Tried) -> None:
+    def failed(self, part: pa.Table, tried: Tried, limit: float) -> None:
         """Find out what it is in a part that failed, and compute the rest of it."""
         owner = _payer(owners_of(part))
         self._purses.pay(owner, tried.seconds)
         if tried.too_long and owner != SHARED:
             self._purses.slow.add(owner)
-        if part.num_rows == 1:
-            self.faults[part.column("id")[0].as_py()] = tried.why
-        else:
+        if part.num_rows > 1:
             self._divide(part)
+        elif self._waits and tried.too_long and limit < self._purses.seconds:
+            self.waiting.append(ids_of(part))  # it has had less time than it may have
+        else:
+            self.faults[part.column("id")[0].as_py()] = tried.why
 
     def _divide(self, part: pa.Table) -> None:
         """Compute a part as two: between two tenants if there are several, else in the middle."""

@@ -92,7 +92,10 @@ class Engine:
     def give(self, **tables: pa.Table) -> None:
         """Register tables by name, replacing earlier tables of the same name."""
         for name, table in tables.items():
-            self._connection.register(name, table)
+            try:
+                self._connection.register(name, table)
+            except duckdb.Error as error:  # it may be interrupted too
+                raise QueryFailed(_gist(error)) from error
             self._given[name] = table
 
     def ask(self, sql: str, **tables: pa.Table) -> pa.Table:

@@ -37,9 +37,15 @@ class JoinState:
     rewritten: bool
     """Whether the written rows replace the earlier pieces."""
 
+    @property
+    def relations(self) -> dict[str, pa.Table]:
+        """The relations that the statements of joins read, by name."""
+        lately = pa.concat_tables([self.before, self.fresh])
+        return {"fresh": self.fresh, "kept": self.before, "lately": lately}
+
     def give(self, engine: Engine) -> None:
-        """Register the relations that the statements of joins read."""
-        engine.give(fresh=self.fresh, kept=self.before, lately=pa.concat_tables([self.before, self.fresh]))
+        """Register the relations in an engine."""
+        engine.give(**self.relations)
 
 
 def keep(

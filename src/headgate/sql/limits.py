@@ -39,9 +39,16 @@ class Limits:
     seconds: float = 20.0
     """Time that a template may take on a server in one batch, for each 100,000 rows of it."""
     tenant_seconds: float = 60.0
-    """The same for all queries of a tenant together."""
+    """The same for all queries of a tenant together. What needs more waits for the next batch; joins are stopped."""
+    batch_seconds: float = 0.5
+    """The same for all tenants together, if there are several. If they need more, each has an equal part, and what
+    needs more waits for the next batch."""
     state_rows: int = 1_000_000
     """Rows that a join keeps of one source."""
+    state_bytes: int = 1 << 30
+    """Bytes of state of one tenant: windows that are open, last rows, and rows that wait."""
+    result_bytes: int = 4 << 30
+    """Bytes of results of one tenant that stay readable."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

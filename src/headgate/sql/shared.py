@@ -72,7 +72,9 @@ class Work:
     leads: int = 1
     """For a join: how many sources may have the first new row of a tuple; 1 if no earlier rows are kept."""
     everyone: pa.Table | None = None
-    """The constants of all computations of the server, if `constants` are those of a part of them."""
+    """The constants of all computations of the server, if `constants` are those of a part of them; with the
+    watermark up to which each is computed after this work (`new`), if that is not the same for all.
+    """
     apart: bool = False
     """Whether other parts of the template are computed apart: then state is only added, and rewritten another time."""
 
@@ -114,6 +116,12 @@ def step(work: Work, engine: Engine) -> TemplateResult:
     return TemplateResult(answer(work, engine, active, begun, written, gone), written, frozenset(gone))
 
 
+def _hosted(work: Work) -> pa.Table:
+    """The constants of all computations of the server, with their watermarks."""
+    hosted = work.constants if work.everyone is None else work.everyone
+    return hosted if "new" in hosted.column_names else timed(work.template, hosted, work.clock)
+
+
 def _since(table: pa.Table, batch: int, label: Label) -> pa.Table:
     where = [("batch", batch), ("home", label)]
     for name, value in where:
@@ -140,9 +148,7 @@ def _panes(
         before = work.pieces(due)
         pieces = pa.concat_tables(new if before is None else [before, *new])
         results = engine.ask(template.due_sql, pieces=pieces)
-        hosted = work.constants if work.everyone is None else work.everyone
-        everyone = timed(template, hosted, work.clock)
-        needed = set(engine.ask(template.open_sql, constants=everyone).column("home").to_pylist())
+        needed = set(engine.ask(template.open_sql, constants=_hosted(work)).column("home").to_pylist())
         for label in due:
             if label not in needed:
                 gone.add(label)
@@ -176,8 +182,7 @@ def _compact(
     before = work.pieces([label])
     assert before is not None
     pieces = before if new is None else pa.concat_tables([before, _since(new, work.batch, label)])
-    everyone = timed(work.template, work.constants, work.clock)
-    merged = engine.ask(work.template.merge_sql, constants=everyone, pieces=pieces)
+    merged = engine.ask(work.template.merge_sql, constants=_hosted(work), pieces=pieces)
     gone.add(label)
     written[label] = merged.cast(before.drop_columns(["batch", "home"]).schema)
 
@@ -197,8 +202,7 @@ def _last(
     if work.apart:
         written[0] = begun
         return results
-    everyone = timed(work.template, work.constants, work.clock)
-    written[0] = engine.ask(work.template.history_sql, constants=everyone).cast(begun.schema)
+    written[0] = engine.ask(work.template.history_sql, constants=_hosted(work)).cast(begun.schema)
     gone.add(0)
     return results
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -11,6 +12,8 @@ from pathlib import Path
 
 AGAIN_S = 0.05
 """How often a computation that is late is interrupted: between two statements nothing hears it."""
+LAST_RESORT_S = 5.0
+"""How much longer than its limit an attempt may take in a worker process until the process is ended."""
 PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
@@ -37,6 +40,18 @@ class Deadline:
         while not self._done.wait(wait):
             self.passed, wait = True, AGAIN_S
             self._interrupt()
+
+
+@contextmanager
+def killed_after(seconds: float) -> Iterator[None]:
+    """The kernel ends this process if the block takes longer, even if native code in it holds everything up. For worker
+    processes only: the task fails, and the batch is tried again in careful form.
+    """
+    signal.setitimer(signal.ITIMER_REAL, seconds)  # nobody handles its signal, so the kernel ends the process
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 _idle: int | None = None

@@ -7,6 +7,8 @@ import json
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from headgate.errors import TaskFailed
+from headgate.service.batch.careful import WorkerDied
 from headgate.service.batch.report import JobReport, ServerReport
 from headgate.service.batch.task import REPORT_COLUMN, ServerTask
 from headgate.service.snapshot import HostingSnapshot
@@ -30,11 +32,22 @@ class SparkJob:
         def tasks(anchor: DataFrame | None) -> DataFrame:
             return deliver(df, snapshot, anchor).mapInArrow(task, f"{REPORT_COLUMN} string")
 
-        bodies = reports(spark, self._anchor, snapshot.servers, tasks, batch=task.batch, again="service")
+        try:
+            bodies = reports(spark, self._anchor, snapshot.servers, tasks, batch=task.batch, again="service")
+        except TaskFailed as error:
+            if _worker_died(error.__cause__):
+                raise WorkerDied(str(error)) from error.__cause__
+            raise
         servers = sorted(map(ServerReport.from_json, bodies), key=lambda report: report.server)
         self._anchor.observe([report.executor for report in servers])
         shuffle = carried(spark, group)
         return JobReport(servers, shuffle.rows, shuffle.size)
+
+
+def _worker_died(error: BaseException | None) -> bool:
+    """Whether a job failed because a Python worker ended, or the executor around it: so Spark words it."""
+    text = str(error)
+    return any(words in text for words in ("Python worker exited unexpectedly", "ExecutorLostFailure"))
 
 
 def deliver(df: DataFrame, snapshot: HostingSnapshot, anchor: DataFrame | None = None) -> DataFrame:

@@ -21,21 +21,27 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from headgate import logs
 from headgate.errors import Superseded
+from headgate.service.batch.careful import WorkerDied
 from headgate.service.batch.report import JobReport, ServerReport
 from headgate.service.batch.task import JoinRowFiles, ServerTask, TemplateFiles
 from headgate.service.manifest import JOIN_ROWS, BatchManifest, StatePlace, StoredTable
 from headgate.service.service import Service
 from headgate.service.snapshot import HostingSnapshot, ServerTemplate
 from headgate.service.table_file import CONSTANTS, encode, write_tables
+from headgate.service.tenant_use import TenantUse
 from headgate.spark.session import origin_of
 from headgate.sql.clock import NEVER
 from headgate.sql.source_schema import slot_type
 from headgate.storage.checkpoint import check_order, check_origin
 from headgate.storage.outside import unique
 
+log = logs.logger("headgate.service")
 Job = Callable[[Any, HostingSnapshot, ServerTask], JobReport]
 """Delivers a batch's rows to the servers that want them, and runs the task for every server."""
+MOST_UNREAD = 1_000
+"""Of how many sources that nobody reads a commit tells how far they have come."""
 Pieces = Mapping[StatePlace, tuple[StoredTable, ...]]
 
 
@@ -129,7 +135,7 @@ class BatchProcessor:
         snapshot = self._service.begin_batch(batch)
         task = self._task(snapshot, batch, last)
         prepared = time.perf_counter()
-        report = self._job(df, snapshot, task)
+        report = self._ran(df, snapshot, task)
         ran = time.perf_counter()
         facts = self._facts(report, snapshot) | {
             "prepare_ms": _ms(prepared - began),
@@ -145,10 +151,22 @@ class BatchProcessor:
             run=self._log.run,
             pieces=_pieces_after(last.pieces if last else {}, report.servers, snapshot),
             results=_results(report.servers),
-            latest=latest,
+            latest=_needed(latest, snapshot),
             faults={number: why for server in report.servers for number, why in server.faults.items()},
             facts={**facts, **snapshot.facts},
+            usage=_usage(report.servers),
+            fairness={server.server: server.fairness for server in report.servers},
         )
+
+    def _ran(self, df: Any, snapshot: HostingSnapshot, task: ServerTask) -> JobReport:
+        """The job's report. If a worker died, the batch is tried again in careful form, which finds out why."""
+        try:
+            return self._job(df, snapshot, task)
+        except WorkerDied as error:
+            log.warning(
+                "batch %d is tried again, each attempt in a process of its own: %s", task.batch, error
+            )
+            return self._job(df, snapshot, replace(task, careful=True))
 
     # -- before the job
 
@@ -172,6 +190,8 @@ class BatchProcessor:
             limits=settings.limits,
             functions=settings.functions,
             memory=settings.memory,
+            budgets=snapshot.budgets,
+            fairness=last.fairness if last else {},
         )
 
     def _write_constants(self, snapshot: HostingSnapshot, batch: int) -> None:
@@ -273,6 +293,26 @@ def _pieces_after(
             place = (server.server, template, pane)
             pieces[place] = (*pieces.get(place, ()), piece)
     return pieces
+
+
+def _needed(latest: Mapping[int, int], snapshot: HostingSnapshot) -> Mapping[int, int]:
+    """How far the sources have come that somebody reads, and some of the others, which may soon be read again. One that
+    is forgotten is as one that nobody has read yet.
+    """
+    unread = [source for source in latest if not snapshot.servers_of_source[source]]
+    if len(unread) <= MOST_UNREAD:
+        return latest
+    forgotten = set(sorted(unread, key=lambda source: latest[source])[: len(unread) - MOST_UNREAD])
+    return {source: reached for source, reached in latest.items() if source not in forgotten}
+
+
+def _usage(servers: Sequence[ServerReport]) -> dict[int, TenantUse]:
+    """What the batch took for each tenant, on all servers together."""
+    usage: dict[int, TenantUse] = {}
+    for server in servers:
+        for tenant, use in server.usage.items():
+            usage[tenant] = use.plus(usage.get(tenant, TenantUse()))
+    return usage
 
 
 def _results(servers: Sequence[ServerReport]) -> dict[int, tuple[StoredTable, ...]]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from headgate import errors, logs
 from headgate.service.manifest import StoredTable
+from headgate.service.tenant_use import Fairness, TenantUse
 
 log = logs.logger("headgate.service")
 
@@ -35,6 +36,10 @@ class ServerReport:
     """Computations that failed, and why."""
     busy_ms: float
     cpu_ms: float
+    usage: Mapping[int, TenantUse] = field(default_factory=dict)
+    """By tenant."""
+    fairness: Fairness = field(default_factory=Fairness)
+    """What the server's next batch has to know to divide its time."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, with no numbers as keys."""
@@ -51,6 +56,8 @@ class ServerReport:
             "faults": _pairs(self.faults),
             "busy_ms": self.busy_ms,
             "cpu_ms": self.cpu_ms,
+            "usage": [[tenant, *use] for tenant, use in self.usage.items()],
+            "fairness": self.fairness.to_json(),
         }
 
     @classmethod
@@ -66,12 +73,14 @@ class ServerReport:
             rows_of_source=dict(body["rows_of_source"]),
             latest=dict(body["latest"]),
             far_ahead_rows=dict(body["far_ahead_rows"]),
-            state=[(template, pane, StoredTable(*piece)) for template, pane, piece in body["state"]],
+            state=[(template, pane, StoredTable.from_json(piece)) for template, pane, piece in body["state"]],
             gone=[(template, pane) for template, pane in body["gone"]],
-            results=[(template, StoredTable(*table)) for template, table in body["results"]],
+            results=[(template, StoredTable.from_json(table)) for template, table in body["results"]],
             faults=dict(body["faults"]),
             busy_ms=body["busy_ms"],
             cpu_ms=body["cpu_ms"],
+            usage={tenant: TenantUse(*use) for tenant, *use in body["usage"]},
+            fairness=Fairness.from_json(body["fairness"]),
         )
 
 

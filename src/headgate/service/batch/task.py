@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headgate import logs
-from headgate.errors import HeadgateError, QueryFailed
-from headgate.service.batch.bounds import Deadline, memory_within
+from headgate.errors import HeadgateError
+from headgate.service.batch.attempt import BROKEN, Bounds, bounded, unexpected
+from headgate.service.batch.bounds import LAST_RESORT_S, killed_after
+from headgate.service.batch.careful import CarefulEngine
 from headgate.service.batch.report import ServerReport, failure_json
+from headgate.service.batch.turns import Turns
 from headgate.service.manifest import JOIN_ROWS, StoredTable
 from headgate.service.table_file import (
     CONSTANTS,
@@ -30,13 +34,15 @@ from headgate.service.table_file import (
     read_table,
     write_tables,
 )
-from headgate.sizes import parse_bytes
-from headgate.sql.blame import Purses, Tried, guarded
+from headgate.service.tenant_use import Fairness, weights
+from headgate.sql.blame import Tried, ids_of, owners_of
 from headgate.sql.clock import Clock, after, far_ahead, possible
+from headgate.sql.deferral import Deferred, TemplateRun, waits
 from headgate.sql.engine import Engine, Function
 from headgate.sql.join_state import Join, crowded, keep, taken_over
 from headgate.sql.limits import Limits
-from headgate.sql.shared import Label, Piece, Work, by_computation, moved, step
+from headgate.sql.purses import Purses
+from headgate.sql.shared import Label, Piece, Work, moved, step
 from headgate.sql.template import Template
 from headgate.storage.bin_cache import executor_identity
 from headgate.storage.store import Store
@@ -49,21 +55,6 @@ MAX_WAITING_BYTES = 64 << 20
 """How many bytes of results wait in memory until they are written."""
 ROWS_IN_TIME = 100_000
 """The limits of time are for so many rows; a larger batch has more time."""
-MEMORY_FACTOR = 2
-"""How much more than its engine a worker process may use while it computes: results, and texts while they are built,
-are not in the engine's count.
-"""
-BROKEN = (
-    pa.ArrowException,
-    ArithmeticError,
-    AssertionError,
-    LookupError,
-    MemoryError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-"""What computing can raise beside QueryFailed. Errors of storage are none of these."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +97,14 @@ class ServerTask:
     limits: Limits
     functions: Mapping[str, Function]
     memory: str
+    budgets: Mapping[int, float] = field(default_factory=dict)
+    """By tenant that has one of its own: seconds of a batch."""
+    fairness: Mapping[int, Fairness] = field(default_factory=dict)
+    """By server."""
+    careful: bool = False
+    """Whether attempts run in processes of their own, because a worker died in this batch (`careful`)."""
+    killable: bool = False
+    """Whether this process may be killed when an attempt cannot be stopped otherwise."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the task of this partition's server; `mapInArrow` calls this."""
@@ -113,16 +112,20 @@ class ServerTask:
 
         context = TaskContext.get()
         assert context is not None
-        report = self.run_server(batches, context.partitionId(), context.taskAttemptId())
+        task = replace(self, killable=True)
+        report = task.run_server(batches, context.partitionId(), context.taskAttemptId())
         yield pa.RecordBatch.from_pydict({REPORT_COLUMN: [json.dumps(report)]})
 
     def run_server(self, batches: Iterable[pa.RecordBatch], server: int, attempt: int) -> dict[str, Any]:
         """Process one server's rows; returns the JSON of its report, or of its failure."""
         file_name = f"{self.batch:012d}-{server:05d}-{self.run}-{attempt}"
+        working = _Attempt(self, server, file_name)
         try:
-            return _Attempt(self, server, file_name).work(batches).to_json()
+            return working.work(batches).to_json()
         except HeadgateError as error:
             return failure_json(error)
+        finally:
+            working.close()
 
 
 _engines: dict[tuple[str, ...], Engine] = {}
@@ -143,13 +146,24 @@ class _Attempt:
 
     def __init__(self, task: ServerTask, server: int, file_name: str) -> None:
         self.task, self.server, self.file_name = task, server, file_name
-        self.memory = MEMORY_FACTOR * parse_bytes(task.memory, "memory")
+        self.bounds = Bounds.of(task.memory)
         self.state: list[EncodedTable] = []
         self.results: list[EncodedTable] = []
         self.spilled: list[tuple[int, StoredTable]] = []
         """Results that are on disk already."""
         self.gone: list[tuple[int, int]] = []
         self.faults: dict[int, str] = {}
+        self.engine: Engine | CarefulEngine | None = None
+        self.given: pa.Table | None = None
+        """The rows that the engine reads."""
+        self.runs: dict[int, TemplateRun] = {}
+        self.results_of: dict[int, tuple[int, int]] = {}
+        """By tenant: rows and bytes of results."""
+
+    def close(self) -> None:
+        """End the process of careful attempts, if there is one."""
+        if isinstance(self.engine, CarefulEngine):
+            self.engine.close()
 
     def work(self, batches: Iterable[pa.RecordBatch]) -> ServerReport:
         wall_began, cpu_began = time.perf_counter(), time.process_time()
@@ -158,17 +172,22 @@ class _Attempt:
         came = pa.concat_tables([task.row_schema.empty_table(), *parts])
         came = came.filter(came.column("time").is_valid())
         rows = came.filter(pa.array(possible(came)))
-        self.engine = _engine(task.functions, task.memory)
+        self.engine = (
+            CarefulEngine(task.functions, self.bounds, task.store)
+            if task.careful
+            else _engine(task.functions, task.memory)
+        )
         clock = Clock.over(task.latest, task.delay_us, rows)
         templates = task.templates.get(self.server, ())
-        more = max(1.0, rows.num_rows / ROWS_IN_TIME)
-        self.purses = Purses(more * task.limits.seconds, more * task.limits.tenant_seconds)
         if templates:
-            self.engine.give(rows=rows)
+            self._give(rows)
         self.leads = self._update_join_rows(templates, rows, clock)
-        # The costly ones come last: if a tenant's time ends, they are what is not computed.
-        for files in sorted(templates, key=self._cost):
-            self._run_template(files, rows, clock)
+        turns = self._turns(templates, rows, clock)
+        turns.compute()
+        self.faults |= turns.faults
+        for number, run in self.runs.items():
+            if number not in turns.broken:
+                self._keep_state(number, run)
         latest = after(task.latest, rows)
         sources, counts = np.unique(rows.column("source").to_numpy(), return_counts=True)
         return ServerReport(
@@ -182,71 +201,106 @@ class _Attempt:
             gone=self.gone,
             results=self._write_results(),
             faults=self.faults,
+            usage=turns.usage(rows, self.results_of),
+            fairness=turns.fairness(),
             busy_ms=1e3 * (time.perf_counter() - wall_began),
             cpu_ms=1e3 * (time.process_time() - cpu_began),
         )
 
-    def _run_template(self, files: TemplateFiles, rows: pa.Table, clock: Clock) -> None:
+    def _turns(self, templates: Sequence[TemplateFiles], rows: pa.Table, clock: Clock) -> Turns:
+        """The templates of this batch, each with the work that waits for it, and the time that there is for all."""
+        task = self.task
+        for files in templates:
+            constants = self._read_constants(files.constants)[1]
+            try:
+                self.runs[files.template] = self._run_of(files, rows, clock)
+            except BROKEN as error:
+                log.exception("template %d on server %d failed", files.template, self.server)
+                self.faults |= dict.fromkeys(constants.column("id").to_pylist(), unexpected(error))
+        more = max(1.0, rows.num_rows / ROWS_IN_TIME)
+        fairness = task.fairness.get(self.server, Fairness())
+        purses = Purses(
+            more * task.limits.seconds,
+            more * task.limits.tenant_seconds,
+            together=more * task.limits.batch_seconds,
+            own={owner: more * seconds for owner, seconds in task.budgets.items()},
+            before=fairness.uses,
+        )
+        return Turns(
+            self.runs, self._try, purses, trials=fairness.trials, batch=task.batch, took=self._keep_results
+        )
+
+    def _run_of(self, files: TemplateFiles, rows: pa.Table, clock: Clock) -> TemplateRun:
         template, constants = self._read_constants(files.constants)
         constants = self._without_faults(template, constants)
-        try:
-            self._answer(files, template, constants, rows, clock)
-        except BROKEN as error:
-            log.exception("template %d on server %d failed", files.template, self.server)
-            self.faults |= dict.fromkeys(constants.column("id").to_pylist(), _unexpected(error))
+        state: dict[Label, list[Piece]] = {}
+        for label, pieces in files.state.items():
+            if not waits(label):
+                state[label] = [Piece(stored.batch, stored) for stored in pieces]
+        work = Work(template, constants, rows, clock, self.task.batch, state, self._load, self.leads)
+        return TemplateRun(
+            work,
+            self._waiting(files.state),
+            of_lost=[one for lost in files.of_lost for one in self._waiting(lost)],
+            arrived=self._arriving_state(files, constants),
+        )
 
-    def _answer(
-        self, files: TemplateFiles, template: Template, constants: pa.Table, rows: pa.Table, clock: Clock
-    ) -> None:
-        task = self.task
-        arrived = self._arriving_state(files, constants)
-        state: dict[Label, list[Piece]] = {
-            label: [Piece(stored.batch, stored) for stored in pieces] for label, pieces in files.state.items()
-        }
-        for label, table in arrived.items():
-            state.setdefault(label, []).append(Piece(task.batch, table))
-        work = Work(template, constants, rows, clock, task.batch, state, self._load, self.leads)
-        outcome, faults = guarded(work, self._try, self.purses)
-        results = None
-        if outcome.results is not None and outcome.results.num_rows:
-            results = encode(by_computation(outcome.results), files.template, outcome.results.num_rows)
-        self.faults |= faults
-        for label in outcome.gone:
-            self.gone.append((files.template, label))
-        for label, table in arrived.items():
-            if label not in outcome.gone:
-                self._add_state(files.template, label, table)
-        for label, table in outcome.written.items():
-            self._add_state(files.template, label, table)
-        if results is not None:
-            self.results.append(results)
+    def _waiting(self, state: Mapping[Label, tuple[StoredTable, ...]]) -> list[Deferred]:
+        """The rows that wait, of a template's state."""
+        pieces = [Piece(one.batch, one) for label, stored in state.items() if waits(label) for one in stored]
+        return [Deferred.of_table(table) for table in self._load(pieces)]
+
+    def _keep_results(self, template: int, run: TemplateRun) -> None:
+        """Encode the results that a template has by now."""
+        constants = run.work.constants
+        for batch, table in run.results:
+            owners = weights(table.column("id").to_numpy(), ids_of(constants), owners_of(constants))
+            encoded = encode(table, template, batch, owners=owners)
+            self.results.append(encoded)
+            for owner, rows in owners:
+                before, size = self.results_of.get(owner, (0, 0))
+                part = len(encoded.data) * rows // max(1, table.num_rows)
+                self.results_of[owner] = (before + rows, size + part)
             if sum(len(encoded.data) for encoded in self.results) > MAX_WAITING_BYTES:
                 self._spill()
+        run.results.clear()
+
+    def _keep_state(self, template: int, run: TemplateRun) -> None:
+        constants = run.work.constants
+        known, owners = ids_of(constants), owners_of(constants)
+        self.gone += [(template, label) for label in sorted(run.gone)]
+        for label, tables in run.written.items():
+            if waits(label):
+                for table in tables:
+                    whose = weights(Deferred.of_table(table).ids, known, owners)
+                    ids = max(1, sum(count for _, count in whose))
+                    rows = tuple((owner, count * table.num_rows // ids) for owner, count in whose)
+                    self.state.append(encode(table, template, label, owners=rows))
+            elif (whole := pa.concat_tables(tables)).num_rows:
+                whose = weights(whole.column("id").to_numpy(), known, owners)
+                self.state.append(encode(whole, template, label, owners=whose))
+
+    def _give(self, rows: pa.Table) -> None:
+        """Have the engine read these rows."""
+        if self.given is not rows:
+            assert self.engine is not None
+            self.engine.give(rows=rows)
+            self.given = rows
 
     def _try(self, work: Work, seconds: float) -> Tried:
         """Run a step within bounds of time and memory."""
-        began = time.perf_counter()
-        result, why = None, ""
-        with Deadline(seconds, self.engine.interrupt) as deadline, memory_within(self.memory):
-            try:
-                result = step(work, self.engine)
-            except QueryFailed as error:
-                why = str(error)
-            except MemoryError:
-                self.engine.starved = True
-            except BROKEN as error:
-                why = _unexpected(error)
-        if result is None and self.engine.starved:
-            self.engine.renew()
-            why = f"it needs more memory than the {self.task.memory} of a task: read fewer rows, or shorter texts"
-        elif result is None and deadline.passed:
-            why = f"it takes too long: more than {seconds:.3g} s for one batch. Read fewer rows, or make it simpler"
-        return Tried(time.perf_counter() - began, result, why, deadline.passed)
+        assert self.engine is not None
+        self._give(work.rows)
+        if isinstance(self.engine, CarefulEngine):
+            return self.engine.attempt(work, seconds)
+        with killed_after(seconds + LAST_RESORT_S) if self.task.killable else nullcontext():
+            return bounded(step, work, self.engine, seconds, self.bounds)
 
     # -- rows that joins keep
 
     def _update_join_rows(self, templates: Sequence[TemplateFiles], rows: pa.Table, clock: Clock) -> int:
         """Add this batch's rows to those kept for joins; returns how many sources may lead a join's tuple."""
+        assert self.engine is not None
         task, join_files = self.task, self.task.join_rows.get(self.server, JoinRowFiles())
         read = (self._read_constants(files.constants) for files in templates)
         joins: list[Join] = [(template, constants) for template, constants in read if template.sources > 1]
@@ -256,7 +310,7 @@ class _Attempt:
         arrived = self._arriving_join_rows(joins, join_files, pieces)
         kept = keep(joins, rows, [*pieces, *arrived], clock, task.batch)
         self.faults |= crowded(joins, kept, clock, task.limits.state_rows)
-        kept.give(self.engine)
+        self.engine.give(**kept.relations)
         if kept.rewritten:
             self.gone.append((JOIN_ROWS, 0))
         else:
@@ -296,6 +350,8 @@ class _Attempt:
         arrived: dict[Label, list[pa.Table]] = {}
         for lost in files.of_lost:
             for label, pieces in lost.items():
+                if waits(label):
+                    continue
                 tables = self._load([Piece(stored.batch, stored) for stored in pieces])
                 for stored, table in zip(pieces, tables, strict=True):
                     mine = moved(table, stored.batch, constants)
@@ -309,9 +365,6 @@ class _Attempt:
             for piece in pieces
         ]
 
-    def _cost(self, files: TemplateFiles) -> int:
-        return self._read_constants(files.constants)[0].cost
-
     def _read_constants(self, stored: StoredTable) -> tuple[Template, pa.Table]:
         key = (stored.file, stored.at)
         if key not in _constants:
@@ -323,7 +376,7 @@ class _Attempt:
 
     def _add_state(self, template: int, label: Label, table: pa.Table) -> None:
         if table.num_rows:
-            self.state.append(encode(table, template, label, table.num_rows))
+            self.state.append(encode(table, template, label))
 
     def _write_state(self) -> list[tuple[int, int, StoredTable]]:
         return [
@@ -340,17 +393,16 @@ class _Attempt:
         if self.results:
             name = f"{self.file_name}-{len(self.spilled)}" if self.spilled else self.file_name
             written = write_tables(self.task.store, RESULTS, name, self.task.batch, self.results)
-            self.spilled += [(e.labels[0], stored) for e, stored in zip(self.results, written, strict=True)]
+            self.spilled += [
+                (e.labels[0], replace(stored, batch=e.labels[1]))  # the batch whose rows they are of
+                for e, stored in zip(self.results, written, strict=True)
+            ]
             self.results.clear()
 
     def _stored_state(self) -> list[StoredTable]:
         if not self.state:
             return []
         return write_tables(self.task.store, STATE, self.file_name, self.task.batch, self.state)
-
-
-def _unexpected(error: Exception) -> str:
-    return f"it could not be computed: {type(error).__name__}: {error}"
 
 
 def _among(constants: pa.Table, ids: Iterable[int]) -> NDArray[np.bool_]:

@@ -7,7 +7,13 @@ from fastapi.responses import HTMLResponse
 
 from headgate.service.access import Access
 from headgate.service.edge_limits import EdgeLimits
-from headgate.service.http import routes_deliveries, routes_queries, routes_service, routes_tenants
+from headgate.service.http import (
+    routes_deliveries,
+    routes_queries,
+    routes_service,
+    routes_tenants,
+    routes_usage,
+)
 from headgate.service.http.description import described
 from headgate.service.http.edge import Edge
 from headgate.service.http.errors import handle_errors
@@ -31,6 +37,7 @@ def create_app(service: Service, limits: EdgeLimits | None = None, access: Acces
     app.include_router(routes_service.router)
     app.include_router(routes_tenants.router)
     app.include_router(routes_deliveries.router)
+    app.include_router(routes_usage.router)
     handle_errors(app)
     app.add_middleware(Edge, service=service, limits=limits, access=access)
     add_page(app)

@@ -204,6 +204,16 @@ class Client(TenantCalls, DeliveryCalls):
         """Remove a server; only an admin may. Returns how many computations moved."""
         return int(self._request("DELETE", f"/servers/{number}")["moved"])
 
+    def usage(self) -> dict[str, Any]:
+        """Show what you use, and your limits; to an admin also what every tenant uses."""
+        answer: dict[str, Any] = self._request("GET", "/usage")
+        return answer
+
+    def set_limits(self, tenant: str, **limits: float | None) -> dict[str, float]:
+        """Set limits of a tenant; only an admin may. None takes one back. Returns those in force."""
+        answer: dict[str, float] = self._request("PUT", f"/tenants/{quote(tenant, '')}/limits", json=limits)
+        return answer
+
     def traffic(self, last: int = 100) -> list[dict[str, Any]]:
         """Show what the last batches carried."""
         listed: list[dict[str, Any]] = self._request("GET", "/traffic", params={"last": last})["batches"]

@@ -87,6 +87,9 @@ class ServiceMetrics:
             pushed, self._pushed = max(0, status["pushed_rows"] - self._pushed), status["pushed_rows"]
             self._series.add([sample("headgate_pushed_rows_total", pushed)])
             self._series.add(sample(f"headgate_{name}", status[name]) for name in GAUGES)
+            waiting = service.usage.waiting
+            self._series.add([sample("headgate_waiting_rows", sum(waiting.values()))])
+            self._series.add([sample("headgate_waiting_tenants", len(waiting))])
             self._series.add([sample("headgate_up", float(status["failure"] is None))])
             return exposed(self._series)
 

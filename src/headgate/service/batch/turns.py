@@ -1,0 +1,170 @@
+"""The templates of a server in one batch: in which order they are computed, and what that took for each tenant.
+
+First come the tenants that fit into the batch, template by template, the cheap ones first; then the joins, which cannot
+wait; then the slow tenants in turns (`headgate.sql.purses`). What does not fit waits (`headgate.sql.deferral`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from headgate import logs
+from headgate.service.batch.attempt import BROKEN, unexpected
+from headgate.service.tenant_use import Fairness, TenantUse
+from headgate.sql.blame import Attempt, Tried, ids_of, owners_of
+from headgate.sql.deferral import TemplateRun, in_turns
+from headgate.sql.purses import SHARED, Purses, distinct
+from headgate.sql.shared import Work
+
+log = logs.logger("headgate.service")
+TRIAL_EVERY = 100
+"""After how many batches tenants that share a template that takes long are computed apart again."""
+TAKES_LONG = 0.5
+"""A template takes long if it takes this part of what all tenants have together."""
+
+
+class Turns:
+    """Computes the templates of a server. `took` is told of each that has results."""
+
+    def __init__(
+        self,
+        hosted: Mapping[int, TemplateRun],
+        attempt: Attempt,
+        purses: Purses,
+        *,
+        trials: Mapping[int, int],
+        batch: int,
+        took: Callable[[int, TemplateRun], None],
+    ) -> None:
+        self._hosted, self._attempt, self._purses, self._batch, self._took = (
+            hosted,
+            attempt,
+            purses,
+            batch,
+            took,
+        )
+        self._trials = {number: at for number, at in trials.items() if number in hosted}
+        self._peaks: dict[int, int] = {}
+        self.broken: dict[int, str] = {}
+        """By template that broke in an unknown way: why. Nothing of it counts."""
+
+    def compute(self) -> None:
+        """Compute all templates."""
+        runs, purses = self._hosted, self._purses
+        active = {owner for run in runs.values() for owner in run.owners.tolist()}
+        purses.meet(active, {owner for run in runs.values() for owner in run.behind.tolist()})
+        # Joins come last of those that share, then the costly ones: if a tenant's time ends, they are what is left.
+        for number, run in sorted(runs.items(), key=lambda item: (not item[1].waits, item[1].template.cost)):
+            began = time.perf_counter()
+            trial = self._trials.get(number, self._batch + 1) <= self._batch
+            with self._unbroken(number):
+                run.compute(self._tried, purses, trial=trial)
+                self._took(number, run)
+            self._time(number, run, time.perf_counter() - began, trial=trial)
+        if purses.slow:
+            number_of = {id(run): number for number, run in runs.items()}
+
+            def turn(run: TemplateRun, batch: int, owner: int) -> None:
+                number = number_of[id(run)]
+                if number not in self.broken:
+                    with self._unbroken(number):
+                        run.turn(batch, owner, self._tried, purses)
+                        self._took(number, run)
+
+            in_turns([*runs.values()], purses, turn)
+        for number, run in runs.items():
+            with self._unbroken(number):
+                run.finish()
+
+    def _tried(self, work: Work, seconds: float) -> Tried:
+        tried = self._attempt(work, seconds)
+        if tried.peak_bytes:
+            for owner in distinct(owners_of(work.constants))[:2].tolist():
+                self._peaks[owner] = max(tried.peak_bytes, self._peaks.get(owner, 0))
+        return tried
+
+    def _time(self, number: int, run: TemplateRun, seconds: float, *, trial: bool) -> None:
+        """Remember to find out for whom a template takes long that several tenants share."""
+        if trial:
+            self._trials[number] = self._batch + TRIAL_EVERY
+        elif len(run.owners) > 1 and seconds > TAKES_LONG * self._purses.together:
+            self._trials.setdefault(number, self._batch + 1)
+
+    @contextmanager
+    def _unbroken(self, number: int) -> Iterator[None]:
+        try:
+            yield
+        except BROKEN as error:
+            log.exception("template %d failed", number)
+            self.broken[number] = unexpected(error)
+
+    # -- after all
+
+    @property
+    def faults(self) -> dict[int, str]:
+        """The computations that failed, and why."""
+        faults = dict[int, str]()
+        for number, run in self._hosted.items():
+            if number in self.broken:
+                faults |= dict.fromkeys(ids_of(run.work.constants).tolist(), self.broken[number])
+            else:
+                faults |= run.faults
+        return faults
+
+    def fairness(self) -> Fairness:
+        """What the next batch has to know."""
+        return Fairness(self._purses.after(), self._trials)
+
+    def usage(self, rows: pa.Table, results: Mapping[int, tuple[int, int]]) -> dict[int, TenantUse]:
+        """What the batch took for each tenant, given its results (rows, bytes)."""
+        read = self._rows_read(rows)
+        waiting = dict[int, int]()
+        for number, run in self._hosted.items():
+            if number not in self.broken:
+                for owner, count in run.waiting.items():
+                    waiting[owner] = waiting.get(owner, 0) + count
+        owners = {*self._purses.cpu, *read, *results, *waiting} - {SHARED}
+        return {
+            owner: TenantUse(
+                round(1e3 * self._purses.cpu.get(owner, 0.0), 3),
+                read.get(owner, 0),
+                *results.get(owner, (0, 0)),
+                waiting.get(owner, 0),
+                self._peaks.get(owner, 0),
+            )
+            for owner in sorted(owners)
+        }
+
+    def _rows_read(self, rows: pa.Table) -> dict[int, int]:
+        """By tenant: the rows of the sources that it reads, each once."""
+        counts = np.bincount(rows.column("source").to_numpy(), minlength=1)
+        sources_of = dict[int, list[NDArray[np.int64]]]()
+        for run in self._hosted.values():
+            touched = run.work.touched
+            owners = owners_of(touched)
+            columns = [touched.column(f"s{i}").to_numpy() for i in range(run.template.sources)]
+            for owner in run.owners.tolist() if len(run.owners) == 1 else ():
+                sources_of.setdefault(owner, []).extend(columns)
+            if len(run.owners) > 1:
+                at = np.searchsorted(run.owners, owners)
+                for column in columns:
+                    pairs = np.unique(at * np.int64(1 << 24) + column)
+                    who, source = pairs >> 24, pairs & ((1 << 24) - 1)
+                    edges = np.flatnonzero(np.diff(who)) + 1
+                    for part, first in zip(
+                        np.split(source, edges), who[np.r_[0, edges]].tolist(), strict=True
+                    ):
+                        sources_of.setdefault(int(run.owners[first]), []).append(part)
+        read = dict[int, int]()
+        for owner, parts in sources_of.items():
+            seen = np.zeros(max(len(counts), 1), bool)
+            for part in parts:
+                seen[part[part < len(counts)]] = True
+            read[owner] = int(counts[seen].sum())
+        return read

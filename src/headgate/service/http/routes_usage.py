@@ -1,0 +1,39 @@
+"""The routes for what tenants use, and for their limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+
+from headgate.service.http.dependencies import CurrentAdmin, CurrentService, CurrentTenant
+from headgate.service.usage_view import usage_of, usage_of_all
+
+router = APIRouter()
+
+
+class TenantLimits(BaseModel, extra="forbid"):
+    """Limits of one tenant. What is left out stays as it is; null takes a limit back."""
+
+    queries: int | None = Field(None, gt=0)
+    templates: int | None = Field(None, gt=0)
+    sources: int | None = Field(None, gt=0)
+    tenant_seconds: float | None = Field(None, gt=0, lt=1e9, description="Of a batch, on each server.")
+    state_bytes: int | None = Field(None, gt=0)
+    result_bytes: int | None = Field(None, gt=0)
+
+
+@router.get("/usage", tags=["service"])
+def usage(service: CurrentService, tenant: CurrentTenant) -> dict[str, Any]:
+    """Show what you use, and your limits; to an admin also what every tenant uses."""
+    own = usage_of(service, tenant.name)
+    return {**own, "tenants": usage_of_all(service)} if tenant.admin else own
+
+
+@router.put("/tenants/{name}/limits", tags=["service"])
+def set_limits(
+    name: str, new: TenantLimits, service: CurrentService, tenant: CurrentAdmin
+) -> dict[str, float]:
+    """Set limits of one tenant. Answers with those in force."""
+    return service.set_limits(name, {field: getattr(new, field) for field in new.model_fields_set})

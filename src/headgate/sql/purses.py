@@ -1,0 +1,148 @@
+"""What a batch has of time for each tenant, and who comes first.
+
+A tenant may use its own budget of a batch. If the tenants of a server need more together than a batch has, the time is
+divided: those that need little get it, and the others get equal parts of what is left (`level`). Who used more than
+its part is *slow*: it is computed apart from the others and after them, and what does not fit waits for the next batch.
+What one has used beyond its part is a debt, which it pays with its parts of the following batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+SHARED = -1
+"""Takes a tenant's place for the purse that all share."""
+NOTHING_LEFT = 0.001
+"""A purse with less than this part of what it began with is empty."""
+REMEMBERED = 0.8
+"""How much of a tenant's recent use is still remembered one batch later."""
+Use = tuple[float, float]
+"""(Seconds of late, debt in seconds)."""
+
+
+def level(together: float, needs: Iterable[float]) -> float:
+    """The most that one may have, if all have at most that and it is just enough for all together. Infinite if there
+    is enough for everybody.
+    """
+    left, others = together, sorted(needs)
+    for done, need in enumerate(others):
+        equal = left / (len(others) - done)
+        if need > equal:
+            return equal
+        left -= need
+    return float("inf")
+
+
+@dataclass
+class Purses:
+    """The seconds that a batch has for each tenant on a server, and what is left of them."""
+
+    seconds: float
+    """Of one attempt."""
+    of_tenant: float
+    """Of all computations of a tenant together, if it has no budget of its own."""
+    together: float = float("inf")
+    """Of all tenants, if there are several."""
+    own: Mapping[int, float] = field(default_factory=dict)
+    """The budgets of tenants that have one of their own."""
+    before: Mapping[int, Use] = field(default_factory=dict)
+    """What tenants used in the batches before; those that are missing used little."""
+    spent: dict[int, float] = field(default_factory=dict)
+    cpu: dict[int, float] = field(default_factory=dict)
+    """Seconds of the processor, for whom they were used."""
+    slow: set[int] = field(default_factory=set)
+    """Tenants that are kept apart from others for the rest of the batch."""
+    _active: frozenset[int] = frozenset()
+    _level: float = float("inf")
+
+    def meet(self, active: Iterable[int], behind: Iterable[int] = ()) -> None:
+        """Say whom a batch has work for, and who has work from earlier batches."""
+        self._active = frozenset(active) | frozenset(behind)
+        waiting = set(behind)
+        needs = {
+            owner: float("inf") if owner in waiting else self.before.get(owner, (0.0, 0.0))[0]
+            for owner in self._active
+        }
+        if len(needs) > 1:
+            self._level = level(self.together, needs.values())
+            self.slow |= {owner for owner, need in needs.items() if need > self._level}
+        self.slow |= waiting | {owner for owner in self._active if not self.left(owner, waits=True)}
+
+    def _debt(self, owner: int) -> float:
+        return self.before.get(owner, (0.0, 0.0))[1]
+
+    def share(self, owner: int) -> float:
+        """What a tenant may use in this batch before it has to wait."""
+        budget = self.own.get(owner, self.of_tenant)
+        if len(self._active) < 2:
+            return budget
+        equal = self.together / len(self._active)
+        strict = self._debt(owner) or sum(self.spent.values()) >= self.together
+        return min(budget, equal if strict else max(equal, self._level))
+
+    def left(self, owner: int, *, waits: bool = False) -> float:
+        """What is left for a tenant; 0 if that is too little to try anything. `waits` is for work that can wait for
+        another batch.
+        """
+        if waits and owner != SHARED:
+            budget = self.share(owner)
+            left = budget - self.spent.get(owner, 0.0) - self._debt(owner)
+        else:
+            budget = self.own.get(owner, self.of_tenant)
+            left = budget - self.spent.get(owner, 0.0)
+        return left if left > NOTHING_LEFT * budget else 0.0
+
+    def untouched(self, owner: int) -> bool:
+        """Whether a tenant has used nothing in this batch, and owes nothing."""
+        return not self.spent.get(owner) and not self._debt(owner)
+
+    def pay(self, owner: int, seconds: float) -> None:
+        """Take a time from a purse."""
+        self.spent[owner] = self.spent.get(owner, 0.0) + seconds
+        if owner != SHARED and not self.left(owner, waits=True):
+            self.slow.add(owner)
+
+    def pay_each(self, owners: NDArray[np.int64], seconds: float) -> None:
+        """Take a time from the purses of all who used it, by their numbers of computations."""
+        for owner, part in _parts(owners):
+            self.pay(owner, seconds * part)
+
+    def note(self, owners: NDArray[np.int64], cpu: float) -> None:
+        """Count a time of the processor for those who used it, by their numbers of computations."""
+        for owner, part in _parts(owners):
+            self.cpu[owner] = self.cpu.get(owner, 0.0) + cpu * part
+
+    def turns(self) -> list[int]:
+        """The slow tenants, those that used least of late first."""
+        return sorted(self.slow, key=lambda owner: (sum(self.before.get(owner, (0.0, 0.0))), owner))
+
+    def after(self) -> dict[int, Use]:
+        """What the next batch has to know of the use of tenants: of those that used much, or owe."""
+        equal = self.together / max(1, len(self._active))
+        uses = dict[int, Use]()
+        for owner in {*self.before, *self.spent} - {SHARED}:
+            recent, debt = self.before.get(owner, (0.0, 0.0))
+            spent = self.spent.get(owner, 0.0)
+            recent = REMEMBERED * recent + (1 - REMEMBERED) * spent
+            debt = max(0.0, debt + spent - self.share(owner))
+            if debt > NOTHING_LEFT * equal or recent > equal / 2:
+                uses[owner] = (round(recent, 6), round(debt, 6))
+        return uses
+
+
+def distinct(owners: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Each of the tenants once; quick if there is only one."""
+    if len(owners) and owners.min() == owners.max():
+        return owners[:1]
+    return np.unique(owners)
+
+
+def _parts(owners: NDArray[np.int64]) -> list[tuple[int, float]]:
+    if len(owners) and owners.min() == owners.max():
+        return [(int(owners[0]), 1.0)]
+    who, counts = np.unique(owners, return_counts=True)
+    return list(zip(who.tolist(), (counts / max(1, len(owners))).tolist(), strict=True))
