@@ -35,6 +35,7 @@ def create_app(service: Service, limits: EdgeLimits | None = None, access: Acces
     app.state.tails = Tails(service, limits.tails)
     app.include_router(routes_queries.router)
     app.include_router(routes_service.router)
+    app.include_router(routes_service.public)
     app.include_router(routes_tenants.router)
     handle_errors(app)
     app.add_middleware(Edge, service=service, limits=limits, access=access)
