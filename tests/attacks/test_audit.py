@@ -116,7 +116,13 @@ def test_whoever_records_does_not_wait_for_the_disk(tmp_path) -> None:
     other = sqlite3.connect(tmp_path / "audit.db", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     done = threading.Event()
-    threading.Thread(target=lambda: ([log.record(ENTRY) for _ in range(1000)], done.set())).start()
+
+    def record() -> None:
+        for _ in range(1000):
+            log.record(ENTRY)
+        done.set()
+
+    threading.Thread(target=record).start()
     assert done.wait(20), "recording waits for a lock of the database"
     other.execute("ROLLBACK")
     other.close()

@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+import warnings
 from urllib.parse import urlsplit
 
 import httpx
@@ -63,10 +64,9 @@ def test_tls_with_a_certificate_that_changes(local, tmp_path, monkeypatch) -> No
         assert (shown.exit_code, "alpha" in shown.output) == (0, True)
         monkeypatch.setenv("HEADGATE_CACERT", str(second[0]))
         assert CliRunner().invoke(app, ["query", "list"]).exit_code == 0
-        with pytest.warns(DeprecationWarning):
-            old = {"maximum_version": ssl.TLSVersion.TLSv1_1}
-            with pytest.raises((ssl.SSLError, ConnectionError)):  # noqa: PT012
-                presented(url, **old)
+        with warnings.catch_warnings(), pytest.raises((ssl.SSLError, ConnectionError)):
+            warnings.simplefilter("ignore", DeprecationWarning)
+            presented(url, maximum_version=ssl.TLSVersion.TLSv1_1)
         parts = urlsplit(url)
         with socket.create_connection((parts.hostname, parts.port), timeout=20) as silent:
             silent.sendall(b"\x16\x03\x01")  # the beginning of a handshake, and no more

@@ -16,6 +16,7 @@ from headgate.service.http import routes_queries, routes_service, routes_tenants
 from headgate.service.http.description import described
 from headgate.service.http.edge import Edge
 from headgate.service.http.errors import handle_errors
+from headgate.service.http.identity import Identity
 from headgate.service.http.tails import Tails
 from headgate.service.service import Service
 
@@ -38,7 +39,8 @@ def create_app(service: Service, limits: EdgeLimits | None = None, access: Acces
     app.include_router(routes_service.public)
     app.include_router(routes_tenants.router)
     handle_errors(app)
-    app.add_middleware(Edge, service=service, limits=limits, access=access)
+    identity = Identity(service, limits, access)  # now, so that a wrong configuration is told at the start
+    app.add_middleware(Edge, service=service, limits=limits, access=access, identity=identity)
     text = PAGE.read_text(encoding="utf-8")
     page_headers = {"content-security-policy": page_policy(text)}
 
