@@ -5,7 +5,8 @@
     │   ├── MissingColumn               the stream lacks a column that the stage names
     │   ├── UnsupportedType             a column has a type that cannot be used in this way
     │   ├── KernelRefused               a user kernel cannot be compiled; names file, line and remedy
-    │   └── QueryRefused                SQL that the query service does not support; names line and column
+    │   ├── QueryRefused                SQL that the query service does not support; names line and column
+    │   └── AlreadyExists               a name that is taken
     ├── KernelFailed                    a user kernel failed on a row; names the row's key, file and line
     ├── QueryFailed                     an accepted query could not be computed
     ├── AccessDenied                    the token lacks the permission
@@ -90,6 +91,10 @@ class UnsupportedType(ConfigError):
 
 class KernelRefused(ConfigError):
     """A user kernel cannot be compiled."""
+
+
+class AlreadyExists(ConfigError):
+    """A name that is taken: it cannot be given again."""
 
 
 class KernelFailed(HeadgateError):

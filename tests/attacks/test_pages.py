@@ -16,7 +16,7 @@ def test_the_description_is_whole_without_a_network(served) -> None:
     assert policy(answer)["default-src"] == "'none'"
     assert "script-src" not in policy(answer)
     paths = httpx.get(f"{served.url}/openapi.json").json()["paths"]
-    assert paths.keys() >= {"/queries/bulk", "/sources/{name}/events", "/sources/{name}/grants/{to}"}
+    assert paths.keys() >= {"/queries/bulk", "/sources/{name}/events", "/sources/{name}/grants/{reader}"}
     for path, operations in paths.items():
         assert all(f"{method.upper()} {path}" in answer.text for method in operations)
 

@@ -105,7 +105,7 @@ class World:
         stack, size = self._stack, self._size
         self.service = Service(Settings(self._folder, servers=2, limits=Limits()))
         stack.callback(self.service.close)
-        runner = Runner(self.service, self._spark, trigger="100 milliseconds")
+        runner = Runner(self.service, self._spark)
         stack.callback(runner.stop)
         runner.start()
         url = stack.enter_context(listening(self.service))

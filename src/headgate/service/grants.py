@@ -40,21 +40,26 @@ class Grants:
 
     def add(self, source: str, tenant: str) -> None:
         """Grant a source to a tenant, or to everyone. The tenant may be one that is yet to come."""
-        if tenant != EVERYONE and not NAME.fullmatch(tenant):
-            raise ConfigError(
-                f"a source is granted to a tenant by its name, or to {EVERYONE!r}, not to {tenant!r}"
-            )
+        _check_reader(tenant)
         self._registry.write((_INSERT, [(source, tenant)]))
         self._tenants.setdefault(source, set()).add(tenant)
 
     def remove(self, source: str, tenant: str) -> None:
         """Take a grant back."""
+        _check_reader(tenant)
         self._registry.write((_DELETE, [(source, tenant)]))
         self._tenants.get(source, set()).discard(tenant)
 
     def readable(self, tenant: Tenant) -> Readable:
         """The sources that a tenant may read."""
         return Readable(self, self._sources, tenant)
+
+
+def _check_reader(tenant: str) -> None:
+    if tenant != EVERYONE and not NAME.fullmatch(tenant):
+        raise ConfigError(
+            f"a source is granted to a tenant by its name, or to {EVERYONE!r}, not to {tenant!r}"
+        )
 
 
 class Readable(Mapping[str, SourceSchema]):

@@ -8,6 +8,7 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -136,8 +137,9 @@ def admin_token(service: Service, folder: Path) -> bool:
         if service.tenants.has_admin():
             return False
         known = None  # it was revoked, or has expired, and nobody else has one: whoever owns the folder is the admin
-    tenants = len(service.tenants)
-    name = f"{ADMIN}_{tenants}" if tenants else ADMIN
+    tenants = service.tenants
+    names = (f"{ADMIN}_{number}" for number in count(len(tenants)))
+    name = next(name for name in names if not tenants.known(name)) if len(tenants) else ADMIN
     # A registry that was lost, or put in another's place, does not know the token: it learns it again.
     token = service.add_tenant(name, admin=True, token=known or None)
     if not known:

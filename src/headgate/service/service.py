@@ -457,6 +457,8 @@ class Service:
     def lose_server(self, server: int) -> list[int]:
         """Remove a server; returns its computations, which move to other servers and keep their state."""
         with self._lock:
+            if server not in self.computations.alive:
+                raise NotFound(f"there is no server {server}")
             return self.computations.lose_server(server)
 
     def servers(self, tenant: Tenant) -> list[dict[str, Any]]:

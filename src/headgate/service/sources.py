@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headgate.errors import ConfigError, NotFound, QuotaExceeded
+from headgate.errors import AlreadyExists, ConfigError, NotFound, QuotaExceeded
 from headgate.service.registry import Registry, damaged
 from headgate.sql.source_schema import NAME, TIME, TYPES, slot_type
 from headgate.sql.source_schema import SourceSchema as Kind
@@ -75,7 +75,7 @@ class Sources:
             if not NAME.fullmatch(name):
                 raise ConfigError(f"source name {name!r}: use lower-case letters, digits and _")
             if name in self.by_name or name in added:
-                raise ConfigError(f"source {name!r} already exists: choose another name")
+                raise AlreadyExists(f"source {name!r} already exists: choose another name")
             if not 0 <= delay_s <= 86_400 or not 0 < rate < 1e12:
                 raise ConfigError(
                     f"source {name!r}: delay_s must be 0 to 86400 and rate above 0, not {delay_s:g} and {rate:g}"

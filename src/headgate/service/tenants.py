@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from headgate.errors import AccessDenied, BadToken, ConfigError, NotFound
+from headgate.errors import AccessDenied, AlreadyExists, BadToken, ConfigError, NotFound
 from headgate.service.registry import Registry
 from headgate.service.tokens import Token, Tokens, moment, now_us
 from headgate.sql.source_schema import NAME
@@ -93,7 +93,7 @@ class Tenants:
         if not NAME.fullmatch(name):
             raise ConfigError(f"tenant name {name!r}: use lower-case letters, digits and _")
         if name == OPERATOR.name or name in self._accounts:
-            raise ConfigError(f"tenant {name!r} already exists, or did: choose another name")
+            raise AlreadyExists(f"tenant {name!r} already exists, or did: choose another name")
         return Account(name, role, ACTIVE, now_us())
 
     def listed(self) -> list[Account]:

@@ -13,12 +13,14 @@ from typing import Any
 
 from headgate.errors import BadToken, ConfigError, NotFound, QuotaExceeded
 from headgate.service.registry import Change, Registry
+from headgate.service.sources import is_text
 
 MOST_LIVE, MOST_DEAD = 100, 100
 """How many tokens of a tenant may be valid at once, and how many that are not are remembered."""
 LONGEST_S = 10 * 365 * 86_400
 """The longest time after which a token expires: ten years."""
 LABEL = 100
+LABEL_PATTERN = r"^[^\x00-\x1f\x7f-\x9f]*$"
 _TEXT = re.compile(r"hg_([0-9a-f]{10})_[A-Za-z0-9_-]{20,}")
 SECRET = re.compile(r"hg_[A-Za-z0-9_-]{12,}|eyJ[A-Za-z0-9_.-]{20,}")
 """What looks like a token, ours or a JWT: it is never written anywhere."""
@@ -161,8 +163,8 @@ class Tokens:
     def _new(
         self, tenant: str, role: str, label: str, expires_s: float | None, text: str | None
     ) -> tuple[Token, str]:
-        if len(label) > LABEL or not label.isprintable():
-            raise ConfigError(f"a label has at most {LABEL} characters, all of them printable")
+        if len(label) > LABEL or not re.match(LABEL_PATTERN, label) or not is_text(label):
+            raise ConfigError(f"a label has at most {LABEL} characters, and no control characters")
         known = self._of_tenant.get(tenant, {}).values()
         now = now_us()
         if sum(token.state(now) == "active" for token in known) >= MOST_LIVE:

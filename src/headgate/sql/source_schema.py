@@ -26,7 +26,7 @@ TYPES: dict[str, tuple[str, pa.DataType]] = {
     "timestamp": ("t", pa.timestamp("us")),
 }
 LETTERS = {letter: (name, kind) for name, (letter, kind) in TYPES.items()}
-_ALIASES = {
+ALIASES = {
     "long": "bigint", "int": "bigint", "integer": "bigint", "float": "double", "real": "double",
     "string": "varchar", "text": "varchar", "bool": "boolean",
 }  # fmt: skip
@@ -50,7 +50,7 @@ class SourceSchema:
                 raise ConfigError(
                     f"column {name!r}: a name has lower-case letters, digits and _, and is not {TIME!r}, which every source has"
                 )
-            plain = _ALIASES.get(str(kind).lower(), str(kind).lower())
+            plain = ALIASES.get(str(kind).lower(), str(kind).lower())
             if plain not in TYPES:
                 raise ConfigError(f"column {name!r} has type {kind!r}; the types are {', '.join(TYPES)}")
             columns[name] = plain

@@ -17,6 +17,7 @@ from headgate.service.http import (
 from headgate.service.http.description import described
 from headgate.service.http.edge import Edge
 from headgate.service.http.errors import handle_errors
+from headgate.service.http.identity import Identity
 from headgate.service.http.page_files import add_page
 from headgate.service.http.tails import Tails
 from headgate.service.service import Service
@@ -35,11 +36,13 @@ def create_app(service: Service, limits: EdgeLimits | None = None, access: Acces
     app.state.tails = Tails(service, limits.tails)
     app.include_router(routes_queries.router)
     app.include_router(routes_service.router)
+    app.include_router(routes_service.public)
     app.include_router(routes_tenants.router)
     app.include_router(routes_deliveries.router)
     app.include_router(routes_usage.router)
     handle_errors(app)
-    app.add_middleware(Edge, service=service, limits=limits, access=access)
+    identity = Identity(service, limits, access)  # now, so that a wrong configuration is told at the start
+    app.add_middleware(Edge, service=service, limits=limits, access=access, identity=identity)
     add_page(app)
 
     @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)

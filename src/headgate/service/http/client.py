@@ -27,6 +27,7 @@ ERROR_OF_STATUS: dict[int, type[errors.HeadgateError]] = {
     401: errors.BadToken,
     403: errors.AccessDenied,
     404: errors.NotFound,
+    409: errors.AlreadyExists,
     410: errors.CursorGone,
     422: errors.QueryRefused,
     429: errors.QuotaExceeded,

@@ -58,9 +58,10 @@ class _Refused(Exception):
 class Edge:
     """Wraps the application."""
 
-    def __init__(self, app: ASGIApp, service: Service, limits: EdgeLimits, access: Access) -> None:
-        self._app, self._service, self._limits = app, service, limits
-        self._identity = Identity(service, limits, access)
+    def __init__(
+        self, app: ASGIApp, service: Service, limits: EdgeLimits, access: Access, identity: Identity
+    ) -> None:
+        self._app, self._service, self._limits, self._identity = app, service, limits, identity
         self._public = PUBLIC - {"/metrics"} if access.metrics_token else PUBLIC
         self._held = 0
         """Bytes of the bodies that are held now."""
@@ -73,12 +74,11 @@ class Edge:
         public = scope["path"] in self._public
         unread = public and ("transfer-encoding" in headers or headers.get("content-length", "0") != "0")
 
-        status, tenant = 0, None
+        state = scope.setdefault("state", {})
 
         async def strict_send(message: Message) -> None:
-            nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
+                audited(scope, message["status"], self._service)
                 answered = MutableHeaders(scope=message)
                 if scope.get("scheme") == "https":
                     answered.setdefault("strict-transport-security", STRICT_TRANSPORT)
@@ -88,12 +88,11 @@ class Edge:
                     answered["connection"] = "close"
             await send(message)
 
-        state = scope.setdefault("state", {})
         try:
             if public:
                 await self._answer_anyone(scope, receive, strict_send, headers)
                 return
-            tenant = state["tenant"] = await self._known(scope, headers)
+            state["tenant"] = await self._known(scope, headers)
             self._check_size(headers, scope["path"])
             async with self._body(receive, self._most(scope["path"])) as body:
                 await self._app(scope, _after(body, receive), strict_send)
@@ -101,10 +100,9 @@ class Edge:
             if refused.more and not public:
                 await _drain(receive)
             await refused.answer(scope, receive, strict_send)
-        finally:
-            tenant = tenant or state.get("refused")
-            if tenant is not None:
-                audited(scope, tenant, status, self._service)
+        except BaseException:
+            audited(scope, 500, self._service)
+            raise
 
     async def _answer_anyone(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
         if scope["path"] != ALIVE:
@@ -118,7 +116,7 @@ class Edge:
         """The tenant who asks, if it may do what it asks for at all."""
         try:
             tenant = await self._identity.tenant(scope, headers)
-            scope["state"]["refused"] = tenant
+            scope["state"]["asking"] = tenant
             check_role(tenant, scope["method"], scope["path"])
             return tenant
         except TooOften as error:

@@ -100,13 +100,16 @@ def address_of(scope: Scope) -> str:
     return str(client[0]) if client else ""
 
 
-def audited(scope: Scope, tenant: Tenant, status: int, service: Service) -> None:
-    """Record a request that changes something. What may come often is counted: pushed events, and what was refused."""
-    if scope["method"] in SAFE or scope["path"] in READING:
+def audited(scope: Scope, status: int, service: Service) -> None:
+    """Record a tenant's request that changes something, once, before it is answered. What may come often is counted:
+    pushed events, and what was refused.
+    """
+    tenant: Tenant | None = scope["state"].pop("asking", None)
+    if tenant is None or scope["method"] in SAFE or scope["path"] in READING:
         return
     endpoint = scope.get("endpoint")
     action = str(getattr(endpoint, "__name__", scope["method"]))
-    noted = scope.get("state", {}).get("object")
+    noted = scope["state"].get("object")
     entry = Entry(tenant.name, tenant.token, action, noted or scope["path"], status, address_of(scope))
     if status >= 400 or action == "push":
         service.audit.count(entry)

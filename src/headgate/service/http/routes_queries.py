@@ -11,14 +11,16 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import AfterValidator, BaseModel, Field
 
 from headgate.errors import HeadgateError
+from headgate.service.http import numbers  # noqa: F401 - paths name its convertor
 from headgate.service.http.dependencies import Bulk, CurrentNote, CurrentService, CurrentTenant, OpenTails
-from headgate.service.http.errors import error_json
+from headgate.service.http.errors import ERRORS, error_json
 from headgate.service.queries import ACTIVE, Query
 from headgate.service.sources import is_text
 
 STREAM_ROWS = 500
 """How many results one server-sent event carries at most."""
-router = APIRouter()
+CURSOR: dict[str, Any] = {"pattern": r"^[0-9]{1,18}(\.[0-9]{1,18})?$"}
+router = APIRouter(responses=ERRORS)
 
 
 def _storable(text: str) -> str:
@@ -30,13 +32,19 @@ def _storable(text: str) -> str:
 Text = Annotated[str, AfterValidator(_storable)]
 
 
-class NewQuery(BaseModel):
+class NewQuery(BaseModel, strict=True):
     """A query to register."""
 
     sql: Text = Field(
         examples=["SELECT city, avg(temp) FROM weather GROUP BY city, TUMBLE(time, INTERVAL '10 seconds')"]
     )
     name: Text = Field("", max_length=200)
+
+
+Cursor = Annotated[
+    str | None,
+    Parameter(description="Where to go on: `cursor` of an earlier answer.", json_schema_extra=CURSOR),
+]
 
 
 Listed = Bulk("queries", NewQuery, most=100_000)
@@ -60,11 +68,11 @@ def register_many(
 ) -> dict[str, Any]:
     """Register many queries; for each, in order, the answer is an id or an error."""
     answers = service.register(tenant, [(query.sql, query.name) for query in Listed.read(new)])
-    numbers = [a.id for a in answers if isinstance(a, Query)]
-    if numbers:
-        note.about(f"{len(numbers)} queries from {numbers[0]} to {numbers[-1]}")
+    added = [a.id for a in answers if isinstance(a, Query)]
+    if added:
+        note.about(f"{len(added)} queries from {added[0]} to {added[-1]}")
     bodies = [{"id": a.id} if isinstance(a, Query) else error_json(a) for a in answers]
-    return {"results": bodies, "registered": len(numbers)}
+    return {"results": bodies, "registered": len(added)}
 
 
 @router.get("/queries", tags=["queries"])
@@ -79,13 +87,13 @@ def list_queries(
     return {"queries": [query.to_json() for query in queries], "count": count}
 
 
-@router.get("/queries/{number}", tags=["queries"])
+@router.get("/queries/{number:number}", tags=["queries"])
 def get_query(number: int, service: CurrentService, tenant: CurrentTenant) -> dict[str, Any]:
     """Show one of your queries."""
     return service.get_query(tenant, number).to_json()
 
 
-@router.get("/queries/{number}/explain", tags=["queries"])
+@router.get("/queries/{number:number}/explain", tags=["queries"])
 def explain_query(number: int, service: CurrentService, tenant: CurrentTenant) -> dict[str, Any]:
     """Explain what a query became, where it runs, and how many others share its work."""
     return service.explain_query(tenant, number)
@@ -97,30 +105,30 @@ def explain(new: NewQuery, service: CurrentService, tenant: CurrentTenant) -> di
     return service.explain(tenant, new.sql)
 
 
-@router.post("/queries/{number}/pause", tags=["queries"])
+@router.post("/queries/{number:number}/pause", tags=["queries"])
 def pause(number: int, service: CurrentService, tenant: CurrentTenant) -> dict[str, Any]:
     """Pause a query: it costs nothing, and its results so far can no longer be read."""
     return service.pause(tenant, number).to_json()
 
 
-@router.post("/queries/{number}/resume", tags=["queries"])
+@router.post("/queries/{number:number}/resume", tags=["queries"])
 def resume(number: int, service: CurrentService, tenant: CurrentTenant) -> dict[str, Any]:
     """Start a paused or failed query afresh from the next batch on."""
     return service.resume(tenant, number).to_json()
 
 
-@router.delete("/queries/{number}", status_code=204, tags=["queries"])
+@router.delete("/queries/{number:number}", status_code=204, tags=["queries"])
 def remove(number: int, service: CurrentService, tenant: CurrentTenant) -> None:
     """Remove a query; its results can no longer be read."""
     service.remove(tenant, number)
 
 
-@router.get("/queries/{number}/results", tags=["results"])
+@router.get("/queries/{number:number}/results", tags=["results"])
 def results(
     number: int,
     service: CurrentService,
     tenant: CurrentTenant,
-    cursor: str | None = None,
+    cursor: Cursor = None,
     limit: Annotated[int, Parameter(ge=1, le=10_000)] = 1000,
 ) -> dict[str, Any]:
     """Read results from a cursor on. Continue with the cursor in the answer: no result is lost or repeated."""
@@ -128,9 +136,9 @@ def results(
     return {"results": rows, "cursor": following}
 
 
-@router.get("/queries/{number}/stream", response_class=EventSourceResponse, tags=["results"])
+@router.get("/queries/{number:number}/stream", response_class=EventSourceResponse, tags=["results"])
 async def stream(
-    number: int, tails: OpenTails, tenant: CurrentTenant, cursor: str | None = None,
+    number: int, tails: OpenTails, tenant: CurrentTenant, cursor: Cursor = None,
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> AsyncIterator[ServerSentEvent]:  # fmt: skip
     """Stream results as they come: server-sent events, each with the next cursor as its id. When the query is

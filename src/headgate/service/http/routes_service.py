@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Path
 from fastapi import Query as Parameter
 from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import BaseModel, Field
@@ -18,18 +18,46 @@ from headgate.service.http.dependencies import (
     CurrentTenant,
     KnownTenant,
 )
+from headgate.service.http.errors import ERRORS, PUBLIC_ERRORS
 from headgate.service.http.metrics import metrics_text
+from headgate.sql.source_schema import ALIASES, NAME, TIME, TYPES
 
-router = APIRouter()
+router = APIRouter(responses=ERRORS)
+public = APIRouter(responses=PUBLIC_ERRORS)
+"""The routes that need no token."""
 
 
-class NewSource(BaseModel):
+NAMED: dict[str, Any] = {"pattern": f"^{NAME.pattern}$"}
+COLUMNS: dict[str, Any] = {
+    "minProperties": 1,
+    "propertyNames": {"pattern": f"^(?!{TIME}$){NAME.pattern}$"},
+    "additionalProperties": {"type": "string", "enum": [*TYPES, *ALIASES]},
+}
+"""What is documented; the service itself says what is wrong, in its words."""
+
+Reader = Annotated[
+    str,
+    Path(
+        description="A tenant, or * for everyone.", json_schema_extra={"pattern": rf"^(\*|{NAME.pattern})$"}
+    ),
+]
+
+
+class NewSource(BaseModel, strict=True):
     """A source that takes pushed events."""
 
-    name: str
-    columns: dict[str, str] = Field(examples=[{"temp": "double", "city": "varchar"}])
-    delay_s: float = Field(5.0, description="How late its rows may arrive.")
-    rate: float = Field(1.0, description="Its traffic, in the units of placement.")
+    name: str = Field(examples=["road"], json_schema_extra=NAMED)
+    columns: dict[str, str] = Field(
+        examples=[{"temp": "double", "city": "varchar"}], json_schema_extra=COLUMNS
+    )
+    delay_s: float = Field(
+        5.0, description="How late its rows may arrive.", json_schema_extra={"minimum": 0, "maximum": 86_400}
+    )
+    rate: float = Field(
+        1.0,
+        description="Its traffic, in the units of placement.",
+        json_schema_extra={"exclusiveMinimum": 0, "exclusiveMaximum": 1e12},
+    )
 
 
 class Event(BaseModel, extra="allow"):
@@ -87,16 +115,16 @@ def list_grants(name: str, service: CurrentService, tenant: CurrentTenant) -> di
     return {"grants": service.list_grants(tenant, name)}
 
 
-@router.put("/sources/{name}/grants/{to}", status_code=204, tags=["sources"])
-def grant(name: str, to: str, service: CurrentService, tenant: CurrentTenant) -> None:
+@router.put("/sources/{name}/grants/{reader}", status_code=204, tags=["sources"])
+def grant(name: str, reader: Reader, service: CurrentService, tenant: CurrentTenant) -> None:
     """Let a tenant, or everyone (`*`), read your source."""
-    service.grant(tenant, name, to)
+    service.grant(tenant, name, reader)
 
 
-@router.delete("/sources/{name}/grants/{of}", status_code=204, tags=["sources"])
-def revoke(name: str, of: str, service: CurrentService, tenant: CurrentTenant) -> None:
+@router.delete("/sources/{name}/grants/{reader}", status_code=204, tags=["sources"])
+def revoke(name: str, reader: Reader, service: CurrentService, tenant: CurrentTenant) -> None:
     """Take a grant back. Queries that may no longer read the source stop."""
-    service.revoke(tenant, name, of)
+    service.revoke(tenant, name, reader)
 
 
 @router.get("/servers", tags=["servers"])
@@ -111,7 +139,7 @@ def add_server(service: CurrentService, tenant: CurrentAdmin) -> dict[str, Any]:
     return {"server": service.add_server()}
 
 
-@router.delete("/servers/{number}", tags=["servers"])
+@router.delete("/servers/{number:number}", tags=["servers"])
 def lose_server(number: int, service: CurrentService, tenant: CurrentAdmin) -> dict[str, Any]:
     """Remove a server; its queries move to other servers and keep their windows."""
     return {"moved": len(service.lose_server(number))}
@@ -134,13 +162,13 @@ def status(service: CurrentService, tenant: CurrentTenant) -> dict[str, Any]:
     return {**shown, "your_queries": service.count_queries(tenant)}
 
 
-@router.get("/health", tags=["service"])
+@public.get("/health", tags=["service"])
 async def health() -> dict[str, Any]:
     """Answer while the process is alive."""
     return {"ok": True, "at": time.time()}
 
 
-@router.get("/ready", tags=["service"])
+@public.get("/ready", tags=["service"])
 def ready(service: CurrentService, tenant: KnownTenant) -> JSONResponse:
     """Say whether batches run, and how many queries have failed. With an admin's token also why not, and which
     queries have failed and whose they are: to others that would tell about tenants.
@@ -155,7 +183,7 @@ def ready(service: CurrentService, tenant: KnownTenant) -> JSONResponse:
     return JSONResponse(body, status_code=200 if is_ready else 503)
 
 
-@router.get("/metrics", response_class=PlainTextResponse, tags=["service"])
+@public.get("/metrics", response_class=PlainTextResponse, tags=["service"])
 def metrics(service: CurrentService) -> PlainTextResponse:
     """Show the metrics that Prometheus reads."""
     return PlainTextResponse(metrics_text(service), media_type="text/plain; version=0.0.4")

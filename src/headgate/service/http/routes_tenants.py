@@ -9,25 +9,27 @@ from fastapi import Query as Parameter
 from pydantic import BaseModel, Field
 
 from headgate.service.http.dependencies import CurrentNote, CurrentService, CurrentTenant
+from headgate.service.http.errors import ERRORS
 from headgate.service.tenants import ADMIN, WRITER
-from headgate.service.tokens import LABEL, LONGEST_S, Token
+from headgate.service.tokens import LABEL, LABEL_PATTERN, LONGEST_S, Token
+from headgate.sql.source_schema import NAME
 
-router = APIRouter()
+router = APIRouter(responses=ERRORS)
 Role = Literal["reader", "writer", "admin"]
 
 
-class NewTenant(BaseModel):
+class NewTenant(BaseModel, strict=True):
     """A tenant to add."""
 
-    name: str = Field(examples=["bob"])
+    name: str = Field(examples=["bob"], json_schema_extra={"pattern": f"^{NAME.pattern}$"})
     role: Role | None = Field(None, description="What the tenant may do: writer, if it does not say.")
     admin: bool = Field(False, description="The same as the role admin.")
 
 
-class NewToken(BaseModel):
+class NewToken(BaseModel, strict=True):
     """A token to create."""
 
-    label: str = Field("", max_length=LABEL)
+    label: str = Field("", max_length=LABEL, json_schema_extra={"pattern": LABEL_PATTERN})
     role: Role | None = Field(
         None, description="At most the tenant's role, which is what it has if it does not say."
     )
@@ -36,7 +38,7 @@ class NewToken(BaseModel):
     )
 
 
-class Rotation(BaseModel):
+class Rotation(BaseModel, strict=True):
     """How a token is rotated."""
 
     grace_s: float = Field(0.0, ge=0, le=LONGEST_S, description="How long the old token stays valid.")
@@ -114,19 +116,19 @@ def create_token(
     return _shown(made, note)
 
 
-@router.post("/tenants/{name}/tokens/{token}/rotate", status_code=201, tags=["tenants"])
+@router.post("/tenants/{name}/tokens/{token_id}/rotate", status_code=201, tags=["tenants"])
 def rotate_token(
-    name: str, token: str, how: Rotation, service: CurrentService, tenant: CurrentTenant, note: CurrentNote
+    name: str, token_id: str, how: Rotation, service: CurrentService, tenant: CurrentTenant, note: CurrentNote
 ) -> dict[str, Any]:
     """Create a token in the place of another, which stays valid for the grace period. The new one is shown only here."""
-    made = service.accounts.rotate_token(tenant, name, token, how.grace_s)
-    return _shown(made, note, f", for token {token}")
+    made = service.accounts.rotate_token(tenant, name, token_id, how.grace_s)
+    return _shown(made, note, f", for token {token_id}")
 
 
-@router.delete("/tenants/{name}/tokens/{token}", status_code=204, tags=["tenants"])
-def revoke_token(name: str, token: str, service: CurrentService, tenant: CurrentTenant) -> None:
+@router.delete("/tenants/{name}/tokens/{token_id}", status_code=204, tags=["tenants"])
+def revoke_token(name: str, token_id: str, service: CurrentService, tenant: CurrentTenant) -> None:
     """End a token at once."""
-    service.accounts.revoke_token(tenant, name, token)
+    service.accounts.revoke_token(tenant, name, token_id)
 
 
 @router.get("/audit", tags=["tenants"])
