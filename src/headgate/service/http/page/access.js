@@ -84,10 +84,10 @@ async function tokens() {
 
 function renew(name, { id }) {
   const rotate = button("rotate", async () => {
-    const made = await call("POST /tenants/{name}/tokens/{token}/rotate", { name, token: id }, { grace_s: 3600 });
+    const made = await call("POST /tenants/{name}/tokens/{token_id}/rotate", { name, token_id: id }, { grace_s: 3600 });
     places.shown.replaceChildren(make("p", {}, ...secret(`The new token ${made.id}, which is shown only here. The old one is valid for an hour:`, made.token)));
     await refresh();
   }, { title: "A new token takes its place, and it stays valid for an hour." });
-  const revoke = button("revoke", async () => { await call("DELETE /tenants/{name}/tokens/{token}", { name, token: id }); await refresh(); }, { sure: "at once?" });
+  const revoke = button("revoke", async () => { await call("DELETE /tenants/{name}/tokens/{token_id}", { name, token_id: id }); await refresh(); }, { sure: "at once?" });
   return [rotate, " ", revoke];
 }

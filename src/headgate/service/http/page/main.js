@@ -8,8 +8,9 @@ import { view as deliveries } from "./deliveries.js";
 import { view as operate } from "./operate.js";
 import { view as queries } from "./queries.js";
 import { view as sources } from "./sources.js";
+import { view as usage } from "./usage.js";
 
-const VIEWS = [queries, sources, deliveries, operate, access, audit];
+const VIEWS = [queries, sources, deliveries, usage, operate, access, audit];
 const EVERY_MS = 1000;
 let current = null;
 

@@ -75,10 +75,10 @@ async function granting(source) {
   const { grants } = await call("GET /sources/{name}/grants", { name: source.name });
   const columns = [
     ["may read it", "", (to) => (to === "*" ? "everyone (*)" : to)],
-    ["", "tight", (to) => button("revoke", async () => { await call("DELETE /sources/{name}/grants/{of}", { name: source.name, of: to }); await detail(); }, { sure: "their queries stop: sure?" })],
+    ["", "tight", (to) => button("revoke", async () => { await call("DELETE /sources/{name}/grants/{reader}", { name: source.name, reader: to }); await detail(); }, { sure: "their queries stop: sure?" })],
   ];
   const grant = form("", [{ name: "to", label: "Tenant, or * for everyone" }], async ({ to }) => {
-    await call("PUT /sources/{name}/grants/{to}", { name: source.name, to });
+    await call("PUT /sources/{name}/grants/{reader}", { name: source.name, reader: to });
     await detail();
   }, { send: "Grant" });
   return make("div", {}, make("h2", { class: "next" }, "Grants"), table(grants, columns, { empty: "Only its owner and admins read it." }), grant);
