@@ -1,5 +1,5 @@
 // The REST interface: one function for every operation. An operation is written as the description of the interface has it,
-// "PUT /sources/{name}/grants/{to}"; a test compares the two.
+// "PUT /sources/{name}/grants/{reader}"; a test compares the two.
 
 const KEY = "headgate-token";
 
