@@ -89,7 +89,7 @@ class ServiceProcess:
         kafka = open_kafka_streams(spark, self.service, of_kafka, os.environ)
         frames = {name: open_stream(spark, name, stream) for name, stream in of_spark.items()}
         times = {name: str(stream.get("time", "time")) for name, stream in of_spark.items()}
-        streams = [*kafka, PublishedStream(spark, self.service)]
+        streams: list[Any] = [*kafka, PublishedStream(spark, self.service)]
         runner = Runner(self.service, spark, frames, times=times, kafka=streams)
         stack.callback(runner.stop)
         if config.demo:
