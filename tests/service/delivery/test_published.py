@@ -59,7 +59,8 @@ class Chain(Local):
 
     def windows(self, number, before_s=60):
         """The results of a query over windows, by window, of those that end early enough."""
-        found, cursor = Counter(), None
+        found: Counter[tuple[object, ...]] = Counter()
+        cursor = None
         while True:
             page, cursor = self.service.read(self.ann, number, cursor, 100)
             if not page:
