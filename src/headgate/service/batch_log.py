@@ -10,6 +10,7 @@ A file that no kept manifest names is rubbish. A driver removes it only if a dri
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 
@@ -40,8 +41,8 @@ class BatchLog:
         self._claim()
 
     def _claim(self) -> None:
-        """Claim the folder, and read what is committed."""
-        entries = self.commits.history(self.commits.take(), self._kept_batches)
+        """Claim the folder, and read what is committed: more than is kept, if somebody had still to read it."""
+        entries = self.commits.history(self.commits.take(), sys.maxsize)
         self._links[:] = [entry.link for entry in entries]
         self.history[:] = [BatchManifest.from_json(entry.body) for entry in entries if entry.body is not None]
 

@@ -17,13 +17,19 @@ from headgate.sql.limits import Limits
 HOOK = {"url": "http://127.0.0.1:9/hook"}
 
 
+class Served(Local):
+    """A service behind a port, with another tenant and a query."""
+
+    bob, number, url = "", -1, ""
+
+
 @pytest.fixture
 def served(tmp_path):
     lake = Target(
         "lake", "delta", {"path": "/nowhere", "storage_options": {"key": "secret"}}, frozenset({"ann"})
     )
     others = Target("theirs", "parquet", {"path": "/nowhere"}, frozenset({"bob"}))
-    local = Local(
+    local = Served(
         tmp_path, servers=1, allowed=allowing(LOCAL, lake=lake, theirs=others), limits=Limits(deliveries=3)
     )
     local.bob = local.service.add_tenant("bob")

@@ -42,8 +42,9 @@ def die_when_sent(patch) -> None:
     patch.setattr(SinkSender, "send", send)
 
 
-def check(local, number, one, servers) -> None:
+def check(world, servers) -> None:
     """The process dies after a transaction and before the cursor moves; the parcel is then not sent again."""
+    local, number, one = world
     local.feed(rows(1, 2))
     with pytest.MonkeyPatch.context() as patch:
         die_when_sent(patch)
@@ -63,7 +64,7 @@ def check(local, number, one, servers) -> None:
 
 def test_each_result_is_a_record_once(cluster, tmp_path) -> None:
     cluster.create("results_ann")
-    check(*ordered(tmp_path, cluster.servers, {"key": "city"}), cluster.servers)
+    check(ordered(tmp_path, cluster.servers, {"key": "city"}), cluster.servers)
 
 
 def test_brokers_that_are_away_are_told_without_their_address(cluster, tmp_path, monkeypatch) -> None:
@@ -87,6 +88,6 @@ def test_the_same_on_a_real_broker(java_home, tmp_path) -> None:
     broker = Broker(tmp_path / "kafka")
     try:
         broker.create("results_ann")
-        check(*ordered(tmp_path / "service", broker.servers, {"key": "city"}), broker.servers)
+        check(ordered(tmp_path / "service", broker.servers, {"key": "city"}), broker.servers)
     finally:
         broker.kill()

@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate import logs
-from headgate.errors import ConfigError, HeadgateError, NotFound
+from headgate.errors import CheckpointError, ConfigError, CursorGone, HeadgateError, NotFound
 from headgate.service.delivery.publications import Publication
 from headgate.service.results import Cursor, Page
 from headgate.service.service import Service
 from headgate.service.sources import ALL_SLOTS, Source
+from headgate.service.table_file import RESULTS
 from headgate.service.tenants import Tenant
 from headgate.sources.source import Demand, Range, Ranges
 from headgate.sources.source import Source as Reading
@@ -220,13 +221,25 @@ class PublishedSource(Reading):
             if found is None:
                 continue
             view, template = found
-            pages, _ = service.results.pages(view, template, Cursor(batch), ALL, Cursor(batch + 1))
+            try:
+                pages, _ = service.results.pages(view, template, Cursor(batch), ALL, Cursor(batch + 1))
+            except (CheckpointError, CursorGone):
+                if self._is_kept(batch):
+                    raise
+                continue  # it was removed after it had been fed, or had no rows
             for page in pages:
                 try:
                     yield in_slots(page, source, template)
                 except pa.ArrowException as error:  # one source may not stop the others
                     log.error("results of query %d do not fit source %r: %s", one.query, one.source, error)
                     service.published.misfits[one.source] = str(error)
+
+    def _is_kept(self, batch: int) -> bool:
+        """Whether the results of a batch are there, as far as it has any."""
+        assert self._service is not None
+        log = self._service.batch_log
+        files = {file for kept in list(log.history) if kept.batch == batch for file in kept.result_files}
+        return bool(files) and all(log.store.exists(f"{RESULTS}/{file}") for file in files)
 
     def read(self, what: Any) -> Iterator[pa.RecordBatch]:
         """The rows of a range."""

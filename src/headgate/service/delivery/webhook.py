@@ -30,7 +30,7 @@ def sign(secret: str, body: bytes, at: int) -> str:
     """The value of the header: the time, and HMAC-SHA256 over the time, a point and the body.
 
     >>> sign("whsec_x", b"{}", 1700000000)[:26]
-    't=1700000000,v1=466db9bf77'
+    't=1700000000,v1=be8cb8325f'
     """
     digest = hmac.new(secret.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
     return f"t={at},v1={digest}"
