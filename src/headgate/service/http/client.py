@@ -9,6 +9,7 @@ print(row)
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -34,11 +35,20 @@ class Client:
     """A connection to a service. An error of the service is raised here as the class that it was there."""
 
     def __init__(
-        self, url: str = DEFAULT_URL, token: str = "", *, timeout: float = 60.0, transport: Any = None
+        self,
+        url: str = DEFAULT_URL,
+        token: str = "",
+        *,
+        timeout: float = 60.0,
+        patience_s: float = 60.0,
+        transport: Any = None,
     ) -> None:
+        """A request that the service refuses for now (429 with Retry-After) is sent again when it says, until the waits
+        would be longer than `patience_s` in all; then the refusal is raised. 0 means not to wait.
+        """
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, transport=transport)
-        self.url = url
+        self.url, self._patience_s = url, patience_s
 
     def __enter__(self) -> Self:
         return self
@@ -53,12 +63,19 @@ class Client:
         self._http.close()
 
     def _request(self, method: str, path: str, **options: Any) -> Any:
-        try:
-            answer = self._http.request(method, path, **options)
-        except httpx.TransportError as error:
-            raise errors.HeadgateError(
-                f"no answer from {self.url} ({error}): is `headgate serve` running?"
-            ) from error
+        waited = 0.0
+        while True:
+            try:
+                answer = self._http.request(method, path, **options)
+            except httpx.TransportError as error:
+                raise errors.HeadgateError(
+                    f"no answer from {self.url} ({error}): is `headgate serve` running?"
+                ) from error
+            again = _retry_after(answer)
+            if again is None or waited + again > self._patience_s:
+                break
+            waited += again
+            time.sleep(again)
         if answer.is_error:
             raise _error_of_response(answer.status_code, answer.text)
         return answer.json() if answer.content else None
@@ -213,6 +230,12 @@ class Client:
             return bool(self._http.get("/ready").json()["ready"])
         except (httpx.HTTPError, ValueError):
             return False
+
+
+def _retry_after(answer: httpx.Response) -> float | None:
+    """After how many seconds to send a request again that was refused for now; None if it was not."""
+    seconds = answer.headers.get("Retry-After", "") if answer.status_code == 429 else ""
+    return max(0.05, float(seconds)) if seconds.isdecimal() else None
 
 
 def _error_of_response(status: int, text: str) -> errors.HeadgateError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -10,6 +11,7 @@ from fastapi.responses import JSONResponse
 
 from headgate.errors import (
     AccessDenied,
+    Backlogged,
     ConfigError,
     CursorGone,
     HeadgateError,
@@ -42,13 +44,18 @@ def _sendable(message: str) -> str:
     return message.encode("utf-8", "backslashreplace").decode()
 
 
+def _headers(error: HeadgateError) -> dict[str, str]:
+    """When to come again, if the error says so."""
+    return {"Retry-After": str(math.ceil(error.retry_after_s))} if isinstance(error, Backlogged) else {}
+
+
 def handle_errors(app: FastAPI) -> None:
     """Make an application answer errors in this form."""
 
     @app.exception_handler(HeadgateError)
     def refused(request: Request, error: HeadgateError) -> JSONResponse:
         codes = (code for kind, code in STATUS_CODES.items() if isinstance(error, kind))
-        return JSONResponse(error_json(error), status_code=next(codes, 503))
+        return JSONResponse(error_json(error), status_code=next(codes, 503), headers=_headers(error))
 
     @app.exception_handler(RequestValidationError)
     def malformed(request: Request, error: RequestValidationError) -> JSONResponse:

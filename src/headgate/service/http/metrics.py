@@ -33,6 +33,12 @@ SENT = {
     "sent_rows": "headgate_sent_rows_total",
     "sent_bytes": "headgate_sent_bytes_total",
 }
+LAG = {
+    "seconds": "headgate_service_lag_seconds",
+    "rows": "headgate_service_backlog_rows",
+    "bytes": "headgate_service_backlog_bytes",
+    "lagging": "headgate_service_lagging",
+}
 STEPS = {"prepare_ms": "prepare", "job_ms": "compute"}
 
 
@@ -87,6 +93,8 @@ class ServiceMetrics:
             pushed, self._pushed = max(0, status["pushed_rows"] - self._pushed), status["pushed_rows"]
             self._series.add([sample("headgate_pushed_rows_total", pushed)])
             self._series.add(sample(f"headgate_{name}", status[name]) for name in GAUGES)
+            lag = service.lag()
+            self._series.add(sample(metric, float(lag[name])) for name, metric in LAG.items())
             self._series.add([sample("headgate_up", float(status["failure"] is None))])
             return exposed(self._series)
 

@@ -141,10 +141,12 @@ async def health() -> dict[str, Any]:
 
 @router.get("/ready", tags=["service"])
 def ready(service: CurrentService) -> JSONResponse:
-    """Say whether batches run, and if not, why; and which queries have failed, and whose they are."""
+    """Say whether batches run, and if not, why; how far they are behind; and which queries have failed."""
     is_ready = service.running and service.failure is None
     queries, count = service.quarantined()
-    body = {"ready": is_ready, "why": service.failure or "", "failed": {"count": count, "latest": queries}}
+    lag = {name: value for name, value in service.lag().items() if name != "streams"}  # totals tell no names
+    failed = {"count": count, "latest": queries}
+    body = {"ready": is_ready, "why": service.failure or "", "lag": lag, "failed": failed}
     return JSONResponse(body, status_code=200 if is_ready else 503)
 
 
