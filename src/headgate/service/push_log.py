@@ -184,7 +184,9 @@ class PushLog:
                     continue
             except CheckpointError as error:
                 if lane not in (lanes := lanes_of(self.store)) and lanes:
-                    raise self._overtaken(lanes[-1]) from error  # it has read all of this lane, and removed it
+                    raise self._overtaken(
+                        lanes[-1]
+                    ) from error  # it has read all of this lane, and removed it
                 raise
             if found.ended_by:
                 raise self._overtaken(found.ended_by)
