@@ -26,7 +26,7 @@ from headgate.storage.section_file import Section
 from headgate.storage.store import Store, translated
 
 KIND = "push file"
-_LANE = re.compile(r"\d{8,}\.\w+")
+_LANE = re.compile(r"\d{8,12}\.(?!parquet)\w+")
 _GONE = "gone-"
 _FILE = re.compile(r"(\d{12})\.push")
 
