@@ -2,6 +2,7 @@
 
 import threading
 import time
+from dataclasses import dataclass
 
 import httpx
 import pyarrow as pa
@@ -14,17 +15,33 @@ from headgate.errors import Backlogged, CheckpointError, QuotaExceeded
 from headgate.service.batch.loop import Loop
 from headgate.service.flow import Flow
 from headgate.service.http.background import listening
+from headgate.service.queries import Query
 
 
 def looped(local):
     return Loop(local.service, local.processor, [Pushed(local.service)], pa.concat_tables)
 
 
+@dataclass
+class Narrow:
+    """A service with little room, behind a port."""
+
+    local: Local
+    url: str
+
+    @property
+    def token(self):
+        return self.local.token
+
+    def step(self) -> None:
+        looped(self.local).step()
+
+
 @pytest.fixture
 def narrow(tmp_path):
     local = Local(tmp_path, flow=Flow(tenant_backlog_rows=50, batch_rows=20, lag_s=0.001))
-    with listening(local.service) as local.url:
-        yield local
+    with listening(local.service) as url:
+        yield Narrow(local, url)
     local.service.close()
 
 
@@ -48,7 +65,7 @@ def test_a_push_beyond_the_bound_gets_429_and_a_time_to_come_again(narrow) -> No
         metrics = http.get("/metrics").text
         assert "headgate_service_backlog_rows 45" in metrics
         assert "headgate_service_lagging 1" in metrics
-        looped(narrow).step()
+        narrow.step()
         assert http.post("/sources/beta/events", json={"events": events(10)}).status_code == 202
 
 
@@ -60,7 +77,7 @@ def test_the_client_waits_as_long_as_it_is_told_and_no_longer_than_it_wants(narr
         with pytest.raises(QuotaExceeded, match="wait for a batch"):
             client.push("alpha", events(5))
         assert slept == [1.0, 1.0, 1.0]
-        monkeypatch.setattr("headgate.service.http.client.time.sleep", lambda _: looped(narrow).step())
+        monkeypatch.setattr("headgate.service.http.client.time.sleep", lambda _: narrow.step())
         assert client.push("alpha", events(5)) == 5
     with hg.service.Client(narrow.url, narrow.token, patience_s=0) as client:
         client.push("alpha", events(15))
@@ -70,10 +87,14 @@ def test_the_client_waits_as_long_as_it_is_told_and_no_longer_than_it_wants(narr
 
 def test_a_push_wakes_the_loop_and_an_idle_loop_sleeps(local, monkeypatch) -> None:
     (number,) = local.add("SELECT n FROM alpha")
-    loop, steps = looped(local), list[float]()
+    loop, steps = looped(local), list[bool]()
     real = loop.step
-    monkeypatch.setattr(loop, "step", lambda **given: [steps.append(0), real(**given)][1])
-    monkeypatch.setattr(loop, "_until", lambda at: [steps.append(1), Loop._until(loop, at)][1])
+
+    def step(*, polls: bool) -> bool:
+        steps.append(polls)
+        return real(polls=polls)
+
+    monkeypatch.setattr(loop, "step", step)
     assert Loop._until(loop, 0.0) is None, "without other streams it sleeps until it is woken"
     loop.start()
     for _ in range(3):
@@ -93,6 +114,7 @@ def test_a_tenant_with_a_backlog_does_not_delay_another(tmp_path) -> None:
     local.service.add_sources(bob, [{"name": "bobs", "columns": {"n": "bigint"}}])
     local.add("SELECT n FROM alpha")
     (answer,) = local.service.register(bob, [("SELECT n FROM bobs", "")])
+    assert isinstance(answer, Query)
     local.service.push_events(local.ann, "alpha", events(500))
     local.service.push_events(bob, "bobs", events(5))
     looped(local).step()

@@ -7,6 +7,7 @@ pushed. Spark had put older notes of its file source together (`.compact`), and 
 
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -59,7 +60,7 @@ def opened(folder):
 
 def answers(service, folder):
     """Run batches until nothing is left; returns the results of the three queries in order."""
-    streams = [Pushed(service), Water(service, folder / "in")]
+    streams: list[Any] = [Pushed(service), Water(service, folder / "in")]
     union = lambda parts: pa.concat_tables(parts, promote_options="default")  # noqa: E731
     loop = Loop(service, BatchProcessor(service, local_job), streams, union)
     for _ in range(4):
