@@ -70,3 +70,40 @@ def test_a_process_refuses_a_wrong_section_before_it_starts_anything(tmp_path) -
     config = ServiceConfig(tmp_path, "127.0.0.1", 0, 2, "local[1]", "", demo=False, streams=streams)
     with pytest.raises(ConfigError, match="NOT_SET"):
         ServiceProcess(config)
+
+
+def test_files_and_tables_have_the_options_of_their_connectors(tmp_path) -> None:
+    section = {"format": "csv", "path": str(tmp_path), "schema": "n long", "options": {"delimiter": ";"}}
+    config = StreamConfig.of("gauges", section, {})
+    source = config.source(pa.schema([("n", pa.int64())]))
+    assert source.identity()["source"] == "files"
+    assert config.options["options"] == {"delimiter": ";"}
+    table = {"format": "delta", "path": str(tmp_path), "only_new": True, "options_from_env": {"key": "KEY"}}
+    assert StreamConfig.of("table", table, {"KEY": "hush"}).options["storage_options"] == {"key": "hush"}
+
+
+def test_options_of_sparks_file_source_mean_what_they_meant(tmp_path) -> None:
+    options = {"path": str(tmp_path), "sep": ";", "pathGlobFilter": "*.txt", "maxFilesPerTrigger": 3}
+    section = {"format": "csv", "schema": "n long", "options": options}
+    config = StreamConfig.of("gauges", section, {})
+    assert config.options["options"] == {"header": False, "delimiter": ";"}
+    assert (config.options["path"], config.options["pattern"]) == (str(tmp_path), "*.txt")
+    config.source(pa.schema([("n", pa.int64())]))
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({"format": "rate"}, r"format = 'rate', .*the formats are kafka, files, .*push events over HTTP"),
+        ({"format": "socket"}, "does not read"),
+        ({"format": "json", "schema": "n long"}, "names no folder"),
+        ({"format": "delta"}, "names no table"),
+        ({"format": "iceberg"}, "names no table"),
+        ({"format": "json", "options": {"path": "in", "cleanSource": "delete"}}, "'cleanSource'"),
+        ({"format": "json", "path": "in", "options_from_env": {"a": "A"}}, "no such options"),
+        ({"format": "parquet", "path": "in", "servers": "b"}, "'servers', which is not known"),
+    ],
+)
+def test_a_stream_that_is_not_known_is_told_what_to_write(section, message) -> None:
+    with pytest.raises(ConfigError, match=message):
+        StreamConfig.of("gauges", section, {"A": "x"})

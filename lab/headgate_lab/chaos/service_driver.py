@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -213,6 +214,7 @@ class RegistryFile:
     def __init__(self, content: bytes) -> None:
         for old in folder().glob("*.db*"):
             old.unlink(missing_ok=True)
+        shutil.rmtree(folder() / "push", ignore_errors=True)  # nothing is pushed in a history
         self.path = folder() / f"{next(_registries)}.db"
         if content:
             self.path.write_bytes(content)

@@ -204,6 +204,12 @@ _SERVICE = (
     _counter("pushed_rows", "rows", "Rows pushed since the start", of=()),
     _gauge("waiting_rows", "rows", "Rows that wait for tenants that used more time than they may", of=()),
     _gauge("waiting_tenants", "tenants", "Tenants that used more time than they may, and wait", of=()),
+    _gauge(
+        "service_lag_seconds", "seconds", "How long the oldest row that is not committed has waited", of=()
+    ),
+    _gauge("service_backlog_rows", "rows", "Rows that were pushed or found, and are not committed", of=()),
+    _gauge("service_backlog_bytes", "bytes", "Bytes of rows that were pushed and are not committed", of=()),
+    _gauge("service_lagging", "ratio", "Whether a row has waited longer than `lag_s`", of=()),
     _counter("sent_rows", "rows", "Rows that the shuffle to the servers carried", of=()),
     _counter("sent_bytes", "bytes", "Bytes that the shuffle to the servers carried", of=()),
     _gauge("predicted_bytes", "bytes", "Bytes that placement predicted for the last batch", of=()),

@@ -21,9 +21,12 @@ puts them together, and `config` is what it can be told.
 
 **Batch: from rows to committed results.**
 
-1. Pushed events are files before they are acknowledged (`sources`, `push_log`). `batch/streams` makes them and the
-   configured Spark streams one stream of rows, and `batch/runner` runs one streaming query over it. Kafka streams
-   (`kafka_config`, `batch/kafka_stream`) have a loop of the service's own (`batch/loop`), whose offsets are in the commit.
+1. Pushed events are files before they are acknowledged: a log (`push_log`) of numbered files (`push_lanes`) that knows
+   what waits (`backlog`); the first time after an earlier version, with what that has left (`push_upgrade`,
+   `stream_upgrade`). `batch/runner` runs the loop (`batch/loop`), which plans ranges of the log (`push_source`,
+   `batch/push_stream`), with a share for each tenant (`fair`), and of the streams of the configuration
+   (`stream_config`, `batch/connector_stream`). Tasks read them (`batch/ranges`) as rows in slots (`sources`,
+   `batch/streams`). `flow` bounds what a batch takes and what may wait, and `lag` says how far batches are behind.
 2. `batch/processor` gets the batch. `Service.begin_batch` gives it a `snapshot` of what is hosted where; it writes the
    constants that changed to files (`table_file`).
 3. `batch/job` sends each row once to every server that wants its source, and runs `batch/task` for each server: all

@@ -26,7 +26,7 @@ from headgate.storage.section_file import Section
 from headgate.storage.store import Store, translated
 
 KIND = "push file"
-_LANE = re.compile(r"\d{8,}\.\w+")
+_LANE = re.compile(r"\d{8,12}\.(?!parquet)\w+")
 _GONE = "gone-"
 _FILE = re.compile(r"(\d{12})\.push")
 
@@ -123,11 +123,12 @@ def take_lanes(store: Store, mine: str, now: float) -> list[str]:
     store.make(mine)
     store.flush("")
     lanes = lanes_of(store)  # after ours was made: of two services at once, at least one sees the other
-    newer = [lane for lane in lanes if claim_of(lane) > claim_of(mine)]
+    newer = [lane for lane in lanes if claim_of(lane) >= claim_of(mine) and lane != mine]
     if newer:
         raise Superseded(
-            f"another service has taken over {store.path()}: it writes to {newer[-1]}, which is newer than {mine}. Stop one of "
-            "them; if state and results were restored from a backup, move this folder away first"
+            f"another service has taken over {store.path()}: it writes to {newer[-1]}, which is not older than {mine}. Stop one "
+            "of them; if the service's state was deleted, or restored from a backup, move this folder away: its events do not "
+            "belong to that state"
         )
     store.remove(*(name for name in store.names("") if name.startswith(_GONE)))
     before = [lane for lane in lanes if claim_of(lane) < claim_of(mine)]

@@ -27,6 +27,7 @@ from headgate.service.push_lanes import (
     claim_of,
     encoded,
     file_name,
+    lanes_of,
     read_file,
     read_lanes,
     remove_lane,
@@ -181,13 +182,22 @@ class PushLog:
                 if not found.ended_by and self.store.read(name) != data:
                     self._add(found)  # a file whose creation seemed to have failed
                     continue
+            except CheckpointError as error:
+                if lane not in (lanes := lanes_of(self.store)) and lanes:
+                    raise self._overtaken(
+                        lanes[-1]
+                    ) from error  # it has read all of this lane, and removed it
+                raise
             if found.ended_by:
-                self._superseded = Superseded(
-                    f"another service ({found.ended_by}) has taken over {self.store.path()}, and this one ({lane}) accepts no more "
-                    "events: push them to the other one"
-                )
-                raise self._superseded
+                raise self._overtaken(found.ended_by)
             return self._add(found)
+
+    def _overtaken(self, by: str) -> Superseded:
+        self._superseded = Superseded(
+            f"another service ({by}) has taken over {self.store.path()}, and this one ({self._backlog.lane}) accepts no more "
+            "events: push them to the other one"
+        )
+        return self._superseded
 
     def _add(self, file: PushFile) -> None:
         with self._lock:

@@ -18,9 +18,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headgate.errors import CorruptState
+from headgate.service.batch_log import BatchLog
+from headgate.service.flow import Flow
 from headgate.service.push_log import PushLog
+from headgate.service.push_source import PUSHED
+from headgate.storage.store import Store
 
 SUFFIX = ".parquet"
+
+
+def open_push_log(folder: Path, batch_log: BatchLog, flow: Flow, owner: Callable[[int], str]) -> PushLog:
+    """Open the log of a service's folder; the first time after an earlier version, with what that has left."""
+    last = batch_log.last
+    offset, delivered = (last.offsets.get(PUSHED), last.delivered) if last else (None, -1)
+    log = PushLog(Store(str(folder / "push")), batch_log.run, offset, flow)
+    take_over(log, folder / "spark", delivered, owner)
+    return log
 
 
 def take_over(log: PushLog, checkpoint: Path, delivered: int, owner: Callable[[int], str]) -> int:

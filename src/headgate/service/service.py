@@ -36,9 +36,8 @@ from headgate.service.migrations import migrate
 from headgate.service.overview import servers_of, status_of
 from headgate.service.preparing import Preparing
 from headgate.service.private import private_folder
-from headgate.service.push_log import PushLog
 from headgate.service.push_source import PUSHED
-from headgate.service.push_upgrade import take_over
+from headgate.service.push_upgrade import open_push_log
 from headgate.service.queries import Queries, Query
 from headgate.service.registry import damaged, open_registry
 from headgate.service.results import Cursor, Results, View
@@ -54,7 +53,6 @@ from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
 from headgate.sql.prepare import Preparer
 from headgate.sql.template import Template
-from headgate.storage.store import Store
 
 log = logs.logger("headgate.service")
 MAX_FACTS = 1_000
@@ -115,10 +113,11 @@ class Service:
             raise
         self._load()  # after the claim, so that it has all that was registered with the service before
         self.computations.next_batch = self.last_batch + 1
-        last = self.batch_log.last
-        offset, delivered = (last.offsets.get(PUSHED), last.delivered) if last else (None, -1)
-        self.push_log = PushLog(Store(str(folder / "push")), self.batch_log.run, offset, settings.flow)
-        take_over(self.push_log, folder / "spark", delivered, self._owner_of_source)
+        try:
+            self.push_log = open_push_log(folder, self.batch_log, settings.flow, self.sources.owner_of)
+        except BaseException:
+            self._registry.close()
+            raise
         self.lags = Lag(settings.flow)
         """How far the streams that the service plans itself are behind."""
         self.results = Results(self.batch_log.store, self.batch_log.history)
@@ -288,10 +287,6 @@ class Service:
         if rows.num_rows:
             self.push_log.append(source.tenant, rows)
         return int(rows.num_rows)
-
-    def _owner_of_source(self, number: int) -> str:
-        names = self.sources.names
-        return self.sources.by_name[names[number]].tenant if 0 <= number < len(names) else OPERATOR.name
 
     def _own_source(self, tenant: Tenant, name: str, act: str) -> Source:
         """A source that a tenant may do this with, as its owner or as an admin."""

@@ -114,6 +114,10 @@ class Sources:
             raise NotFound(f"there is no source {name!r}")
         return self.by_name[name]
 
+    def owner_of(self, number: int) -> str:
+        """Whose source has this number. Rows of a source that is not known are nobody's, and nobody reads them."""
+        return self.by_name[self.names[number]].tenant if 0 <= number < len(self.names) else ""
+
     def delays_us(self) -> NDArray[np.int64]:
         """The delay of every source, by its number."""
         return np.array([source.delay_us for source in self.by_name.values()], np.int64)

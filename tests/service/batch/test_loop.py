@@ -1,4 +1,4 @@
-"""The service's own loop: ranges are planned, and their offsets are part of the commit. Spark's batches come in between."""
+"""The service's own loop: ranges are planned, and their offsets are part of the commit. Numbered batches come in between."""
 
 import time
 from dataclasses import dataclass, field
@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.service.local import local_job
+from tests.service.local import Local, local_job
 from tests.sql.world import batches_of, oracle, rows_of
 
-from headgate.errors import BatchOrder, CheckpointError, SourceFailed
+from headgate.errors import BatchOrder, CheckpointError, ConfigError, SourceFailed
 from headgate.service.batch import loop as loop_module
 from headgate.service.batch.loop import Loop
+from headgate.service.flow import Flow
 from headgate.service.manifest import BatchManifest
 from headgate.sources.source import Range, Ranges, Source
 
@@ -246,3 +247,50 @@ def test_a_commit_of_an_earlier_version_is_read() -> None:
     del body["delivered"], body["offsets"]
     read = BatchManifest.from_json(body)
     assert (read.delivered, read.offsets) == (7, {})
+
+
+def test_streams_come_and_go_while_the_loop_runs(local) -> None:
+    rows = rows_of(np.random.default_rng(21), 300)
+    numbers = local.add(*(COUNT.format(name) for name in ("alpha", "beta")))
+    first, second = stream_of(rows, 0), stream_of(rows, 1)
+    loop = looped(local, first)
+    first.source.end = 20
+    loop.step()
+    loop.add(second)
+    with pytest.raises(ConfigError, match="'beta' runs already"):
+        loop.add(second)
+    for stream in (first, second):
+        stream.source.end = 50
+    loop.step()
+    loop.remove("alpha")
+    second.source.end = second.source.all.num_rows
+    loop.step()
+    assert local.service.batch_log.last.offsets == {"alpha": 50, "beta": second.source.end}
+    first.source.end = first.source.all.num_rows
+    loop.add(first)
+    loop.step()
+    assert right(local, numbers[0], rows, 0)
+    assert right(local, numbers[1], rows, 1)
+    loop.remove("beta", forget=True)
+    first.source.all = pa.concat_tables([first.source.all, first.source.all.slice(0, 1)])
+    first.source.end += 1
+    loop.step()
+    assert local.service.batch_log.last.offsets == {"alpha": first.source.end}
+    loop.stop()
+
+
+def test_a_batch_is_bounded_by_the_bytes_of_the_batches_before(tmp_path) -> None:
+    local = Local(tmp_path, flow=Flow(batch_rows=50, batch_bytes=1000))
+    rows = rows_of(np.random.default_rng(23), 300)
+    local.add(COUNT.format("alpha"))
+    stream = stream_of(rows, 0)
+    stream.source.end = stream.source.all.num_rows
+    loop, taken = looped(local, stream), [0]
+    for _ in range(3):
+        assert loop.step(), "there is more"
+        taken.append(local.processor.offsets()["alpha"])
+    assert np.diff(taken).tolist() == [50, 10, 10], "a row of these tests has 100 bytes"
+    lag = local.service.lag()
+    assert lag["streams"]["alpha"]["rows"] == 10
+    loop.stop()
+    local.service.close()

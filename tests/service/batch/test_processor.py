@@ -6,9 +6,7 @@ import pytest
 from tests.service.local import Local
 from tests.sql.world import batches_of, oracle, rows_of
 
-from headgate.errors import (
-    BatchOrder,
-)
+from headgate.errors import BatchOrder, Superseded
 
 
 def test_a_service_whose_state_was_deleted_does_not_begin_in_the_midst(local, tmp_path) -> None:
@@ -16,7 +14,10 @@ def test_a_service_whose_state_was_deleted_does_not_begin_in_the_midst(local, tm
     local.add("SELECT x FROM alpha")
     local.feed(rows[0])
     local.service.batch_log.store.remove("")
-    local.restart()
+    with pytest.raises(Superseded, match="state was deleted"):
+        local.restart()
+    local.service.push_log.store.remove("")
+    local.start()
     with pytest.raises(BatchOrder, match="Spark delivers batch 1, but nothing is committed"):
         local.feed(rows[1])
 

@@ -53,4 +53,3 @@ def create_app(service: Service, limits: EdgeLimits | None = None, access: Acces
 
 
 DOCS_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
-

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -38,10 +39,14 @@ class Client(TenantCalls, DeliveryCalls):
     """A connection to a service. An error of the service is raised here as the class that it was there."""
 
     def __init__(
-        self, url: str = DEFAULT_URL, token: str = "", *, timeout: float = 60.0, cacert: str = "",
-        transport: Any = None,
+        self, url: str = DEFAULT_URL, token: str = "", *, timeout: float = 60.0, patience_s: float = 60.0,
+        cacert: str = "", transport: Any = None,
     ) -> None:  # fmt: skip
-        """Connect. `cacert` is a file with the certificates to trust, if not those of the machine."""
+        """Connect. `cacert` is a file with the certificates to trust, if not those of the machine.
+
+        A request that the service refuses for now (429 with Retry-After) is sent again when it says, until the waits
+        would be longer than `patience_s` in all; then the refusal is raised. 0 means not to wait.
+        """
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         try:
             verify = ssl.create_default_context(cafile=cacert) if cacert else True
@@ -50,7 +55,7 @@ class Client(TenantCalls, DeliveryCalls):
         self._http = httpx.Client(
             base_url=url, headers=headers, timeout=timeout, transport=transport, verify=verify
         )
-        self.url = url
+        self.url, self._patience_s = url, patience_s
 
     def __enter__(self) -> Self:
         return self
@@ -65,12 +70,19 @@ class Client(TenantCalls, DeliveryCalls):
         self._http.close()
 
     def _request(self, method: str, path: str, **options: Any) -> Any:
-        try:
-            answer = self._http.request(method, path, **options)
-        except httpx.TransportError as error:
-            raise errors.HeadgateError(
-                f"no answer from {self.url} ({error}): is `headgate serve` running?"
-            ) from error
+        waited = 0.0
+        while True:
+            try:
+                answer = self._http.request(method, path, **options)
+            except httpx.TransportError as error:
+                raise errors.HeadgateError(
+                    f"no answer from {self.url} ({error}): is `headgate serve` running?"
+                ) from error
+            again = _retry_after(answer)
+            if again is None or waited + again > self._patience_s:
+                break
+            waited += again
+            time.sleep(again)
         if answer.is_error:
             raise _error_of_response(answer.status_code, answer.text)
         return answer.json() if answer.content else None
@@ -231,6 +243,12 @@ class Client(TenantCalls, DeliveryCalls):
             return bool(self._http.get("/ready").json()["ready"])
         except (httpx.HTTPError, ValueError):
             return False
+
+
+def _retry_after(answer: httpx.Response) -> float | None:
+    """After how many seconds to send a request again that was refused for now; None if it was not."""
+    seconds = answer.headers.get("Retry-After", "") if answer.status_code == 429 else ""
+    return max(0.05, float(seconds)) if seconds.isdecimal() else None
 
 
 def _error_of_response(status: int, text: str) -> errors.HeadgateError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -14,6 +15,7 @@ from starlette.routing import compile_path
 from headgate.errors import (
     AccessDenied,
     AlreadyExists,
+    Backlogged,
     BadToken,
     ConfigError,
     CursorGone,
@@ -91,13 +93,18 @@ def _methods(app: FastAPI, request: Request) -> set[str]:
     return {method.upper() for path in found for method in paths[path]} or {"GET"}
 
 
+def _headers(error: HeadgateError) -> dict[str, str]:
+    """When to come again, if the error says so."""
+    return {"Retry-After": str(math.ceil(error.retry_after_s))} if isinstance(error, Backlogged) else {}
+
+
 def handle_errors(app: FastAPI) -> None:
     """Make an application answer errors in this form."""
 
     @app.exception_handler(HeadgateError)
     def refused(request: Request, error: HeadgateError) -> JSONResponse:
         codes = (code for kind, code in STATUS_CODES.items() if isinstance(error, kind))
-        return JSONResponse(error_json(error), status_code=next(codes, 503))
+        return JSONResponse(error_json(error), status_code=next(codes, 503), headers=_headers(error))
 
     @app.exception_handler(HTTPException)
     def unanswerable(request: Request, error: HTTPException) -> JSONResponse:

@@ -33,6 +33,12 @@ SENT = {
     "sent_rows": "headgate_sent_rows_total",
     "sent_bytes": "headgate_sent_bytes_total",
 }
+LAG = {
+    "seconds": "headgate_service_lag_seconds",
+    "rows": "headgate_service_backlog_rows",
+    "bytes": "headgate_service_backlog_bytes",
+    "lagging": "headgate_service_lagging",
+}
 STEPS = {"prepare_ms": "prepare", "job_ms": "compute"}
 
 
@@ -90,6 +96,8 @@ class ServiceMetrics:
             waiting = service.usage.waiting
             self._series.add([sample("headgate_waiting_rows", sum(waiting.values()))])
             self._series.add([sample("headgate_waiting_tenants", len(waiting))])
+            lag = service.lag()
+            self._series.add(sample(metric, float(lag[name])) for name, metric in LAG.items())
             self._series.add([sample("headgate_up", float(status["failure"] is None))])
             return exposed(self._series)
 

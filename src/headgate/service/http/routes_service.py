@@ -170,16 +170,19 @@ async def health() -> dict[str, Any]:
 
 @public.get("/ready", tags=["service"])
 def ready(service: CurrentService, tenant: KnownTenant) -> JSONResponse:
-    """Say whether batches run, and how many queries have failed. With an admin's token also why not, and which
-    queries have failed and whose they are: to others that would tell about tenants.
+    """Say whether batches run, how far they are behind, and how many queries have failed. With an admin's token also
+    why not, which streams are behind, and which queries have failed and whose they are: to others that would tell
+    about tenants.
     """
     is_ready = service.running and service.failure is None
     queries, count = service.quarantined()
     failed: dict[str, Any] = {"count": count}
-    why = service.failure_in_short
+    why, lag = service.failure_in_short, service.lag()
     if tenant is not None and tenant.admin:
         failed["latest"], why = queries, service.failure or why
-    body = {"ready": is_ready, "why": why, "failed": failed}
+    else:
+        del lag["streams"]
+    body = {"ready": is_ready, "why": why, "lag": lag, "failed": failed}
     return JSONResponse(body, status_code=200 if is_ready else 503)
 
 
