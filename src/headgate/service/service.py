@@ -22,10 +22,12 @@ from headgate.errors import AccessDenied, HeadgateError, NotFound
 from headgate.hosting import DEFAULT_RULE, Host
 from headgate.service.batch_log import BatchLog
 from headgate.service.computations import COST_UNIT, Computations
-from headgate.service.grants import EVERYONE, Grants, migrate
+from headgate.service.grants import EVERYONE, Grants
+from headgate.service.leadership import fenced
 from headgate.service.lock import RegistryLock
 from headgate.service.manifest import BatchManifest
 from headgate.service.overview import servers_of, status_of
+from headgate.service.places import Places
 from headgate.service.preparing import Preparing
 from headgate.service.private import private_folder
 from headgate.service.push_log import PushLog
@@ -35,6 +37,7 @@ from headgate.service.results import Cursor, Results, View
 from headgate.service.snapshot import HostingSnapshot
 from headgate.service.sources import Source, Sources, rows_in_slots
 from headgate.service.tenants import OPERATOR, Tenant, Tenants
+from headgate.service.upgrade import upgrade
 from headgate.sql.clock import NEVER
 from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
@@ -60,6 +63,8 @@ class Settings:
     """A path (SQLite) or a postgresql:// URL; empty means a SQLite file in the folder."""
     state: str = ""
     """Where state and results are stored: a folder or a URL; empty means `state` in the folder."""
+    push: str = ""
+    """Where pushed events wait: a folder or a URL; empty means what `places` chooses."""
     limits: Limits = field(default_factory=Limits)
     functions: Mapping[str, Function] = field(default_factory=dict)
     kept_batches: int = 500
@@ -78,22 +83,26 @@ class Service:
     def __init__(self, settings: Settings, preparer: Preparer | None = None) -> None:
         """Open the service and claim its state. Services of one process may share a preparer."""
         self.settings = settings
-        folder = settings.folder
-        private_folder(folder)
-        self._registry = open_registry(settings.registry or str(folder / "registry.db"))
+        places = Places.of(settings.folder, settings.registry, settings.state, settings.push)
+        private_folder(settings.folder)
+        self._registry = open_registry(places.registry)
         self._lock = RegistryLock(self._registry, self._reload)
-        self.tenants = Tenants(self._registry)
         self._preparing = Preparing(preparer or Preparer(settings.limits, settings.functions))
         try:
-            self.batch_log = BatchLog(settings.state or str(folder / "state"), settings.kept_batches)
+            self.batch_log = BatchLog(places.state, settings.kept_batches)
             assert self.batch_log.commits.claim is not None
             self._registry.own(self.batch_log.commits.claim.number)
         except BaseException:
             self._registry.close()
             raise
-        self._load()  # after the claim, so that it has all that was registered with the service before
+        self.upgraded = upgrade(self._registry, places.registry)
+        """What was done to a registry of an older version; empty if nothing."""
+        self.tenants = Tenants(
+            self._registry
+        )  # after the claim, so that it has all that was registered before
+        self._load()
         self.computations.next_batch = self.last_batch + 1
-        self.push_log = PushLog(str(folder / "push"))
+        self.push_log = PushLog(places.push)
         self.results = Results(self.batch_log.store, self.batch_log.history)
         self.facts: deque[dict[str, Any]] = deque(maxlen=MAX_FACTS)
         """What was measured in the last batches."""
@@ -108,7 +117,6 @@ class Service:
 
     def _load(self, version: int = 0) -> None:
         """Read sources, computations and queries from the registry."""
-        migrate(self._registry)
         draw = np.random.default_rng(self.settings.seed).random
         host = partial(Host, rule=self.settings.rule, draw=draw)
         try:
@@ -222,7 +230,8 @@ class Service:
         """Push events to a source; they are durable when this returns. Returns how many there were."""
         rows = rows_in_slots(self._own_source(tenant, name, "push to it"), events)
         if rows.num_rows:
-            self.push_log.append(rows)
+            with fenced(self.batch_log.commits):
+                self.push_log.append(rows)
         return int(rows.num_rows)
 
     def _own_source(self, tenant: Tenant, name: str, act: str) -> Source:

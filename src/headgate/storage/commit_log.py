@@ -171,10 +171,28 @@ class CommitLog:
         except CheckpointError:
             return True
 
+    def check_mine(self) -> None:
+        """Raise `Superseded` if another driver has claimed the query, and an error if the store cannot say. Unlike the
+        rest of this class, any thread may call it, also during a commit.
+        """
+        assert self.claim is not None, "a log is claimed before anything is written"
+        number = self._at + 1  # the claim of a successor takes this number, and claims are never removed
+        while True:
+            try:
+                data = self.store.read(_name(number))
+            except FileNotFoundError:
+                return
+            driver = Driver(*unsealed(data, self.store.path(_name(number)))["driver"])
+            if driver != self._me:
+                raise self._superseded_by(f": {driver}")
+            number += 1  # our own commit, made meanwhile
+
     def superseded(self) -> Superseded:
         """The error to raise when this driver is no longer the newest."""
         newest = self._look()[0]
-        other = f": {newest.driver}" if newest else ""
+        return self._superseded_by(f": {newest.driver}" if newest else "")
+
+    def _superseded_by(self, other: str) -> Superseded:
         return Superseded(
             f"another driver has taken over {self.store.path()}{other}. This one ({self._me}) has committed nothing "
             "since then, and stops. Run only one query on a checkpoint: stop the other one before you start this one again"

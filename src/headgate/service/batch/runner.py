@@ -101,11 +101,15 @@ class Runner:
             wait = min(2 * wait, LONGEST_WAIT_S)
             self._start_query()
 
-    def stop(self) -> None:
-        """Stop the streaming query. Spark may interrupt the batch under way, which then was never committed."""
+    def stop(self, drain_s: float = 0.0) -> None:
+        """Stop after the batch under way, if it does not take longer than this. Otherwise Spark may interrupt it, and
+        it was never committed.
+        """
         self._stopping.set()
         if self._loop is not None:
-            self._loop.stop()
+            self._loop.stop(drain_s or 30.0)
+        if drain_s:
+            self._processor.hold(drain_s)
         if self._thread.is_alive():
             self._thread.join(timeout=5)
         if self._query is not None:

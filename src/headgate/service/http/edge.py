@@ -81,7 +81,7 @@ class Edge:
                 await self._app(scope, _after(body, receive), strict_send)
         except _Refused as refused:
             if refused.more:
-                await _drain(receive)
+                await drain(receive)
             await refused.answer(scope, receive, strict_send)
 
     def _most(self, path: str) -> int:
@@ -147,7 +147,8 @@ def _after(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-async def _drain(receive: Receive) -> None:
+async def drain(receive: Receive) -> None:
+    """Read what is left of a refused body, within bounds."""
     left, more = DRAINED_BYTES, True
     try:
         async with asyncio.timeout(DRAINED_S):

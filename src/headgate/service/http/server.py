@@ -12,6 +12,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from headgate.service.edge_limits import EdgeLimits
 from headgate.service.http.app import create_app
+from headgate.service.http.front import Front
 from headgate.service.service import Service
 
 SPARE_FILES = 512
@@ -21,8 +22,9 @@ SPARE_FILES = 512
 class ServerConfig(uvicorn.Config):
     """A configuration that the connections share, with those of them that wait for a request, the longest first."""
 
-    def __init__(self, service: Service, limits: EdgeLimits, **options: Any) -> None:
-        super().__init__(create_app(service, limits), http=PatientProtocol, ws="none", **options)
+    def __init__(self, service: Service | Front, limits: EdgeLimits, **options: Any) -> None:
+        app = service if isinstance(service, Front) else create_app(service, limits)
+        super().__init__(app, http=PatientProtocol, ws="none", **options)
         self.edge, self.most = limits, most_connections(limits)
         self.waiting: dict[PatientProtocol, asyncio.TimerHandle] = {}
 
