@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from headgate.errors import ConfigError
 from headgate.service.config import ServiceConfig
 from headgate.service.kafka_config import FORMAT
 from headgate.service.places import Places
+from headgate.service.rehearsal import rehearse
 from headgate.service.service import Service
 from headgate.spark.local import local_spark
 
@@ -30,24 +33,26 @@ class SparkEngine:
             )
 
     def warm(self, stack: ExitStack) -> None:
-        """Start Spark and a worker of it, and import what batches need."""
+        """Start Spark. A standby also runs a batch: on this machine if Spark is here, else only a task that imports."""
         config = self._config
         self._spark = stack.enter_context(local_spark(2, self._log, config.spark, master=config.master))
-        from headgate.service.batch import runner, task  # noqa: F401
-
-        if config.standby:
-            rows = self._spark.range(2).mapInArrow(_import_task, "id long")
-            rows.collect()
+        if config.standby and config.master.startswith("local"):
+            rehearse(partial(self._start, streams={}))
+        elif config.standby:
+            self._spark.range(2).mapInArrow(_import_task, "id long").collect()
 
     def start(self, service: Service, stack: ExitStack) -> None:
         """Start the batches of a service. They end with the stack, after the batch under way."""
+        self._start(service, stack, self._config.streams)
+
+    def _start(self, service: Service, stack: ExitStack, streams: Mapping[str, Mapping[str, Any]]) -> None:
         from headgate.service.batch.kafka_stream import open_kafka_streams
         from headgate.service.batch.runner import Runner
         from headgate.service.batch.streams import open_stream
 
         config, spark = self._config, self._spark
-        of_kafka = {name: s for name, s in config.streams.items() if s.get("format") == FORMAT}
-        of_spark = {name: s for name, s in config.streams.items() if name not in of_kafka}
+        of_kafka = {name: s for name, s in streams.items() if s.get("format") == FORMAT}
+        of_spark = {name: s for name, s in streams.items() if name not in of_kafka}
         kafka = open_kafka_streams(spark, service, of_kafka, os.environ)
         frames = {name: open_stream(spark, name, stream) for name, stream in of_spark.items()}
         times = {name: str(stream.get("time", "time")) for name, stream in of_spark.items()}

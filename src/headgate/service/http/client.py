@@ -9,7 +9,9 @@ print(row)
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
@@ -30,15 +32,33 @@ ERROR_OF_STATUS: dict[int, type[errors.HeadgateError]] = {
 }
 
 
+ELSEWHERE = {"starting", "standby", "draining", "superseded", "Superseded"}
+"""Errors of a process that has not acted on a request: another one may."""
+ROUND_S = 0.25
+"""Between two rounds through all addresses."""
+
+
 class Client:
-    """A connection to a service. An error of the service is raised here as the class that it was there."""
+    """A connection to a service. An error of the service is raised here as the class that it was there.
+
+    A service with standbys has several addresses, in a list or separated by commas. A request goes to the next one if
+    it was not acted on: nobody listens there, or the process stands by. That goes on for `patience_s` (by
+    default 30 with several addresses and 0 with one). A request that may have been acted on is not sent again.
+    """
 
     def __init__(
-        self, url: str = DEFAULT_URL, token: str = "", *, timeout: float = 60.0, transport: Any = None
-    ) -> None:
+        self, url: str | Sequence[str] = DEFAULT_URL, token: str = "", *, timeout: float = 60.0, transport: Any = None,
+        patience_s: float | None = None,
+    ) -> None:  # fmt: skip
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, transport=transport)
-        self.url = url
+        self._http = httpx.Client(headers=headers, timeout=timeout, transport=transport)
+        self.urls = [one.strip().rstrip("/") for one in (url.split(",") if isinstance(url, str) else url)]
+        self._patience_s = (30.0 if len(self.urls) > 1 else 0.0) if patience_s is None else patience_s
+
+    @property
+    def url(self) -> str:
+        """The address that is asked first: the one that answered last."""
+        return self.urls[0]
 
     def __enter__(self) -> Self:
         return self
@@ -52,12 +72,33 @@ class Client:
         """Close the connections."""
         self._http.close()
 
+    def _send(self, method: str, path: str, *, stream: bool = False, **options: Any) -> httpx.Response:
+        """Send a request to the first address that acts on it."""
+        asked, deadline = 0, time.monotonic() + self._patience_s
+        while True:
+            asked += 1
+            request = self._http.build_request(method, f"{self.url}{path}", **options)
+            failure: httpx.TransportError | None = None
+            try:
+                answer = self._http.send(request, stream=stream)
+                if not _is_elsewhere(answer):
+                    return answer
+            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                failure = error
+            if asked >= len(self.urls) and time.monotonic() >= deadline:
+                if failure is not None:
+                    raise failure
+                return answer
+            self.urls.append(self.urls.pop(0))
+            if asked % len(self.urls) == 0:
+                time.sleep(ROUND_S)
+
     def _request(self, method: str, path: str, **options: Any) -> Any:
         try:
-            answer = self._http.request(method, path, **options)
+            answer = self._send(method, path, **options)
         except httpx.TransportError as error:
             raise errors.HeadgateError(
-                f"no answer from {self.url} ({error}): is `headgate serve` running?"
+                f"no answer from {' or '.join(sorted(self.urls))} ({error}): is `headgate serve` running?"
             ) from error
         if answer.is_error:
             raise _error_of_response(answer.status_code, answer.text)
@@ -132,11 +173,12 @@ class Client:
                     yield from event["results"]
                     cursor = event["cursor"]
             except httpx.TransportError:
-                self._request("GET", "/health")  # raises if the service is gone
+                self._request("GET", "/status")  # raises if the service is gone
 
     def _events(self, number: int, cursor: str | None) -> Iterator[dict[str, Any]]:
         params = {"cursor": cursor} if cursor else {}
-        with self._http.stream("GET", f"/queries/{number}/stream", params=params, timeout=None) as answer:
+        path = f"/queries/{number}/stream"
+        with closing(self._send("GET", path, stream=True, params=params, timeout=None)) as answer:
             if answer.is_error:
                 answer.read()
                 raise _error_of_response(answer.status_code, answer.text)
@@ -210,9 +252,19 @@ class Client:
     def ready(self) -> bool:
         """Whether batches run."""
         try:
-            return bool(self._http.get("/ready").json()["ready"])
+            return bool(self._http.get(f"{self.url}/ready").json()["ready"])
         except (httpx.HTTPError, ValueError):
             return False
+
+
+def _is_elsewhere(answer: httpx.Response) -> bool:
+    """Whether a process says that it does not act on requests."""
+    if answer.status_code != 503:
+        return False
+    try:
+        return json.loads(answer.read()).get("error") in ELSEWHERE
+    except (ValueError, AttributeError):
+        return False
 
 
 def _error_of_response(status: int, text: str) -> errors.HeadgateError:

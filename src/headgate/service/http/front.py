@@ -47,12 +47,17 @@ class Front:
         elif scope["path"] == "/ready":
             body = {"ready": False, "why": phase, "failed": {"count": 0, "latest": []}}
             await _answer(body, 503)(scope, receive, send)
-        elif phase == DRAINING and app is not None and scope["method"] in READING:
+        elif phase == DRAINING and app is not None and _reads(scope):
             await app(scope, receive, _closing(send))
         else:
             await drain(receive)  # so that the client gets to read the answer
             body = {"error": phase, "message": MESSAGES[phase]}
             await _answer(body, 503)(scope, receive, send)
+
+
+def _reads(scope: Scope) -> bool:
+    """Whether a request reads, and ends by itself."""
+    return scope["method"] in READING and not str(scope["path"]).endswith("/stream")
 
 
 def _answer(body: dict[str, Any], status: int) -> JSONResponse:
