@@ -58,7 +58,9 @@ class LocalEngine:
         store, done = self.service.push_log.store, self.processor.offsets().get(STREAM, "")
         waiting = [name for name in store.names("") if name.endswith(".parquet") and name > done][:20]
         if waiting:
-            rows = pa.concat_tables([pq.read_table(io.BytesIO(store.read(name))) for name in waiting], promote_options="default")
+            rows = pa.concat_tables(
+                [pq.read_table(io.BytesIO(store.read(name))) for name in waiting], promote_options="default"
+            )
             self.processor.process_ranges(rows, {STREAM: waiting[-1]})
 
     def stop(self):

@@ -14,6 +14,7 @@ import typer
 
 import headgate
 from headgate.cli import recorded
+from headgate.cli.backup import backup, restore
 from headgate.cli.console import Output
 from headgate.cli.doctor import doctor
 from headgate.cli.group import AsJson, Commands, Quick, Wide
@@ -355,6 +356,8 @@ def serve(
 app.add_typer(query_app, name="query")
 app.add_typer(source_app, name="source")
 app.command()(doctor)
+app.command()(backup)
+app.command()(restore)
 
 
 @app.command()
