@@ -84,7 +84,7 @@ def run(arguments, environment, log) -> None:
 
 def _serve(arguments) -> int:
     parser = argparse.ArgumentParser()
-    for name in ("folder", "registry", "state"):
+    for name in ("folder", "registry", "state", "push"):
         parser.add_argument(f"--{name}", default="")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--standby", action="store_true")
@@ -92,7 +92,7 @@ def _serve(arguments) -> int:
     parser.add_argument("--drain-s", type=float, default=60.0)
     given = parser.parse_args(arguments)
     config = ServiceConfig(
-        Path(given.folder), "127.0.0.1", given.port, 3, "", given.registry, False, given.state,
+        Path(given.folder), "127.0.0.1", given.port, 3, "", given.registry, False, given.state, given.push,
         standby=given.standby, lease_s=given.lease_s, drain_s=given.drain_s,
     )  # fmt: skip
     process = ServiceProcess(config, LocalEngine())
