@@ -157,7 +157,9 @@ def test_the_old_service_does_no_harm_to_the_restored_one(world, tmp_path) -> No
     again.check(16, 16)
     assert len(again.service.list_queries(again.ann)[0]) == 2
     again.service.close()
-    assert not any(path.stat().st_mode & 0o077 for path in (tmp_path / "backup").rglob("registry.db"))
+    for folder in ("backup", "restored"):
+        assert not any(path.stat().st_mode & 0o077 for path in (tmp_path / folder).rglob("*.db"))
+        assert not (tmp_path / folder).stat().st_mode & 0o077
 
 
 def test_files_of_a_pinned_commit_stay_and_are_removed_later(world, tmp_path) -> None:

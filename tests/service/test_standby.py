@@ -1,16 +1,23 @@
 """Processes of a service: what a standby answers, what a signal does, what a leader finds that has slept."""
 
+import re
+import shlex
 import signal
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import httpx
 import pytest
+import typer.main
 from tests.databases import postgres  # noqa: F401  (a fixture)
-from tests.service.pair import PATIENCE_S, TOKEN, Member, Pair
+from tests.service.local import Local
+from tests.service.pair import PATIENCE_S, ROOT, TOKEN, Member, Pair
+from typer.testing import CliRunner
 
 from headgate import errors
+from headgate.cli.commands import app
+from headgate.service.http.background import listening
 from headgate.service.http.client import Client
 
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
@@ -145,3 +152,47 @@ def test_a_leader_that_slept_past_its_lease_is_superseded(tmp_path, postgres) ->
         with psycopg.connect(postgres, autocommit=True) as connection:
             connection.execute("DROP SCHEMA public CASCADE")
             connection.execute("CREATE SCHEMA public")
+
+
+PAGE = (ROOT / "docs" / "service-operate.md").read_text()
+
+
+def commands(section) -> list[list[str]]:
+    """The commands of a section of the page for operators."""
+    text = PAGE.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    lines = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL)).splitlines()
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("headgate ")]
+
+
+def test_the_commands_of_the_page_run(tmp_path, monkeypatch) -> None:
+    """Those that serve are only parsed; the others run, in a folder of their own."""
+    local = Local(tmp_path / "srv" / "headgate")
+    local.service.close()
+    run, tree = CliRunner(), typer.main.get_command(app)
+    for words in commands("Standby") + commands("Backups"):
+        words = [
+            word.replace("/srv/", f"{tmp_path}/srv/").replace("/backup/", f"{tmp_path}/") for word in words
+        ]
+        if words[0] == "serve":
+            serve = tree.commands["serve"]  # type: ignore[attr-defined]
+            assert serve.make_context("serve", words[1:]).params["folder"].is_relative_to(tmp_path)
+        elif words[0] == "query":
+            monkeypatch.setenv("HEADGATE_TOKEN", local.token)
+            with listening_at(words, local) as asked:
+                answer = run.invoke(app, asked)
+                assert answer.exit_code == 0, answer.output
+        else:
+            answer = run.invoke(app, words)
+            assert answer.exit_code == 0, answer.output
+    assert (tmp_path / "srv" / "restored" / "registry.db").exists()
+
+
+@contextmanager
+def listening_at(words, local):
+    """The words of a command, with addresses of which the second serves."""
+    local.start()
+    with listening(local.service) as url:
+        at = words.index("--url") + 1
+        assert words[at].count(",") == 1
+        yield [*words[:at], f"http://127.0.0.1:9,{url}", *words[at + 1 :]]
+    local.service.close()

@@ -8,7 +8,7 @@ after a kill, from which a service recovers. What the commit names is copied lat
     TARGET/registry.db      the registry, as SQLite wherever it was
     TARGET/state/...        the log's newest entries, and the files that their commits name
     TARGET/push/...         pushed events
-    TARGET/folder/...       the admin's token, and Spark's checkpoint if there is one
+    TARGET/folder/...       the admin's token, other databases, and Spark's checkpoint if there is one
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from headgate.service.manifest import BatchManifest
 from headgate.service.places import Places
 from headgate.service.private import private_folder
 from headgate.service.registry import FORMAT as REGISTRY_FORMAT
-from headgate.service.registry_copy import RegistryView, fill_registry, format_in, view_of
+from headgate.service.registry_copy import RegistryView, copy_database, fill_registry, format_in, view_of
 from headgate.service.table_file import RESULTS, STATE
 from headgate.storage.commit_log import CLEARED, CommitLog, Entry, entry_name, sealed, unsealed
 from headgate.storage.store import Store
@@ -57,6 +57,9 @@ def backup(places: Places, target: Path, on_step: Step = lambda step: None) -> d
         with closing(view):
             on_step("cut")
             view.copy_to(target / "registry.db")
+        for path in sorted(places.folder.glob("*.db")):
+            if path != Path(places.registry):  # a record beside the registry, such as who did what
+                copy_database(path, target / "folder" / path.name)
         history = _copy_commits(state, log, newest, Store(str(target / "state")))
         on_step("copied")
     files = {name: _figures(target / name) for name in _files(target)}
@@ -133,6 +136,14 @@ def _removed(state: Store, name: str) -> CheckpointError:
 
 def restore(source: Path, places: Places) -> dict[str, Any]:
     """Make a service of a backup, in a folder (and other places) that hold nothing; returns figures."""
+    before = os.umask(0o077)
+    try:
+        return _restore(source, places)
+    finally:
+        os.umask(before)
+
+
+def _restore(source: Path, places: Places) -> dict[str, Any]:
     body = check(source)
     _check_empty(places.folder, "a service is restored into a new folder")
     state, push = Store(places.state), Store(places.push)
@@ -168,9 +179,6 @@ def restore(source: Path, places: Places) -> dict[str, Any]:
     if Path(registry) == places.folder / "registry.db":
         registry = inside.registry
     fill_registry(source / "registry.db", registry)
-    for path in (draft / "token", draft / "registry.db"):
-        if path.exists():
-            path.chmod(0o600)
     if places.folder.exists():
         places.folder.rmdir()
     draft.rename(places.folder)

@@ -28,6 +28,21 @@ class RegistryView(Protocol):
         """End the view."""
 
 
+def copy_database(path: Path, to: Path) -> None:
+    """Copy a SQLite database that may be in use, to one file."""
+    private_folder(to.parent)
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as source:
+        _copied(source, to)
+
+
+def _copied(source: sqlite3.Connection, to: Path, *statements: str) -> None:
+    os.close(os.open(to, os.O_CREAT | os.O_RDWR, 0o600))
+    with closing(sqlite3.connect(to, isolation_level=None)) as copy:
+        source.backup(copy)
+        for statement in ("PRAGMA journal_mode = DELETE", *statements):  # one file, and nothing beside it
+            copy.execute(statement)
+
+
 class _SQLiteView:
     def __init__(self, path: str) -> None:
         if not Path(path).exists():
@@ -39,11 +54,7 @@ class _SQLiteView:
         ).fetchall()  # the view begins with the first read
 
     def copy_to(self, path: Path) -> None:
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        with closing(sqlite3.connect(path, isolation_level=None)) as copy:
-            self._connection.backup(copy)
-            copy.execute("PRAGMA journal_mode = DELETE")  # one file, and nothing beside it
-            copy.execute(_FORGET)
+        _copied(self._connection, path, _FORGET)
 
     def close(self) -> None:
         self._connection.close()

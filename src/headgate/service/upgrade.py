@@ -13,14 +13,13 @@ a leader of an older one.
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from pathlib import Path
 
 from headgate.service.grants import migrate
 from headgate.service.places import DATABASES
 from headgate.service.registry import FORMAT, Registry
+from headgate.service.registry_copy import copy_database
 
 STEPS: Sequence[Callable[[Registry], None]] = (migrate,)
 """In order. Each brings a registry of the format before it to its own, and does nothing to others."""
@@ -49,9 +48,7 @@ def _copied(path: Path, before: int) -> Path:
     copy, draft = path.with_name(f"{path.name}.format-{before}"), path.with_name(f".{path.name}.copy")
     if not copy.exists():
         draft.unlink(missing_ok=True)
-        os.close(os.open(draft, os.O_CREAT | os.O_RDWR, 0o600))
-        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(draft)) as target:
-            source.backup(target)
+        copy_database(path, draft)
         with open(draft, "rb") as file:
             os.fsync(file.fileno())
         draft.rename(copy)
