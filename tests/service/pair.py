@@ -18,6 +18,7 @@ TOKEN = "a-token-for-the-tests-of-pairs"
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 240
 FORKS = multiprocessing.get_context("forkserver")  # it imports once, and its children start at once
+ASK = httpx.Client(verify=False, timeout=10, headers={"connection": "close"})
 FORKS.set_forkserver_preload(["tests.service.local_process"])
 
 
@@ -73,7 +74,7 @@ class Member:
     def phase(self) -> str:
         """What it says of itself: serving, standby, ...; empty while nobody listens."""
         try:
-            body = httpx.get(f"{self.url}/ready", timeout=10).json()
+            body = ASK.get(f"{self.url}/ready").json()
         except (httpx.HTTPError, ValueError):
             return ""
         return "serving" if body["ready"] else str(body["why"])
