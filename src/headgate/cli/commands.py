@@ -14,6 +14,7 @@ import typer
 
 import headgate
 from headgate.cli import recorded
+from headgate.cli.backup import backup, restore
 from headgate.cli.console import Output
 from headgate.cli.delivery import delivery_app
 from headgate.cli.doctor import doctor
@@ -329,6 +330,16 @@ def serve(
     state: Annotated[
         str, typer.Option(help="Where state and results are: a folder or URL; by default, in the folder.")
     ] = "",
+    push: Annotated[
+        str, typer.Option(help="Where pushed events wait; by default with the state or in the folder.")
+    ] = "",
+    standby: Annotated[
+        bool, typer.Option("--standby", help="Start, and wait until no other process leads the service.")
+    ] = False,
+    lease_s: Annotated[
+        float, typer.Option(help="Seconds until a silent leader on another machine counts as dead.")
+    ] = 10.0,
+    drain_s: Annotated[float, typer.Option(help="Seconds that stopping may take.")] = 60.0,
     config: Annotated[
         Path | None, typer.Option(help="TOML: service, http, oidc, limits, spark, streams, functions.")
     ] = None,
@@ -339,7 +350,9 @@ def serve(
     from headgate.cli.serve import serve
     from headgate.service.config import ServiceConfig
 
-    options = ServiceConfig(folder, host, port, servers, master, registry, demo, state)
+    options = ServiceConfig(
+        folder, host, port, servers, master, registry, demo, state, push, standby, lease_s, drain_s
+    )
     serve(options.with_file(config), Output(as_json=as_json))
 
 
@@ -351,6 +364,8 @@ app.add_typer(token_app, name="token")
 app.command()(audit)
 app.add_typer(delivery_app, name="delivery")
 app.command()(doctor)
+app.command()(backup)
+app.command()(restore)
 
 
 @app.command()

@@ -23,7 +23,7 @@ TOKEN_FILE = Path("headgate-service") / "token"
 """Where `headgate serve` leaves the token of a service that it started in this folder."""
 
 query_app = typer.Typer(cls=Commands, no_args_is_help=True, help="Standing queries of a running service.")
-Url = Annotated[str, typer.Option(envvar="HEADGATE_URL", help="The service's address.")]
+Url = Annotated[str, typer.Option(envvar="HEADGATE_URL", help="The service's address, or several: a,b.")]
 Token = Annotated[
     str,
     typer.Option(envvar="HEADGATE_TOKEN", help="Your token; by default that of the service in this folder."),

@@ -53,6 +53,16 @@ puts them together, and `config` is what it can be told.
 4. A query over another's results reads a published source (`delivery/publications`): `delivery/published` plans the rows
    of committed batches as a stream of the loop (`batch/published_stream`).
 
+**Processes: one leads, others stand by.**
+
+1. `process` answers HTTP from its start (`http/front`), and has its engine warm up: `batch/engine` starts Spark, and
+   `rehearsal` runs a batch of a small service. Then it waits until it leads (`leadership`): a lock on the folder, or a lease
+   in the registry if the folder is not shared (`places`).
+2. It opens the `Service`, whose claim fences the leader before it, and upgrades a registry of an older version (`upgrade`).
+3. On SIGTERM it drains: nothing more is taken, the batch under way is committed, streams of results end.
+
+`backup` copies a running service and makes a service of a copy (`registry_copy` for its database).
+
 `weather` feeds a demonstration source; `http/metrics` is for Prometheus; `http/background` serves HTTP from a thread;
 `http/delivery_calls` is a part of the client;
 `http/description` writes `/docs`; `overview` is the service at a glance; `private` closes the folder to others.

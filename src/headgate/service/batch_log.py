@@ -5,20 +5,50 @@
     state/results/...          results, likewise
     state/constants/...        constants of the hosted computations, written by the driver for the tasks
 
+    state/pins/...             as long as one is there, a backup is being made, and nothing that was committed is removed
+
 A file that no kept manifest names is rubbish. A driver removes it only if a driver not newer than itself wrote it.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 
 from headgate.errors import CheckpointError
 from headgate.service.manifest import BatchManifest
 from headgate.service.table_file import CONSTANTS, RESULTS, STATE
 from headgate.storage.commit_log import CommitLog, Link
+from headgate.storage.outside import unique
 from headgate.storage.store import Store
+
+PINS, PIN_S = "pins", 6 * 3600
+"""A pin that nobody removed has no effect after this time."""
+
+
+@contextmanager
+def pin(store: Store) -> Iterator[None]:
+    """While the block runs, no file is removed that the newest commit names, or will name. The block has to read
+    which commit that is.
+    """
+    name = f"{PINS}/{int(time.time()) + PIN_S}-{unique()}"
+    store.make(PINS)
+    store.create(name, b"")
+    try:
+        yield
+    finally:
+        store.remove(name)
+
+
+def is_pinned(store: Store) -> bool:
+    """Whether a pin is there. It is not known whether one is: then there may be one."""
+    try:
+        ends = [name.partition("-")[0] for name in store.names(PINS)]
+    except CheckpointError:
+        return True
+    return any(end.isdecimal() and int(end) > time.time() for end in ends)
 
 
 class BatchLog:
@@ -38,6 +68,9 @@ class BatchLog:
         self._in_doubt = self._swept = False
         self.needed_from: Callable[[], int | None] = lambda: None
         """Gives the first batch whose results somebody has still to read, however old it is."""
+        self._pinned = False
+        self._waiting = list[str]()
+        """What is to be removed when no pin is left."""
         self._claim()
 
     def _claim(self) -> None:
@@ -75,6 +108,9 @@ class BatchLog:
         assert self.commits.newest is not None
         self._links.append(self.commits.newest)
         self.history.append(manifest)
+        self._pinned = is_pinned(
+            self.store
+        )  # after the commit: a backup pins first, and then looks for the newest
         if before is not None:
             self._remove(STATE, before.state_files - manifest.state_files)
         needed = self.needed_from()
@@ -82,7 +118,8 @@ class BatchLog:
             self._remove(RESULTS, self.history.pop(0).result_files)
             del self._links[0]
         with suppress(CheckpointError):
-            self.commits.forget(self._links[0])
+            if not self._pinned:
+                self.commits.forget(self._links[0])
         if not self._swept:  # once in a driver's life, for what drivers before it left behind
             self.sweep(STATE, keep=manifest.state_files)
             self.sweep(RESULTS, keep={file for kept in self.history for file in kept.result_files})
@@ -94,5 +131,10 @@ class BatchLog:
         self._remove(folder, (name for name in names if name not in keep and self.commits.is_older(name)))
 
     def _remove(self, folder: str, names: Iterable[str]) -> None:
+        paths = [f"{folder}/{name}" for name in sorted(names)]
+        if self._pinned:
+            self._waiting += paths
+            return
         with suppress(CheckpointError):  # rubbish is harmless
-            self.store.remove(*(f"{folder}/{name}" for name in sorted(names)))
+            self.store.remove(*self._waiting, *paths)
+            self._waiting = []

@@ -19,7 +19,21 @@ from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
 
 SECTIONS = {"service", "http", "oidc", "limits", "spark", "streams", "functions", "targets", "webhooks"}
-OPTIONS = {"folder", "host", "port", "servers", "master", "registry", "state", "demo", "audit_entries"}
+OPTIONS = {
+    "folder",
+    "host",
+    "port",
+    "servers",
+    "master",
+    "registry",
+    "state",
+    "push",
+    "demo",
+    "standby",
+    "lease_s",
+    "drain_s",
+    "audit_entries",
+}
 """What [service] may set: the options of the command line, and those of the flow."""
 FLOW = {limit.name for limit in fields(Flow)}
 
@@ -38,6 +52,14 @@ class ServiceConfig:
     """Whether to feed a source of made-up weather."""
     state: str = ""
     """Where state and results are stored, if not in the folder."""
+    push: str = ""
+    """Where pushed events wait, if not where `places` puts them."""
+    standby: bool = False
+    """Whether to wait until no other process leads the service, and then lead it."""
+    lease_s: float = 10.0
+    """After how long without a sign a leader on another machine counts as dead."""
+    drain_s: float = 60.0
+    """How long the process may take to stop: half of it for the batch under way."""
     limits: Limits = field(default_factory=Limits)
     edge: EdgeLimits = field(default_factory=EdgeLimits)
     """Bounds on connections and requests: the section [http]."""

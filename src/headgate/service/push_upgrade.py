@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from headgate.errors import CorruptState
 from headgate.service.batch_log import BatchLog
 from headgate.service.flow import Flow
+from headgate.service.places import Places
 from headgate.service.push_log import PushLog
 from headgate.service.push_source import PUSHED
 from headgate.storage.store import Store
@@ -27,12 +28,12 @@ from headgate.storage.store import Store
 SUFFIX = ".parquet"
 
 
-def open_push_log(folder: Path, batch_log: BatchLog, flow: Flow, owner: Callable[[int], str]) -> PushLog:
+def open_push_log(places: Places, batch_log: BatchLog, flow: Flow, owner: Callable[[int], str]) -> PushLog:
     """Open the log of a service's folder; the first time after an earlier version, with what that has left."""
     last = batch_log.last
     offset, delivered = (last.offsets.get(PUSHED), last.delivered) if last else (None, -1)
-    log = PushLog(Store(str(folder / "push")), batch_log.run, offset, flow)
-    take_over(log, folder / "spark", delivered, owner)
+    log = PushLog(Store(places.push), batch_log.run, offset, flow)
+    take_over(log, places.folder / "spark", delivered, owner)
     return log
 
 

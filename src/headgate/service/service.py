@@ -32,8 +32,8 @@ from headgate.service.grants import EVERYONE, Grants
 from headgate.service.lag import Lag
 from headgate.service.lock import RegistryLock
 from headgate.service.manifest import BatchManifest
-from headgate.service.migrations import migrate
 from headgate.service.overview import servers_of, status_of
+from headgate.service.places import Places
 from headgate.service.preparing import Preparing
 from headgate.service.private import private_folder
 from headgate.service.push_source import PUSHED
@@ -46,6 +46,7 @@ from headgate.service.sources import Source, Sources, rows_in_slots
 from headgate.service.targets_config import Allowed
 from headgate.service.tenant_limits import TenantLimits
 from headgate.service.tenants import ADMIN, OPERATOR, WRITER, Tenant, Tenants
+from headgate.service.upgrade import upgrade
 from headgate.service.usage import Usage
 from headgate.service.usage_view import above_their_limits, first_readable
 from headgate.sql.clock import NEVER
@@ -74,6 +75,8 @@ class Settings:
     """A path (SQLite) or a postgresql:// URL; empty means a SQLite file in the folder."""
     state: str = ""
     """Where state and results are stored: a folder or a URL; empty means `state` in the folder."""
+    push: str = ""
+    """Where pushed events wait: a folder or a URL; empty means what `places` chooses."""
     limits: Limits = field(default_factory=Limits)
     flow: Flow = field(default_factory=Flow)
     functions: Mapping[str, Function] = field(default_factory=dict)
@@ -97,24 +100,26 @@ class Service:
     def __init__(self, settings: Settings, preparer: Preparer | None = None) -> None:
         """Open the service and claim its state. Services of one process may share a preparer."""
         self.settings = settings
-        folder = settings.folder
-        private_folder(folder)
-        self._registry = open_registry(settings.registry or str(folder / "registry.db"))
+        places = Places.of(settings.folder, settings.registry, settings.state, settings.push)
+        private_folder(settings.folder)
+        self._registry = open_registry(places.registry)
         self._lock = RegistryLock(self._registry, self._reload)
         self.accounts = Accounts(self, self._lock)
-        self.audit = Audit(folder / "audit.db", settings.audit_entries)
+        self.audit = Audit(settings.folder / "audit.db", settings.audit_entries)
         self._preparing = Preparing(preparer or Preparer(settings.limits, settings.functions))
         try:
-            self.batch_log = BatchLog(settings.state or str(folder / "state"), settings.kept_batches)
+            self.batch_log = BatchLog(places.state, settings.kept_batches)
             assert self.batch_log.commits.claim is not None
             self._registry.own(self.batch_log.commits.claim.number)
         except BaseException:
             self._registry.close()
             raise
+        self.upgraded = upgrade(self._registry, places.registry)
+        """What was done to a registry of an older version; empty if nothing."""
         self._load()  # after the claim, so that it has all that was registered with the service before
         self.computations.next_batch = self.last_batch + 1
         try:
-            self.push_log = open_push_log(folder, self.batch_log, settings.flow, self.sources.owner_of)
+            self.push_log = open_push_log(places, self.batch_log, settings.flow, self.sources.owner_of)
         except BaseException:
             self._registry.close()
             raise
@@ -137,7 +142,6 @@ class Service:
 
     def _load(self, version: int = 0) -> None:
         """Read tenants, sources, computations and queries from the registry."""
-        migrate(self._registry)
         self.tenants = Tenants(self._registry)
         draw = np.random.default_rng(self.settings.seed).random
         host = partial(Host, rule=self.settings.rule, draw=draw)

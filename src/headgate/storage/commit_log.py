@@ -120,6 +120,14 @@ class CommitLog:
         assert self.claim is not None, "a log is claimed before anything is written"
         return f"{self.claim.number:08d}.{self._me.token}"
 
+    def newest_entry(self) -> Entry | None:
+        """The newest entry, a claim or a commit; None if there is none."""
+        return self._look()[0]
+
+    def read_entry(self, number: int) -> Entry | None:
+        """The entry with a number; None if it does not exist, or not any more."""
+        return self._read(number)
+
     def last(self) -> Entry | None:
         """The newest commit, whoever made it; None if there is none."""
         return self._look()[1]
@@ -164,17 +172,35 @@ class CommitLog:
         that this driver does not know of, but it is its own.
         """
         try:
-            if self.claim is None or not self.store.exists(_name(self._at + 1)):
+            if self.claim is None or not self.store.exists(entry_name(self._at + 1)):
                 return True
             newest = self._look()[0]
             return newest is not None and newest.driver == self._me
         except CheckpointError:
             return True
 
+    def check_mine(self) -> None:
+        """Raise `Superseded` if another driver has claimed the query, and an error if the store cannot say. Unlike the
+        rest of this class, any thread may call it, also during a commit.
+        """
+        assert self.claim is not None, "a log is claimed before anything is written"
+        number = self._at + 1  # the claim of a successor takes this number, and claims are never removed
+        while True:
+            try:
+                data = self.store.read(entry_name(number))
+            except FileNotFoundError:
+                return
+            driver = Driver(*unsealed(data, self.store.path(entry_name(number)))["driver"])
+            if driver != self._me:
+                raise self._superseded_by(f": {driver}")
+            number += 1  # our own commit, made meanwhile
+
     def superseded(self) -> Superseded:
         """The error to raise when this driver is no longer the newest."""
         newest = self._look()[0]
-        other = f": {newest.driver}" if newest else ""
+        return self._superseded_by(f": {newest.driver}" if newest else "")
+
+    def _superseded_by(self, other: str) -> Superseded:
         return Superseded(
             f"another driver has taken over {self.store.path()}{other}. This one ({self._me}) has committed nothing "
             "since then, and stops. Run only one query on a checkpoint: stop the other one before you start this one again"
@@ -203,7 +229,7 @@ class CommitLog:
         if self._old and self._old[0] < before.number:
             self._clear()
         while self._old and self._old[0] < before.number:
-            self.store.remove(_name(self._old[0]))  # one by one, so that an older one never outlives it
+            self.store.remove(entry_name(self._old[0]))  # one by one, so that an older one never outlives it
             del self._old[0]
 
     _cleared = False
@@ -261,7 +287,7 @@ class CommitLog:
             lost += self._numbers()[-1:] == [newest.link.number]
             if lost > _STALE:
                 problem = "is missing" if last is None else "is not the commit that was made there"
-                path = self.store.path(_name(newest.last.number))
+                path = self.store.path(entry_name(newest.last.number))
                 raise CorruptState(
                     f"{path} {problem}, though entry {newest.link.number} of the log names it; {_REMEDY}"
                 )
@@ -287,10 +313,10 @@ class CommitLog:
         }
         data = sealed(content)
         try:
-            self.store.create(_name(number), data)
+            self.store.create(entry_name(number), data)
         except FileExistsError:
             try:
-                if self.store.read(_name(number)) != data:
+                if self.store.read(entry_name(number)) != data:
                     return None
             except FileNotFoundError:
                 return None
@@ -299,7 +325,7 @@ class CommitLog:
 
     def _read(self, number: int) -> Entry | None:
         """Read an entry; None if it does not exist."""
-        name = _name(number)
+        name = entry_name(number)
         try:
             data = self.store.read(name)
         except FileNotFoundError:
@@ -320,7 +346,8 @@ class CommitLog:
         return entry
 
 
-def _name(number: int) -> str:
+def entry_name(number: int) -> str:
+    """Where an entry is, below the store's folder."""
     return f"{FOLDER}/{number:012d}.json"
 
 

@@ -6,10 +6,10 @@ from tests.service.delivery.receiver import rows
 from tests.service.local import Local
 
 from headgate.service.batch.job import SparkJob
-from headgate.service.batch.kafka_stream import union
 from headgate.service.batch.loop import Loop
 from headgate.service.batch.processor import BatchProcessor
 from headgate.service.batch.published_stream import PublishedStream
+from headgate.service.batch.ranges import union
 from headgate.service.delivery.published import ROW, publish
 from headgate.sources.source import Demand
 

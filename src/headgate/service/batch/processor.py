@@ -62,6 +62,10 @@ class BatchProcessor:
         self.superseded = False
         """Whether another service has taken over the folder: then it is useless to try again."""
 
+    def hold(self, seconds: float) -> bool:
+        """Wait for the batch under way, and let no other begin; whether it ended in time."""
+        return self._turns.acquire(timeout=seconds)
+
     def process(self, df: Any, batch: int) -> None:
         """Process a batch that whoever delivers it has numbered; one that was committed already is
         not computed again.

@@ -31,7 +31,7 @@ class Runner:
         self.loop.start()
         self.service.running = True
 
-    def stop(self) -> None:
-        """Stop the loop. A batch under way is waited for, but not for ever: then it was never committed."""
-        self.loop.stop()
+    def stop(self, drain_s: float = 0.0) -> None:
+        """Stop after the batch under way, if it does not take longer than this; otherwise it was never committed."""
+        self.loop.stop(drain_s or 30.0)
         self.service.running = False

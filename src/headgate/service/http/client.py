@@ -12,6 +12,7 @@ import json
 import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
@@ -35,27 +36,39 @@ ERROR_OF_STATUS: dict[int, type[errors.HeadgateError]] = {
 }
 
 
+ELSEWHERE = {"starting", "standby", "draining", "superseded", "Superseded"}
+"""Errors of a process that has not acted on a request: another one may."""
+ROUND_S = 0.25
+"""Between two rounds through all addresses."""
+
+
 class Client(TenantCalls, DeliveryCalls):
-    """A connection to a service. An error of the service is raised here as the class that it was there."""
+    """A connection to a service. An error of the service is raised here as the class that it was there.
+
+    A service with standbys has several addresses, in a list or separated by commas. A request goes to the next one if
+    it was not acted on: nobody listens there, or the process stands by. A request that the service refuses for now (429
+    with Retry-After) is sent again when it says. Both go on until `patience_s` are over; then the refusal is raised, and
+    0 means not to wait. A request that may have been acted on is not sent again.
+    """
 
     def __init__(
-        self, url: str = DEFAULT_URL, token: str = "", *, timeout: float = 60.0, patience_s: float = 60.0,
-        cacert: str = "", transport: Any = None,
+        self, url: str | Sequence[str] = DEFAULT_URL, token: str = "", *, timeout: float = 60.0,
+        patience_s: float = 60.0, cacert: str = "", transport: Any = None,
     ) -> None:  # fmt: skip
-        """Connect. `cacert` is a file with the certificates to trust, if not those of the machine.
-
-        A request that the service refuses for now (429 with Retry-After) is sent again when it says, until the waits
-        would be longer than `patience_s` in all; then the refusal is raised. 0 means not to wait.
-        """
+        """Connect. `cacert` is a file with the certificates to trust, if not those of the machine."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         try:
             verify = ssl.create_default_context(cafile=cacert) if cacert else True
         except (OSError, ssl.SSLError) as error:
             raise errors.ConfigError(f"the certificates in {cacert} cannot be used: {error}") from error
-        self._http = httpx.Client(
-            base_url=url, headers=headers, timeout=timeout, transport=transport, verify=verify
-        )
-        self.url, self._patience_s = url, patience_s
+        self._http = httpx.Client(headers=headers, timeout=timeout, transport=transport, verify=verify)
+        self.urls = [one.strip().rstrip("/") for one in (url.split(",") if isinstance(url, str) else url)]
+        self._patience_s = patience_s
+
+    @property
+    def url(self) -> str:
+        """The address that is asked first: the one that answered last."""
+        return self.urls[0]
 
     def __enter__(self) -> Self:
         return self
@@ -69,14 +82,35 @@ class Client(TenantCalls, DeliveryCalls):
         """Close the connections."""
         self._http.close()
 
+    def _send(self, method: str, path: str, *, stream: bool = False, **options: Any) -> httpx.Response:
+        """Send a request to the first address that acts on it."""
+        asked, deadline = 0, time.monotonic() + self._patience_s
+        while True:
+            asked += 1
+            request = self._http.build_request(method, f"{self.url}{path}", **options)
+            failure: httpx.TransportError | None = None
+            try:
+                answer = self._http.send(request, stream=stream)
+                if not _is_elsewhere(answer):
+                    return answer
+            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                failure = error
+            if asked >= len(self.urls) and (len(self.urls) == 1 or time.monotonic() >= deadline):
+                if failure is not None:
+                    raise failure
+                return answer
+            self.urls.append(self.urls.pop(0))
+            if asked % len(self.urls) == 0:
+                time.sleep(ROUND_S)
+
     def _request(self, method: str, path: str, **options: Any) -> Any:
         waited = 0.0
         while True:
             try:
-                answer = self._http.request(method, path, **options)
+                answer = self._send(method, path, **options)
             except httpx.TransportError as error:
                 raise errors.HeadgateError(
-                    f"no answer from {self.url} ({error}): is `headgate serve` running?"
+                    f"no answer from {' or '.join(sorted(self.urls))} ({error}): is `headgate serve` running?"
                 ) from error
             again = _retry_after(answer)
             if again is None or waited + again > self._patience_s:
@@ -156,11 +190,12 @@ class Client(TenantCalls, DeliveryCalls):
                     yield from event["results"]
                     cursor = event["cursor"]
             except httpx.TransportError:
-                self._request("GET", "/health")  # raises if the service is gone
+                self._request("GET", "/status")  # raises if the service is gone
 
     def _events(self, number: int, cursor: str | None) -> Iterator[dict[str, Any]]:
         params = {"cursor": cursor} if cursor else {}
-        with self._http.stream("GET", f"/queries/{number}/stream", params=params, timeout=None) as answer:
+        path = f"/queries/{number}/stream"
+        with closing(self._send("GET", path, stream=True, params=params, timeout=None)) as answer:
             if answer.is_error:
                 answer.read()
                 raise _error_of_response(answer.status_code, answer.text)
@@ -240,7 +275,7 @@ class Client(TenantCalls, DeliveryCalls):
     def ready(self) -> bool:
         """Whether batches run."""
         try:
-            return bool(self._http.get("/ready").json()["ready"])
+            return bool(self._http.get(f"{self.url}/ready").json()["ready"])
         except (httpx.HTTPError, ValueError):
             return False
 
@@ -249,6 +284,16 @@ def _retry_after(answer: httpx.Response) -> float | None:
     """After how many seconds to send a request again that was refused for now; None if it was not."""
     seconds = answer.headers.get("Retry-After", "") if answer.status_code == 429 else ""
     return max(0.05, float(seconds)) if seconds.isdecimal() else None
+
+
+def _is_elsewhere(answer: httpx.Response) -> bool:
+    """Whether a process says that it does not act on requests."""
+    if answer.status_code != 503:
+        return False
+    try:
+        return json.loads(answer.read()).get("error") in ELSEWHERE
+    except (ValueError, AttributeError):
+        return False
 
 
 def _error_of_response(status: int, text: str) -> errors.HeadgateError:

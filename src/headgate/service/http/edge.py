@@ -98,7 +98,7 @@ class Edge:
                 await self._app(scope, _after(body, receive), strict_send)
         except _Refused as refused:
             if refused.more and not public:
-                await _drain(receive)
+                await drain(receive)
             await refused.answer(scope, receive, strict_send)
         except BaseException:
             audited(scope, 500, self._service)
@@ -188,7 +188,8 @@ def _after(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-async def _drain(receive: Receive) -> None:
+async def drain(receive: Receive) -> None:
+    """Read what is left of a refused body, within bounds."""
     left, more = DRAINED_BYTES, True
     try:
         async with asyncio.timeout(DRAINED_S):

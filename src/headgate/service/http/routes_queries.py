@@ -142,10 +142,11 @@ async def stream(
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> AsyncIterator[ServerSentEvent]:  # fmt: skip
     """Stream results as they come: server-sent events, each with the next cursor as its id. When the query is
-    paused or fails, the last event is `stopped`, and says why.
+    paused or fails, the last event is `stopped`, and says why. When the service is about to stop, it is `ended`.
     """
     at, seen = last_event_id or cursor, -2
     while True:
+        ending = tails.ending
         seen = await tails.batch_after(seen)
         more = not tails.refusal(tenant)
         while more:
@@ -159,4 +160,7 @@ async def stream(
         query = await tails.query(tenant, number)
         if query.state != ACTIVE:
             yield ServerSentEvent(data={"state": query.state, "why": query.why}, event="stopped")
+            return
+        if ending:  # all that is committed was sent after that
+            yield ServerSentEvent(data={"results": [], "cursor": at}, event="ended", id=at)
             return

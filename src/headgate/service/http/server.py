@@ -15,6 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from headgate.service.access import Access
 from headgate.service.edge_limits import EdgeLimits
 from headgate.service.http.app import create_app
+from headgate.service.http.front import Front
 from headgate.service.http.tls import Certificate
 from headgate.service.service import Service
 
@@ -26,14 +27,15 @@ class ServerConfig(uvicorn.Config):
     """A configuration that the connections share, with those of them that wait for a request, the longest first."""
 
     def __init__(
-        self, service: Service, limits: EdgeLimits, access: Access | None = None, **options: Any
+        self, service: Service | Front, limits: EdgeLimits, access: Access | None = None, **options: Any
     ) -> None:
         self.access = access = access or Access()
         self._certificate = Certificate(access.certificate, access.key) if access.certificate else None
         if self._certificate:
             options |= {"ssl_certfile": access.certificate, "ssl_keyfile": access.key}
         options |= {"proxy_headers": bool(access.proxies), "forwarded_allow_ips": list(access.proxies)}
-        super().__init__(create_app(service, limits, access), http=PatientProtocol, ws="none", **options)
+        app = service if isinstance(service, Front) else create_app(service, limits, access)
+        super().__init__(app, http=PatientProtocol, ws="none", **options)
         self.edge, self.most = limits, most_connections(limits)
         self.waiting: dict[PatientProtocol, asyncio.TimerHandle] = {}
 

@@ -30,6 +30,8 @@ class Tails:
         self._service, self._most = service, most
         self._open: Counter[str] = Counter()
         self._lock = threading.Lock()
+        self.ending = False
+        """Whether the service is about to stop: streams end after what is committed."""
         self._waiting = 0
         self._look: asyncio.Task[None] | None = None
         self._readers: anyio.CapacityLimiter | None = None
@@ -53,10 +55,10 @@ class Tails:
                     del self._open[tenant.name]
 
     async def batch_after(self, seen: int) -> int:
-        """Wait until the last batch is another than this one; returns it."""
+        """Wait until the last batch is another than this one, or streams end; returns the last batch."""
         self._waiting += 1
         try:
-            while self._service.last_batch == seen:
+            while self._service.last_batch == seen and not self.ending:
                 if self._look is None or self._look.done():
                     self._look = asyncio.create_task(self._watch(seen))
                 await asyncio.shield(self._look)
@@ -65,7 +67,7 @@ class Tails:
         return self._service.last_batch
 
     async def _watch(self, seen: int) -> None:
-        while self._waiting and self._service.last_batch == seen:
+        while self._waiting and self._service.last_batch == seen and not self.ending:
             await asyncio.sleep(POLL_S)
 
     def refusal(self, tenant: Tenant) -> str:
