@@ -10,8 +10,10 @@ puts them together, and `config` is what it can be told.
 
 **In: from a request to a placed query.**
 
-1. `http/server` accepts the connection, and `http/edge` refuses strangers and bounds bodies (`edge_limits`).
-   `http/routes_queries` takes the request; `http/dependencies` finds its tenant (`tenants`); `http/errors` answers errors.
+1. `http/server` accepts the connection (`http/tls`, if `access` says so), and `http/edge` refuses strangers and bounds
+   bodies (`edge_limits`). `http/identity` finds the tenant (`tenants`) by its token (`tokens`, `http/oidc`), checks its
+   role and how often it asks (`rates`), and records what it changes (`audit`). `http/routes_queries` takes the request
+   (`http/numbers` reads its path); `http/dependencies` gives it what it asks for; `http/errors` answers errors.
    Bodies that list many things are read by `http/bulk`.
 2. `service.Service.register` has `headgate.sql.prepare` read the text into a template and constants, or refuse it with
    line and column; `preparing` has a lock of its own for that. It knows the sources that the tenant may read (`grants`).
@@ -63,6 +65,8 @@ puts them together, and `config` is what it can be told.
 
 `backup` copies a running service and makes a service of a copy (`registry_copy` for its database).
 
+`http/routes_tenants` and `accounts` are what admins and tenants do with tenants and tokens; `http/client_tenants` is
+that part of the client. `migrations` bring registries of earlier formats to the present one.
 `weather` feeds a demonstration source; `http/metrics` is for Prometheus; `http/background` serves HTTP from a thread;
 `http/delivery_calls` is a part of the client;
 `http/description` writes `/docs`; `overview` is the service at a glance; `private` closes the folder to others.

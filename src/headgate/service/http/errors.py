@@ -72,6 +72,12 @@ PUBLIC_ERRORS = _documented(400, 429)
 """The same for routes that need none."""
 
 
+def also_json(errors: dict[int | str, dict[str, Any]]) -> dict[int | str, dict[str, Any]]:
+    """The same for a route whose success is not JSON: its errors are."""
+    body = {"application/json": {"schema": {"$ref": f"#/components/schemas/{ErrorBody.__name__}"}}}
+    return {code: {"description": one["description"], "content": body} for code, one in errors.items()}
+
+
 def error_json(error: HeadgateError) -> dict[str, Any]:
     """An error as JSON."""
     body: dict[str, Any] = {"error": type(error).__name__, "message": _sendable(str(error))}

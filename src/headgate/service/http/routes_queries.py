@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from headgate.errors import HeadgateError
 from headgate.service.http import numbers  # noqa: F401 - paths name its convertor
 from headgate.service.http.dependencies import Bulk, CurrentNote, CurrentService, CurrentTenant, OpenTails
-from headgate.service.http.errors import ERRORS, error_json
+from headgate.service.http.errors import ERRORS, also_json, error_json
 from headgate.service.queries import ACTIVE, Query
 from headgate.service.sources import is_text
 
@@ -136,7 +136,12 @@ def results(
     return {"results": rows, "cursor": following}
 
 
-@router.get("/queries/{number:number}/stream", response_class=EventSourceResponse, tags=["results"])
+@router.get(
+    "/queries/{number:number}/stream",
+    response_class=EventSourceResponse,
+    responses=also_json(ERRORS),
+    tags=["results"],
+)
 async def stream(
     number: int, tails: OpenTails, tenant: CurrentTenant, cursor: Cursor = None,
     last_event_id: Annotated[str | None, Header()] = None,

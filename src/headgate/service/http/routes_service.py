@@ -18,7 +18,7 @@ from headgate.service.http.dependencies import (
     CurrentTenant,
     KnownTenant,
 )
-from headgate.service.http.errors import ERRORS, PUBLIC_ERRORS
+from headgate.service.http.errors import ERRORS, PUBLIC_ERRORS, also_json
 from headgate.service.http.metrics import metrics_text
 from headgate.sql.source_schema import ALIASES, NAME, TIME, TYPES
 
@@ -186,7 +186,9 @@ def ready(service: CurrentService, tenant: KnownTenant) -> JSONResponse:
     return JSONResponse(body, status_code=200 if is_ready else 503)
 
 
-@public.get("/metrics", response_class=PlainTextResponse, tags=["service"])
+@public.get(
+    "/metrics", response_class=PlainTextResponse, responses=also_json(PUBLIC_ERRORS), tags=["service"]
+)
 def metrics(service: CurrentService) -> PlainTextResponse:
     """Show the metrics that Prometheus reads."""
     return PlainTextResponse(metrics_text(service), media_type="text/plain; version=0.0.4")
