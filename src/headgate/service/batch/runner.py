@@ -12,11 +12,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from headgate import logs
+from headgate.service.batch.catch_up import CatchUp
 from headgate.service.batch.job import SparkJob
 from headgate.service.batch.kafka_stream import KafkaStream, union
 from headgate.service.batch.loop import Loop
 from headgate.service.batch.processor import BatchProcessor
-from headgate.service.batch.streams import columns_of, declared, in_slots, pushed_events
+from headgate.service.batch.streams import ROW, columns_of, declared, in_slots, pushed_events
 from headgate.service.service import Service
 from headgate.spark.session import conf
 
@@ -79,12 +80,14 @@ class Runner:
     def _watch(self) -> None:
         """Clear a failure when batches go on, and start the query again when it has failed."""
         wait = FIRST_WAIT_S
+        catch_up = CatchUp(self.service, self._processor, lambda: self.spark.createDataFrame([], ROW))
         while not self._stopping.wait(0.2):
             error = self._query.exception() if not self._query.isActive else None
             if self._query.isActive:
                 if "" in self.service.failures and self._processor.delivered > self._failed_after:
                     del self.service.failures[""]
                     wait = FIRST_WAIT_S
+                catch_up.look()
                 continue
             self.service.failures[""] = str(error).splitlines()[0] if error else "the streaming query stopped"
             self._failed_after = self._processor.delivered
