@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,21 +73,34 @@ class Fairness:
         return cls({owner: (recent, debt) for owner, recent, debt in body[0]}, dict(body[1]))
 
 
-def weights(
-    ids: NDArray[np.int64], known: NDArray[np.int64], owners: NDArray[np.int64]
-) -> tuple[tuple[int, int], ...]:
-    """(Tenant, rows) of the tenants that have most of some rows, given the computation of each row; `known` are the
-    computations, and `owners` whose they are.
-    """
-    if not len(ids) or not len(known):
-        return ()
-    if owners.min() == owners.max():
-        return ((int(owners[0]), len(ids)),)
-    order = np.argsort(known, kind="stable")
-    numbers, counts = np.unique(ids, return_counts=True)
-    at = np.minimum(np.searchsorted(known, numbers, sorter=order), len(known) - 1)
-    found = known[order[at]] == numbers
-    who, inverse = np.unique(owners[order[at[found]]], return_inverse=True)
-    sums = np.bincount(inverse, counts[found], minlength=len(who))
-    most = np.argsort(-sums, kind="stable")[:MOST_OWNERS]
-    return tuple((int(who[i]), int(sums[i])) for i in most)
+class Owners:
+    """Whose the computations of a template are. What is sorted is sorted once."""
+
+    def __init__(self, known: NDArray[np.int64], owners: NDArray[np.int64]) -> None:
+        self._known, self._owners = known, owners
+
+    @cached_property
+    def _only(self) -> int | None:
+        """The tenant of all computations, if there is only one."""
+        one = len(self._owners) > 0 and self._owners.min() == self._owners.max()
+        return int(self._owners[0]) if one else None
+
+    @cached_property
+    def _sorted(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        order = np.argsort(self._known, kind="stable")
+        return self._known[order], self._owners[order]
+
+    def weights(self, ids: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
+        """(Tenant, rows) of the tenants that have most of some rows, given the computation of each row."""
+        if not len(ids) or not len(self._known):
+            return ()
+        if self._only is not None:
+            return ((self._only, len(ids)),)
+        known, owners = self._sorted
+        numbers, counts = np.unique(ids, return_counts=True)
+        at = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
+        found = known[at] == numbers
+        who, inverse = np.unique(owners[at[found]], return_inverse=True)
+        sums = np.bincount(inverse, counts[found], minlength=len(who))
+        most = np.argsort(-sums, kind="stable")[:MOST_OWNERS]
+        return tuple((int(who[i]), int(sums[i])) for i in most)

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headgate.sql.purses import SHARED, Purses
+from headgate.sql.purses import SHARED, Purses, distinct
 from headgate.sql.shared import Label, Piece, TemplateResult, Work
 
 MOST_GROUPS = 64
@@ -130,10 +130,15 @@ class _Apart:
         self._done = list[TemplateResult]()
         self.faults = dict[int, str]()
         self.waiting = list[NDArray[np.int64]]()
+        self._broken = set[int]()
+        """Tenants of which something fails, and not for want of time: that is found now, and does not wait."""
+
+    def _left(self, owner: int) -> float:
+        return self._purses.left(owner, waits=self._waits and owner not in self._broken)
 
     def most(self, owner: int, part: pa.Table) -> float:
         """How long a part may take: of what can wait, a single computation may take all that is left."""
-        left = self._purses.left(owner, waits=self._waits)
+        left = self._left(owner)
         alone = self._waits and part.num_rows == 1 and owner != SHARED
         if alone and self._purses.untouched(owner):
             return self._purses.seconds
@@ -144,7 +149,7 @@ class _Apart:
         if not part.num_rows:
             return
         owner = _payer(owners_of(part))
-        if self._purses.left(owner, waits=self._waits):
+        if self._left(owner):
             limit = self.most(owner, part)
             tried = self._attempt(replace(self._work, constants=part), limit)
             self._purses.note(owners_of(part), tried.cpu)
@@ -174,6 +179,8 @@ class _Apart:
         self._purses.pay(owner, tried.seconds)
         if tried.too_long and owner != SHARED:
             self._purses.slow.add(owner)
+        elif not tried.too_long:
+            self._broken |= set(distinct(owners_of(part)).tolist())
         if part.num_rows > 1:
             self._divide(part)
         elif self._waits and tried.too_long and limit < self._purses.seconds:

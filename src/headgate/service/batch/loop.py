@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from headgate import logs
 from headgate.errors import ConfigError
+from headgate.service.batch.catch_up import IDLE_S, CatchUp
 from headgate.service.batch.processor import BatchProcessor
 from headgate.service.push_source import PUSHED
 from headgate.service.service import Service
@@ -92,6 +93,8 @@ class Loop:
         self._pool = ThreadPoolExecutor(PLANNERS, "headgate-plan")
         self._thread = threading.Thread(target=self._run, name="headgate-batches", daemon=True)
         service.push_log.on_append = self._woken.set
+        self.catch_up: CatchUp | None = None
+        """Computes rows that wait for tenants without time, when no others come."""
 
     def start(self) -> None:
         """Start the thread that runs batches."""
@@ -135,17 +138,22 @@ class Loop:
             polls = began >= poll_at
             if polls:
                 poll_at = began + self._flow.poll_s
-            more = self.step(polls=polls)
+            more = self.step(polls=polls) or self._caught_up()
             if self._flow.pause_s and self._stopping.wait(self._flow.pause_s):
                 return
             if not more:
                 self._woken.wait(self._until(poll_at))
+
+    def _caught_up(self) -> bool:
+        with self._turn:
+            return self.catch_up is not None and self.catch_up.look()
 
     def _until(self, poll_at: float) -> float | None:
         """How long the loop may sleep: without streams that must be asked, until it is woken."""
         streams = self._streams.values()
         times = [poll_at] if any(one.stream.name != PUSHED for one in streams) else []
         times += [one.again_at for one in streams if one.stream.name == PUSHED and one.again_at]
+        times += [time.monotonic() + IDLE_S] if self._service.usage.waiting else []
         return max(0.0, min(times) - time.monotonic()) if times else None
 
     def step(self, *, polls: bool = True) -> bool:

@@ -91,6 +91,15 @@ class BatchProcessor:
             after = {name: offset for name, offset in both.items() if offset is not None}
             self._commit(rows, last, origin=origin, delivered=delivered, offsets=after)
 
+    def catch_up(self, nothing: Any) -> bool:
+        """Run a batch without new rows (`nothing` are none) if rows of earlier batches wait; whether there was one."""
+        with self._turn() as last:
+            if last is None or not any(use.waiting_rows for use in last.usage.values()):
+                return False
+            origin, delivered, offsets = last.origin, last.delivered, last.offsets
+            self._commit(nothing, last, origin=origin, delivered=delivered, offsets=offsets)
+            return True
+
     @property
     def delivered(self) -> int:
         """Spark's own number of the last batch of its query that was committed; -1 before the first."""

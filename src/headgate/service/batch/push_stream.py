@@ -12,6 +12,7 @@ from headgate.service.batch.streams import SPARK_TYPES
 from headgate.service.push_source import PUSHED, ROW, PushSource, columns_of_ranges
 from headgate.service.service import Service
 from headgate.sources.source import Range
+from headgate.spark.arrow_types import from_arrow_schema
 
 
 class PushStream:
@@ -24,6 +25,10 @@ class PushStream:
         self._spark, self._tasks = spark, tasks
         self.source = PushSource(service.push_log)
         self.max_rows = service.settings.flow.batch_rows
+
+    def nothing(self) -> DataFrame:
+        """No rows, for a batch that only computes what waits."""
+        return self._spark.createDataFrame([], from_arrow_schema(ROW))
 
     def rows(self, ranges: Sequence[Range]) -> DataFrame:
         """The rows of some ranges, in slots. Tasks read only the slots that have values."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
+from headgate.service.batch.catch_up import CatchUp
 from headgate.service.batch.job import SparkJob
 from headgate.service.batch.loop import Loop, Stream
 from headgate.service.batch.processor import BatchProcessor
@@ -25,6 +26,7 @@ class Runner:
         pushed = PushStream(in_utc(spark), service, tasks)
         processor = BatchProcessor(service, SparkJob())
         self.loop = Loop(service, processor, [pushed, *streams], union, tasks=tasks)
+        self.loop.catch_up = CatchUp(service, processor, pushed.nothing)
 
     def start(self) -> None:
         """Start the loop; returns at once."""

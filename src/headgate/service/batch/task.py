@@ -34,7 +34,7 @@ from headgate.service.table_file import (
     read_table,
     write_tables,
 )
-from headgate.service.tenant_use import Fairness, weights
+from headgate.service.tenant_use import Fairness, Owners
 from headgate.sql.blame import Tried, ids_of, owners_of
 from headgate.sql.clock import Clock, after, far_ahead, possible
 from headgate.sql.deferral import Deferred, TemplateRun, waits
@@ -157,6 +157,7 @@ class _Attempt:
         self.given: pa.Table | None = None
         """The rows that the engine reads."""
         self.runs: dict[int, TemplateRun] = {}
+        self.owners: dict[int, Owners] = {}
         self.results_of: dict[int, tuple[int, int]] = {}
         """By tenant: rows and bytes of results."""
 
@@ -252,9 +253,8 @@ class _Attempt:
 
     def _keep_results(self, template: int, run: TemplateRun) -> None:
         """Encode the results that a template has by now."""
-        constants = run.work.constants
         for batch, table in run.results:
-            owners = weights(table.column("id").to_numpy(), ids_of(constants), owners_of(constants))
+            owners = self._owners(template, run).weights(table.column("id").to_numpy())
             encoded = encode(table, template, batch, owners=owners)
             self.results.append(encoded)
             for owner, rows in owners:
@@ -266,19 +266,24 @@ class _Attempt:
         run.results.clear()
 
     def _keep_state(self, template: int, run: TemplateRun) -> None:
-        constants = run.work.constants
-        known, owners = ids_of(constants), owners_of(constants)
+        owners = self._owners(template, run)
         self.gone += [(template, label) for label in sorted(run.gone)]
         for label, tables in run.written.items():
             if waits(label):
                 for table in tables:
-                    whose = weights(Deferred.of_table(table).ids, known, owners)
+                    whose = owners.weights(Deferred.of_table(table).ids)
                     ids = max(1, sum(count for _, count in whose))
                     rows = tuple((owner, count * table.num_rows // ids) for owner, count in whose)
                     self.state.append(encode(table, template, label, owners=rows))
             elif (whole := pa.concat_tables(tables)).num_rows:
-                whose = weights(whole.column("id").to_numpy(), known, owners)
+                whose = owners.weights(whole.column("id").to_numpy())
                 self.state.append(encode(whole, template, label, owners=whose))
+
+    def _owners(self, template: int, run: TemplateRun) -> Owners:
+        if template not in self.owners:
+            constants = run.work.constants
+            self.owners[template] = Owners(ids_of(constants), owners_of(constants))
+        return self.owners[template]
 
     def _give(self, rows: pa.Table) -> None:
         """Have the engine read these rows."""
