@@ -106,10 +106,10 @@ def step(work: Work, engine: Engine) -> TemplateResult:
     written = dict[Label, pa.Table]()
     gone = set[Label]()
     engine.give(constants=active)
-    leads = range(min(work.leads, template.sources))
+    new = template.sources_of_rows(work.leads)
     if template.mode is Mode.rows:
-        return TemplateResult(pa.concat_tables([engine.ask(template.rows_sql(lead)) for lead in leads]))
-    begun = pa.concat_tables([engine.ask(template.begin_sql(lead)) for lead in leads])
+        return TemplateResult(pa.concat_tables([engine.ask(template.rows_sql(rows)) for rows in new]))
+    begun = pa.concat_tables([engine.ask(template.begin_sql(rows)) for rows in new])
     answer = _last if template.mode is Mode.last else _panes
     return TemplateResult(answer(work, engine, active, begun, written, gone), written, frozenset(gone))
 
