@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.parsers.duckdb import DuckDBParser
 
 _FORMS = ("CAST", "TRY_CAST", "EXTRACT", "SUBSTRING", "TRIM")
 """Functions whose arguments have words between them."""
@@ -24,14 +25,15 @@ class Plain(DuckDB):
         """The path as it was written."""
         return path
 
-    class Parser(DuckDB.Parser):
+    class Parser(DuckDBParser):
         """Knows no function but those with words between their arguments."""
 
         FUNCTIONS: dict[str, Any] = {}  # noqa: RUF012 (as the parser declares it)
-        FUNCTION_PARSERS = {k: v for k, v in DuckDB.Parser.FUNCTION_PARSERS.items() if k in _FORMS}  # noqa: RUF012
+        FUNCTION_PARSERS = {k: v for k, v in DuckDBParser.FUNCTION_PARSERS.items() if k in _FORMS}  # noqa: RUF012
+        LAMBDAS: dict[Any, Any] = {}  # noqa: RUF012 (an arrow is a path into a document)
         NO_PAREN_FUNCTIONS: dict[Any, type[exp.Expression]] = {}  # noqa: RUF012
         NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
-            k: v for k, v in DuckDB.Parser.NO_PAREN_FUNCTION_PARSERS.items() if k in ("CASE", "ANY")
+            k: v for k, v in DuckDBParser.NO_PAREN_FUNCTION_PARSERS.items() if k in ("CASE", "ANY")
         }
 
 

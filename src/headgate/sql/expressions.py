@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 
 from sqlglot import exp
 
-from headgate.errors import QueryRefused
 from headgate.sql import functions, like
 from headgate.sql.source_schema import TIME, TYPES
 from headgate.sql.text import Literal

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlglot import exp
 
@@ -81,7 +82,8 @@ class Grouping:
         return None
 
     def _aggregate(self, call: AggregateCall) -> int:
-        node, inner = call.node, call.node.expressions[0] if call.node.expressions else None
+        node = call.node
+        inner: Any = node.expressions[0] if node.expressions else None
         if call.distinct:
             if call.name != "count" or len(inner.expressions) != 1 or inner.args.get("on"):
                 self.scope.refuse(node, "distinct", "DISTINCT is supported in count(DISTINCT expression)")

@@ -109,8 +109,8 @@ class Preparer:
             line, column = place_of(self._wrong(reading), text)
             why = in_users_words(str(error))
             raise QueryRefused(f"{why} (line {line}, column {column})", "types", line, column) from error
-        for field, node in zip(list(schema)[2:], reading.outputs, strict=True):
-            if why := not_a_result(field.type):
+        for column_of, node in zip(list(schema)[2:], reading.outputs, strict=True):
+            if why := not_a_result(column_of.type):
                 line, column = place_of(node, text)
                 raise QueryRefused(f"{why} (line {line}, column {column})", "types", line, column)
         return reading
@@ -144,8 +144,10 @@ def bind(template: Template, engine: Engine) -> pa.Schema:
     engine.give(**dict.fromkeys(names, template.rows_schema.empty_table()))
     new = template.sources_of_rows(1)
     if template.mode is Mode.rows:
-        return [engine.ask(template.rows_sql(rows)).schema for rows in new][0]
-    pieces = [engine.ask(template.begin_sql(rows)) for rows in new][0]
+        return pa.concat_tables([engine.ask(template.rows_sql(rows)) for rows in new]).schema
+    pieces = pa.concat_tables([engine.ask(template.begin_sql(rows)) for rows in new])
+    if any(not_a_result(f.type) and not pa.types.is_list(f.type) for f in pieces.schema):
+        raise QueryFailed("a group or an aggregate cannot be an interval: epoch(interval) gives its seconds")
     for name in ("batch", "home"):
         pieces = pieces.append_column(name, pa.array([], pa.int64()))
     engine.give(pieces=pieces)
