@@ -49,8 +49,14 @@ def test_batches_change_no_estimate() -> None:
 
 def test_nothing_is_no_value() -> None:
     server = Server()
-    server.add(1, "SELECT approx_count_distinct(x), count(DISTINCT x), count(*) FROM alpha GROUP BY TUMBLE(time, INTERVAL '10 seconds')")
-    server.add(2, "SELECT approx_count_distinct(x), count(DISTINCT x), median(n) FROM alpha GROUP BY TUMBLE(time, INTERVAL '10 seconds')")
+    server.add(
+        1,
+        "SELECT approx_count_distinct(x), count(DISTINCT x), count(*) FROM alpha GROUP BY TUMBLE(time, INTERVAL '10 seconds')",
+    )
+    server.add(
+        2,
+        "SELECT approx_count_distinct(x), count(DISTINCT x), median(n) FROM alpha GROUP BY TUMBLE(time, INTERVAL '10 seconds')",
+    )
     rows = at_seconds((0, 1), (0, 2), (0, 13), (0, 14))
     server.feed(rows.set_column(2, "d0", pa.array([None, None, 2.0, None], pa.float64())))
     server.feed(END)
@@ -74,7 +80,9 @@ def test_state_is_bounded_by_the_sketch_and_not_by_the_rows() -> None:
 
 def test_too_many_values_stop_the_query_with_advice() -> None:
     engine = Engine()
-    assert engine.ask("SELECT hg_counted(100000) AS n, hg_counted(NULL) AS m").to_pylist() == [{"n": 100_000, "m": 0}]
+    assert engine.ask("SELECT hg_counted(100000) AS n, hg_counted(NULL) AS m").to_pylist() == [
+        {"n": 100_000, "m": 0}
+    ]
     with pytest.raises(QueryFailed, match="use approx_count_distinct"):
         engine.ask("SELECT hg_counted(x) AS n FROM t", t=pa.table({"x": [100_001]}))
     engine.close()

@@ -67,7 +67,8 @@ def test_rows_keep_their_places_whatever_their_patterns() -> None:
     by = pa.array([f"<{p}>" if p else None for p in found])
     made = functions[regex.REPLACE](pa.array(texts), pa.array(found), by, pa.array([""] * 500)).to_pylist()
     assert made == [
-        None if t is None or p is None else t.replace(p, f"<{p}>", 1) for t, p in zip(texts, found, strict=True)
+        None if t is None or p is None else t.replace(p, f"<{p}>", 1)
+        for t, p in zip(texts, found, strict=True)
     ]
 
 

@@ -61,22 +61,42 @@ def column(counter, i):
 )
 def test_they_work_in_windows(monkeypatch, text) -> None:
     rows = events(2, 150)
-    server = served(monkeypatch, [text.format("TUMBLE(time, INTERVAL '30 seconds')")], rows.slice(0, 70), rows.slice(70))
+    server = served(
+        monkeypatch, [text.format("TUMBLE(time, INTERVAL '30 seconds')")], rows.slice(0, 70), rows.slice(70)
+    )
     bucket = "time_bucket(INTERVAL '30 seconds', time, TIMESTAMP '1970-01-01')"
-    plain = text.format(bucket).replace("FROM events", f"FROM (SELECT * FROM {SAFE} WHERE {bucket} + INTERVAL '30 seconds' <= make_timestamp({server.mark(0)}))")
+    plain = text.format(bucket).replace(
+        "FROM events",
+        f"FROM (SELECT * FROM {SAFE} WHERE {bucket} + INTERVAL '30 seconds' <= make_timestamp({server.mark(0)}))",
+    )
     plain = plain.replace("approx_count_distinct(line)", "count(DISTINCT line)")
     assert server.answers()[0] == world.asked(plain, events=named_events(rows))
 
 
 def test_what_is_no_json_is_null_and_stops_nothing(monkeypatch) -> None:
-    hard = ["[" * 5_000, '{"a":' * 1_000 + "1" + "}" * 1_000, '"\\ud800"', '{"a": 1e999}', "{'a': 1}", "\x00", *BODIES]
+    hard = [
+        "[" * 5_000,
+        '{"a":' * 1_000 + "1" + "}" * 1_000,
+        '"\\ud800"',
+        '{"a": 1e999}',
+        "{'a': 1}",
+        "\x00",
+        *BODIES,
+    ]
     rows = events(3, len(hard)).set_column(2, "v0", pa.array(hard))
-    server = served(monkeypatch, ["SELECT body -> '$.a', body ->> '$.a.a', json_type(body), json_array_length(body) FROM events"], rows)
+    server = served(
+        monkeypatch,
+        ["SELECT body -> '$.a', body ->> '$.a.a', json_type(body), json_array_length(body) FROM events"],
+        rows,
+    )
     assert sum(server.answers()[0].values()) == len(hard)
 
 
 def test_queries_share_a_template_whatever_their_patterns(monkeypatch) -> None:
-    texts = [f"SELECT line FROM events WHERE line ~ '{p}' AND n > {n}" for n, p in enumerate(["a", "^G", "[0-9]+$", "a"])]
+    texts = [
+        f"SELECT line FROM events WHERE line ~ '{p}' AND n > {n}"
+        for n, p in enumerate(["a", "^G", "[0-9]+$", "a"])
+    ]
     server = served(monkeypatch, texts, events(4, 100))
     assert len(server.templates) == 1
     for number, text in enumerate(texts):
@@ -86,7 +106,10 @@ def test_queries_share_a_template_whatever_their_patterns(monkeypatch) -> None:
 def test_a_remembered_shape_checks_its_new_pattern() -> None:
     world.PREPARER.prepare("SELECT n FROM events WHERE line ~ 'fine'", KINDS)
     world.PREPARER.prepare("SELECT regexp_replace(line, '(a)', '\\1') FROM events", KINDS)
-    for text in ("SELECT n FROM events WHERE line ~ 'not('", "SELECT regexp_replace(line, 'a', '\\1') FROM events"):
+    for text in (
+        "SELECT n FROM events WHERE line ~ 'not('",
+        "SELECT regexp_replace(line, 'a', '\\1') FROM events",
+    ):
         with pytest.raises(QueryRefused) as caught:
             world.PREPARER.prepare(text, KINDS)
         assert caught.value.reason == "pattern"
@@ -105,7 +128,9 @@ def test_extract_is_remembered_too() -> None:
 def test_times_are_utc_wherever_the_engine_runs(monkeypatch) -> None:
     monkeypatch.setenv("TZ", "America/New_York")
     rows = events(5, 20)
-    server = served(monkeypatch, [f"SELECT {', '.join(DATES[:6])}, to_timestamp(epoch(ts)) FROM events"], rows)
+    server = served(
+        monkeypatch, [f"SELECT {', '.join(DATES[:6])}, to_timestamp(epoch(ts)) FROM events"], rows
+    )
     assert {row[-1] for row in server.answers()[0]} == set(rows.column("t0").to_pylist())
 
 

@@ -15,20 +15,48 @@ from headgate.sql.expressions import AGGREGATES
 from headgate.sql.parse import CLAUSES
 from headgate.sql.wording import KEYWORDS, quoted
 
-CLASSES = {name for name, kind in vars(exp).items() if isinstance(kind, type) and issubclass(kind, exp.Expression)}
-CLASS_WORDS = {name.upper() for name in CLASSES} | {kind.key.upper() for kind in map(vars(exp).get, CLASSES) if isinstance(kind, type)}
+CLASSES = {
+    name for name, kind in vars(exp).items() if isinstance(kind, type) and issubclass(kind, exp.Expression)
+}
+CLASS_WORDS = {name.upper() for name in CLASSES} | {
+    kind.key.upper() for kind in map(vars(exp).get, CLASSES) if isinstance(kind, type)
+}
 NORMALISED = {name for kind in exp.ALL_FUNCTIONS for name in kind.sql_names()}
-OURS = {word.upper() for words in (KEYWORDS, CLAUSES.values(), functions.names(), AGGREGATES, functions.UNITS) for text in words for word in text.split()}
+OURS = {
+    word.upper()
+    for words in (KEYWORDS, CLAUSES.values(), functions.names(), AGGREGATES, functions.UNITS)
+    for text in words
+    for word in text.split()
+}
 OURS |= {"TUMBLE", "HOP", "TIME", "EXCEPT", "REPLACE", "OVER", "SIMILAR", "TO", "BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN", "RE2", "SQL", "NUL", "A", "JSON", "TRY_CAST"}  # fmt: skip
-TRACES = ("sqlglot", "<class", "Expecting", "Required argument", "Unexpected token", "hg_", "Traceback", "Binder Error", "r0.", "c.p0")
+TRACES = (
+    "sqlglot",
+    "<class",
+    "Expecting",
+    "Required argument",
+    "Unexpected token",
+    "hg_",
+    "Traceback",
+    "Binder Error",
+    "r0.",
+    "c.p0",
+)
 
 
 def foreign_words(message, text):
     """The words of a message that are the parser's, and neither the text's nor ours."""
     known = OURS | set(re.findall(r"\w+", text.upper()))
     words = re.findall(r"\w+", message)
-    loud = {w for w in words if w.isupper() and len(w) > 1 and (w in CLASS_WORDS or w in NORMALISED) and w not in known}
-    camel = {w for w in words if w in CLASSES and sum(letter.isupper() for letter in w) > 1 and w.upper() not in known}
+    loud = {
+        w
+        for w in words
+        if w.isupper() and len(w) > 1 and (w in CLASS_WORDS or w in NORMALISED) and w not in known
+    }
+    camel = {
+        w
+        for w in words
+        if w in CLASSES and sum(letter.isupper() for letter in w) > 1 and w.upper() not in known
+    }
     snake = {w for w in words if "_" in w and w.upper() in NORMALISED and w.upper() not in known}
     return loud | camel | snake | {trace for trace in TRACES if trace in message and trace not in text}
 
@@ -40,9 +68,13 @@ def refusal(text):
 
 
 def test_the_check_finds_what_reviews_found() -> None:
-    assert foreign_words("there is no function 'timestamp_trunc'", "SELECT date_trunc('hour', time) FROM alpha") == {"timestamp_trunc"}
+    assert foreign_words(
+        "there is no function 'timestamp_trunc'", "SELECT date_trunc('hour', time) FROM alpha"
+    ) == {"timestamp_trunc"}
     assert foreign_words("ALIAS is not taken", "SELEC city") == {"ALIAS"}
-    assert foreign_words("Required argument 'this' missing for <class 'sqlglot.expressions.Where'>", "SELECT") >= {"sqlglot", "<class"}
+    assert foreign_words(
+        "Required argument 'this' missing for <class 'sqlglot.expressions.Where'>", "SELECT"
+    ) >= {"sqlglot", "<class"}
     assert foreign_words("JSONExtractScalar is not supported", "SELECT 1") == {"JSONExtractScalar"}
 
 

@@ -14,7 +14,17 @@ BODIES = [
     '{"a": {"b": []}, "s": "5", "n": -1, "f": 0.25, "t": false, "list": []}',
     '{"a": null, "s": "é\\n", "list": ["p"]}', "[1, 2]", "7", '"x"', "null", "{}", "", "{bad", '{"a": ', None,
 ]  # fmt: skip
-LINES = ["GET /a/b 200", "POST /c 404 slow", "get /a", "", "a,b,,c", "192.168.0.1 - -", "ärger\nnew", "aaa", None]
+LINES = [
+    "GET /a/b 200",
+    "POST /c 404 slow",
+    "get /a",
+    "",
+    "a,b,,c",
+    "192.168.0.1 - -",
+    "ärger\nnew",
+    "aaa",
+    None,
+]
 
 
 def events(seed, count):
