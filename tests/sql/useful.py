@@ -76,7 +76,7 @@ DATES = (
 )  # fmt: skip
 LISTS = (
     "string_split(line, ' ')[1]", "split(line, ',')[3]", "split_part(line, ' ', 2)", "split_part(line, ' ', -1)", "[n, 10, 20][2]", "[x, n][1]", "[n][n]", "len(string_split(line, ' '))", "array_length([n, 1])",
-    "list_contains([1, 2], n)", "array_contains(string_split(line, ','), 'b')", "n = ANY([1, 3])", "line = ANY(string_split('aaa,b', ','))", "array_to_string(string_split(line, ' '), '-')",
+    "list_contains([1, 2], n)", "array_contains(string_split(line, ','), 'b')", "n = ANY([1, 3])", "line = ANY(string_split('aaa,b', ','))",
     "list_extract([n, 7], 2)", "list_position([3, 4], n)", "string_split(line, ' ')[-1]", "string_split(line, ' ')[9]", "CAST(string_split('1,2', ',') AS BIGINT[])[2] + n", "ARRAY[n, 2][1]",
     "contains(line, 'a')", "substr(line, 2, 2)", "power(n, 2)", "ifnull(line, '-')", "ceiling(x)",
 )  # fmt: skip

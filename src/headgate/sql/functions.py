@@ -164,11 +164,6 @@ def _format(node: exp.Anonymous, go: Go, scope: Scope) -> str:
     return f"{node.name.lower()}({go(of)}, {quote(text)})"
 
 
-def _joined(node: exp.Anonymous, go: Go, scope: Scope) -> str:
-    of, between = arguments_of(node, scope, 2, 2)
-    return f"array_to_string({go(of)}, {quote(_text(between, scope, 'the separator'))})"
-
-
 def _round(node: exp.Anonymous, go: Go, scope: Scope) -> str:
     of, *digits = arguments_of(node, scope, 1, 2)
     if not digits:
@@ -282,7 +277,7 @@ def check_constants(kind: str, values: tuple[Any, ...], text: str, at: int) -> N
 
 
 _SPECIAL: dict[str, Callable[[exp.Anonymous, Go, Scope], str]] = {
-    "round": _round, "array_to_string": _joined, "date_trunc": _trunc, "date_part": _part, "date_diff": _diff, "datediff": _diff,
+    "round": _round, "date_trunc": _trunc, "date_part": _part, "date_diff": _diff, "datediff": _diff,
     "to_timestamp": _to_timestamp, "epoch_ms": _epoch_ms, "strftime": _format, "strptime": _format, "try_strptime": _format,
     "regexp_matches": _matches, "regexp_like": _matches, "regexp_full_match": _matches, "regexp_extract": _extract,
     "regexp_replace": _replace, "json_array_length": _json_about, "json_type": _json_about, "json_valid": _json_valid,

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 MATCHES, EXTRACT, REPLACE = "hg_regex_matches", "hg_regex_extract", "hg_regex_replace"
 """The functions under which engines know them."""
-MOST_CHARACTERS, MOST_WEIGHT, MOST_REPLACEMENT = 500, 3_000, 200
-MOST_TEXT = 1_000_000
+MOST_CHARACTERS, MOST_WEIGHT, MOST_REPLACEMENT = 500, 3_000, 100
+MOST_TEXT = 100_000
 """The longest text that a replacement may make, in bytes."""
 STEPS = 1 << 27
 """How many steps are taken before it is asked whether to stop."""
@@ -128,16 +128,20 @@ def regex_arrays(stopped: Callable[[], bool]) -> dict[str, Callable[..., pa.Arra
     """The functions over arrays, by name. They raise when `stopped` says so: an engine does not interrupt functions."""
 
     def applied(
-        texts: Any, patterns: Any, kind: pa.DataType, call: Callable[[pa.Array, str], pa.Array]
+        texts: Any,
+        patterns: Any,
+        kind: pa.DataType,
+        call: Callable[[pa.Array, str], pa.Array],
+        growth: int = 1,
     ) -> pa.Array:
-        """Apply a call to the texts of each pattern."""
+        """Apply a call to the texts of each pattern. It may make texts that are `growth` times as long."""
         texts, codes = _whole(texts), _whole(patterns).dictionary_encode()
         found, places = list[pa.Array](), list[Any]()
         numbers = codes.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         for code, pattern in enumerate(codes.dictionary.to_pylist()):
             rows = np.flatnonzero(numbers == code)
             mine = texts if len(rows) == len(texts) else texts.take(pa.array(rows))
-            for part in _parts(mine, weight(pattern)):
+            for part in _parts(mine, growth * weight(pattern)):
                 if stopped():
                     raise RuntimeError("a regular expression was interrupted")
                 found.append(call(part, pattern).cast(kind))
@@ -183,7 +187,7 @@ def regex_arrays(stopped: Callable[[], bool]) -> dict[str, Callable[..., pa.Arra
                 raise RuntimeError(f"regexp_replace made a text of more than {MOST_TEXT} bytes")
             return made
 
-        return applied(texts, both, pa.string(), call)
+        return applied(texts, both, pa.string(), call, growth=MOST_REPLACEMENT)
 
     return {MATCHES: matches, EXTRACT: extract, REPLACE: replace}
 

@@ -95,7 +95,7 @@ def in_users_words(message: str) -> str:
 def not_a_result(kind: pa.DataType) -> str:
     """Why values of a type cannot be results; empty if they can."""
     if pa.types.is_list(kind):
-        return "a list is no result: take an element of it, list[1], or array_to_string(list, ',')"
+        return "a list is no result: take an element of it, list[1], or its length"
     if pa.types.is_interval(kind) or pa.types.is_duration(kind):
         return "an interval is no result: epoch(interval) gives its seconds"
     plain = (pa.types.is_integer, pa.types.is_floating, pa.types.is_string, pa.types.is_boolean)
