@@ -1,7 +1,9 @@
 # ruff: noqa: E501 (queries)
 """JSON paths, regular expressions, dates and lists mean what they mean in DuckDB."""
 
+import re
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +12,7 @@ from tests.sql import world
 from tests.sql.useful import BODIES, DATES, EVENT, EVERY, REGEX, SAFE, events, named_events
 
 from headgate.errors import QueryFailed, QueryRefused
+from headgate.sql.source_schema import SourceSchema
 
 KINDS = {"events": EVENT}
 
@@ -146,3 +149,35 @@ def test_every_pattern_of_the_table_is_taken() -> None:
     rng = np.random.default_rng(1)
     for expression in rng.permutation(np.array(REGEX))[:5]:
         assert world.PREPARER.prepare(f"SELECT {expression} FROM events", KINDS)
+
+
+def examples_of_the_page():
+    """The expressions in the page's table of what is supported."""
+    page = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
+    rows = [
+        line for line in page.splitlines() if line.startswith(("| JSON", "| regular", "| dates", "| lists"))
+    ]
+    spans = [span for row in rows for span in re.findall(r"`([^`]+)`", row)]
+    return [
+        span
+        for span in spans
+        if any(sign in span for sign in ("(", "->", "~ '", "[")) and "list" not in span.replace("list_", "")
+    ]
+
+
+def test_the_examples_of_the_page_are_taken() -> None:
+    columns = {
+        "body": "varchar",
+        "x": "varchar",
+        "a": "timestamp",
+        "b": "timestamp",
+        "n": "bigint",
+        "i": "bigint",
+        "seconds": "double",
+    }
+    kinds = {"events": SourceSchema(columns)}
+    found = examples_of_the_page()
+    assert len(found) > 15
+    for example in found:
+        condition = "SELECT n FROM events WHERE coalesce(CAST({} AS VARCHAR), '') <> ''"
+        assert world.PREPARER.prepare(condition.format(f"({example})"), kinds), example
