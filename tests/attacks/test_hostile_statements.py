@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (tables of texts)
 """Statements at random, most of them hostile, and rows to match: no batch fails, and a neighbour misses nothing."""
 
 import numpy as np

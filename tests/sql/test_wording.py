@@ -15,12 +15,11 @@ from headgate.sql.expressions import AGGREGATES
 from headgate.sql.parse import CLAUSES
 from headgate.sql.wording import KEYWORDS, quoted
 
-CLASSES = {
-    name for name, kind in vars(exp).items() if isinstance(kind, type) and issubclass(kind, exp.Expression)
-}
-CLASS_WORDS = {name.upper() for name in CLASSES} | {
-    kind.key.upper() for kind in map(vars(exp).get, CLASSES) if isinstance(kind, type)
-}
+KINDS_OF_NODE = [
+    kind for kind in vars(exp).values() if isinstance(kind, type) and issubclass(kind, exp.Expression)
+]
+CLASSES = {kind.__name__ for kind in KINDS_OF_NODE}
+CLASS_WORDS = {name.upper() for name in CLASSES} | {kind.key.upper() for kind in KINDS_OF_NODE}
 NORMALISED = {name for kind in exp.ALL_FUNCTIONS for name in kind.sql_names()}
 OURS = {
     word.upper()

@@ -6,7 +6,7 @@ call is a name and its arguments, and `functions` says what the name means.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
@@ -28,10 +28,10 @@ class Plain(DuckDB):
     class Parser(DuckDBParser):
         """Knows no function but those with words between their arguments."""
 
-        FUNCTIONS: dict[str, Any] = {}  # noqa: RUF012 (as the parser declares it)
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
         FUNCTION_PARSERS = {k: v for k, v in DuckDBParser.FUNCTION_PARSERS.items() if k in _FORMS}  # noqa: RUF012
-        LAMBDAS: dict[Any, Any] = {}  # noqa: RUF012 (an arrow is a path into a document)
-        NO_PAREN_FUNCTIONS: dict[Any, type[exp.Expression]] = {}  # noqa: RUF012
+        LAMBDAS: ClassVar[dict[Any, Any]] = {}  # an arrow is a path into a document
+        NO_PAREN_FUNCTIONS: ClassVar[dict[Any, type[exp.Expression]]] = {}
         NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
             k: v for k, v in DuckDBParser.NO_PAREN_FUNCTION_PARSERS.items() if k in ("CASE", "ANY")
         }
