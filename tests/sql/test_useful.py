@@ -181,3 +181,25 @@ def test_the_examples_of_the_page_are_taken() -> None:
     for example in found:
         condition = "SELECT n FROM events WHERE coalesce(CAST({} AS VARCHAR), '') <> ''"
         assert world.PREPARER.prepare(condition.format(f"({example})"), kinds), example
+
+
+def test_more_queries_than_rows_are_computed_in_parts(monkeypatch) -> None:
+    texts = [
+        f"SELECT line, n FROM events WHERE line ~ '[{chr(97 + i)}G]' AND n >= {i % 3}" for i in range(25)
+    ]
+    texts += [
+        f"SELECT count(*) FROM events WHERE line ~ '{i}|a' GROUP BY TUMBLE(time, INTERVAL '2 seconds')"
+        for i in range(25)
+    ]
+    rows = events(8, 10)
+    server = served(monkeypatch, texts, rows)
+    assert [t.patterned for t in server.templates.values()] == [True, True]
+    for number, text in enumerate(texts[:25]):
+        assert server.answers().get(number, {}) == world.asked(text, events=named_events(rows))
+    bucket = "time_bucket(INTERVAL '2 seconds', time, TIMESTAMP '1970-01-01')"
+    for number, text in enumerate(texts[25:], start=25):
+        done = f"{bucket} + INTERVAL '2 seconds' <= make_timestamp({server.mark(0)})"
+        plain = text.replace("TUMBLE(time, INTERVAL '2 seconds')", bucket).replace(
+            " GROUP", f" AND {done} GROUP"
+        )
+        assert server.answers().get(number, {}) == world.asked(plain, events=named_events(rows)), text

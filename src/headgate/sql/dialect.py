@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
-from sqlglot.parsers.duckdb import DuckDBParser
 
 _FORMS = ("CAST", "TRY_CAST", "EXTRACT", "SUBSTRING", "TRIM")
 """Functions whose arguments have words between them."""
@@ -25,15 +24,15 @@ class Plain(DuckDB):
         """The path as it was written."""
         return path
 
-    class Parser(DuckDBParser):
+    class Parser(DuckDB.Parser):  # type: ignore[misc, valid-type]
         """Knows no function but those with words between their arguments."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
-        FUNCTION_PARSERS = {k: v for k, v in DuckDBParser.FUNCTION_PARSERS.items() if k in _FORMS}  # noqa: RUF012
+        FUNCTION_PARSERS = {k: v for k, v in DuckDB.Parser.FUNCTION_PARSERS.items() if k in _FORMS}  # noqa: RUF012
         LAMBDAS: ClassVar[dict[Any, Any]] = {}  # an arrow is a path into a document
         NO_PAREN_FUNCTIONS: ClassVar[dict[Any, type[exp.Expression]]] = {}
         NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
-            k: v for k, v in DuckDBParser.NO_PAREN_FUNCTION_PARSERS.items() if k in ("CASE", "ANY")
+            k: v for k, v in DuckDB.Parser.NO_PAREN_FUNCTION_PARSERS.items() if k in ("CASE", "ANY")
         }
 
 

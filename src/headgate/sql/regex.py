@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 MATCHES, EXTRACT, REPLACE = "hg_regex_matches", "hg_regex_extract", "hg_regex_replace"
+NAMES = (MATCHES, EXTRACT, REPLACE)
 """The functions under which engines know them."""
 MOST_CHARACTERS, MOST_WEIGHT, MOST_REPLACEMENT = 500, 3_000, 100
 MOST_TEXT = 100_000
@@ -136,24 +137,22 @@ def regex_arrays(stopped: Callable[[], bool]) -> dict[str, Callable[..., pa.Arra
     ) -> pa.Array:
         """Apply a call to the texts of each pattern. It may make texts that are `growth` times as long."""
         texts, codes = _whole(texts), _whole(patterns).dictionary_encode()
-        found, places = list[pa.Array](), list[Any]()
         numbers = codes.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        for code, pattern in enumerate(codes.dictionary.to_pylist()):
-            rows = np.flatnonzero(numbers == code)
-            mine = texts if len(rows) == len(texts) else texts.take(pa.array(rows))
-            for part in _parts(mine, growth * weight(pattern)):
+        known = codes.dictionary.to_pylist()
+        order = None if len(known) == 1 and not codes.null_count else np.argsort(numbers, kind="stable")
+        by_pattern = texts if order is None else texts.take(pa.array(order))
+        ends = np.searchsorted(numbers if order is None else numbers[order], np.arange(len(known)), "right")
+        begin = codes.null_count
+        found = [pa.nulls(begin, kind)] if begin or not known else []
+        for pattern, end in zip(known, ends.tolist(), strict=True):
+            for part in _parts(by_pattern.slice(begin, end - begin), growth * weight(pattern)):
                 if stopped():
                     raise RuntimeError("a regular expression was interrupted")
-                found.append(call(part, pattern).cast(kind))
-            places.append(rows)
-        missing = np.flatnonzero(numbers < 0)
-        if len(missing):
-            found.append(pa.nulls(len(missing), kind))
-            places.append(missing)
-        if not found:
-            return pa.nulls(0, kind)
+                made = call(part, pattern)
+                found.append(made if made.type == kind else made.cast(kind))
+            begin = end
         together = pa.concat_arrays(found)
-        return together if len(places) == 1 else together.take(pa.array(np.argsort(np.concatenate(places))))
+        return together if order is None else together.take(pa.array(np.argsort(order)))
 
     def matches(texts: Any, patterns: Any, flags: Any) -> pa.Array:
         flag = _first(flags)
@@ -210,6 +209,9 @@ def _flagged(pattern: str, flags: str) -> str:
 def _parts(texts: pa.Array, size: int) -> Iterator[pa.Array]:
     """The texts in parts whose bytes times the weight of their pattern are few steps, but for a single text."""
     most = max(STEPS // max(size, 1), 1)
+    if len(texts) <= 1 or texts.nbytes <= most:
+        yield texts
+        return
     ends = np.cumsum(pc.binary_length(texts).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64))
     begin = 0
     while begin < len(texts):

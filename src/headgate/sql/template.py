@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from headgate.sql import distinct
+from headgate.sql.regex import NAMES as PATTERNED
 from headgate.sql.source_schema import TYPES, slot_type
 
 
@@ -86,6 +87,11 @@ class Template:
         """Read what `to_json` wrote."""
         plain = {name: _tuples(value) for name, value in data.items()}
         return cls(**{**plain, "mode": Mode(data["mode"])})
+
+    @cached_property
+    def patterned(self) -> bool:
+        """Whether regular expressions are matched."""
+        return any(f"{name}(" in self.key for name in PATTERNED)
 
     @property
     def joins(self) -> int:
