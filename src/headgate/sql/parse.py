@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ParseError, SqlglotError
@@ -175,7 +175,7 @@ def _check_clauses(tree: exp.Select, taken: Sequence[str], text: str, where: str
         refuse("no-source", "a query reads a source: add FROM", text, 0)
 
 
-def _unreadable(error: ParseError, tokens: Sequence[Token], text: str) -> Any:
+def _unreadable(error: ParseError, tokens: Sequence[Token], text: str) -> NoReturn:
     """Refuse a text at the word where the parser stopped, with the keyword that may have been meant."""
     told: Mapping[str, Any] = error.errors[0] if error.errors else {}
     line, end = int(told.get("line") or 1), max(int(told.get("col") or 1), 1)
@@ -197,12 +197,8 @@ def _unreadable(error: ParseError, tokens: Sequence[Token], text: str) -> Any:
         near = near or (did_you_mean(plain, KEYWORDS) if plain.isalpha() else "")
     if what.startswith("Expecting ") and len(what) == len("Expecting ") + 1:
         message = f"{what[-1]} is missing" + (f" at {shown(word)!r}" if word else "")
-    elif at >= len(tokens) - 1 or not word:
-        message = (
-            f"the text ends too early{f', after {shown(word)!r}' if word else ''}"
-            if not near
-            else f"{shown(word)!r} cannot be read here"
-        )
+    elif (at >= len(tokens) - 1 and not near) or not word:
+        message = "the text ends too early" + (f", after {shown(word)!r}" if word else "")
     else:
         message = f"{shown(word)!r} cannot be read here"
     refuse("syntax", f"{message}{near}", text, place)
