@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (tables of texts)
 """Statements at random, most of them hostile, and rows to match: no batch fails, and a neighbour misses nothing."""
 
 import numpy as np
@@ -10,15 +11,23 @@ from headgate.service.queries import Query
 from headgate.sql.limits import Limits
 
 LEAVES = ["x", "n", "city", "time", "1", "0", "-1", "1e308", "9223372036854775807", "99999999999999999999", "1e999", "'%a%a%'",
-          "'_'", "''", "'x''y'", "NULL", "true", "'9999-12-31'", "'infinity'", "0.5"]  # fmt: skip
+          "'_'", "''", "'x''y'", "NULL", "true", "'9999-12-31'", "'infinity'", "0.5", "INTERVAL '999999999 years'", "INTERVAL '-1 month'", "[x, n]", "'(a|b)*c'", "'$.a[*]'",
+          "string_split(city, '')", "TIMESTAMP '9999-12-31'"]  # fmt: skip
 SHAPES = ["({} + {})", "({} * {})", "({} / {})", "({} % {})", "({} || {})", "({} LIKE {})", "({} ILIKE {})", "({} = {})", "({} < {})",
           "pow({}, {})", "substring({}, {})", "coalesce({}, {})", "nullif({}, {})", "greatest({}, {})", "CAST({} AS BIGINT) + {}",
           "CAST({} AS TIMESTAMP) = {}", "CASE WHEN {} THEN {} END", "({} IN ({}))", "round({}, 3) + {}", "ARRAY[{}, {}]", "ROW({}, {})",
-          "exp({}) - {}", "starts_with({}, {})", "CAST({} AS DOUBLE) > {}", "({} AND {})"]  # fmt: skip
+          "exp({}) - {}", "starts_with({}, {})", "CAST({} AS DOUBLE) > {}", "({} AND {})",
+          "({} ~ '(a*)*b') = {}", "regexp_extract({}, '((a?){{9}}){{9}}', 1) || {}", "regexp_replace({}, '.', 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx', 'g') || {}",
+          "regexp_replace({}, '(.)', '\\1\\1\\1\\1', 'g') = {}", "({} ~ {})", "(({}) -> '$.a') = {}", "(({}) ->> '$[*]')[1] || {}", "CAST(({}) -> 0 AS BIGINT[])[1] = {}",
+          "json_array_length({}) + {}", "string_split({}, '')[{}]", "split({}, {})[1]", "list_contains([{}], {})", "({} = ANY([{}]))", "[{}, {}][1]",
+          "date_trunc('year', {}) = {}", "({} + {} * INTERVAL '1 day')", "epoch({} - {})", "date_diff('microsecond', {}, {})", "to_timestamp({}) > {}", "strftime({}, '%c') || {}",
+          "extract(epoch FROM {}) + {}", "TRY_CAST({} AS VARCHAR[])[{}]"]  # fmt: skip
 TAILS = ["", " GROUP BY TUMBLE(time, INTERVAL '2 seconds')", " GROUP BY {}, HOP(time, INTERVAL '1 second', INTERVAL '4 seconds')",
          " GROUP BY {}, LAST 3 ROWS"]  # fmt: skip
 HEADS = ["SELECT {} FROM alpha", "SELECT x FROM alpha WHERE {}", "SELECT sum({}) FROM alpha", "SELECT max({}), count(*) FROM alpha",
-         "SELECT median({}) FROM alpha", "SELECT a.x FROM alpha a JOIN beta b ON {} AND b.time BETWEEN a.time AND a.time"]  # fmt: skip
+         "SELECT median({}) FROM alpha", "SELECT a.x FROM alpha a JOIN beta b ON {} AND b.time BETWEEN a.time AND a.time",
+         "SELECT a.x FROM alpha a LEFT JOIN beta b ON {} AND b.time BETWEEN a.time - INTERVAL '1 second' AND a.time", "SELECT approx_count_distinct({}), count(DISTINCT x) FROM alpha",
+         "SELECT y FROM (SELECT time, {} AS y, x, n, city FROM alpha UNION ALL SELECT time, NULL, x, n, city FROM beta) u", "SELECT {} FROM alpha UNION ALL SELECT x FROM beta"]  # fmt: skip
 GOOD = "SELECT x, city FROM alpha WHERE n > 2"
 
 

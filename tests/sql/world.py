@@ -86,7 +86,7 @@ class Server:
         """One batch."""
         clock = Clock.over(self.latest, self.delay, rows)
         ENGINE.give(rows=rows)
-        joins = [(t, self.table(key)) for key, t in self.templates.items() if t.sources > 1]
+        joins = [(t, self.table(key)) for key, t in self.templates.items() if t.joins > 1]
         kept = keep(joins, rows, self.rows, clock, self.batch)
         self.rows = [*([] if kept.rewritten else self.rows), kept.written]
         kept.give(ENGINE)

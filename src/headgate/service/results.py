@@ -2,7 +2,8 @@
 
 Batches store results once per computation. This module decides which of them a query sees: the results of its
 computation, from the batch on in which the query began, and of windows only those that began after everything that the
-source had brought until then. So no query sees the result of half a window.
+source had brought until then. So no query sees the result of half a window. Of an outer join it sees the rows whose
+partners cannot have come before the query began, so no row seems to be without one.
 """
 
 from __future__ import annotations
@@ -159,8 +160,8 @@ class Results:
         whole = pa.concat_tables(found)
         times = whole.column("at").to_numpy()
         order = np.argsort(times, kind="stable")
-        if template.mode is Mode.panes:
-            order = order[times[order] > view.after_us]
+        if template.mode is Mode.panes or template.outer_on:
+            order = order[times[order] > view.after_us + template.warm_us]
         chosen = order[skip : skip + most]
         if not len(chosen):
             return None

@@ -71,12 +71,15 @@ def timed(template: Template, constants: pa.Table, clock: Clock) -> pa.Table:
 
     For a join it is the time up to which all pairs are known: the least of the first source's
     watermark and of each other source's watermark, less the time by which its rows may follow
-    those of the first.
+    those of the first. For a UNION ALL it is the least watermark of its sources.
     """
     with_marks = constants
     for name, marks in (("old", clock.old), ("new", clock.new)):
         mark = marks[constants.column("s0").to_numpy()]
-        if template.mode is Mode.panes:
+        if template.arms:
+            others = [marks[constants.column(f"s{i}").to_numpy()] for i in range(1, template.sources)]
+            mark = np.minimum.reduce([mark, *others])
+        if template.mode is Mode.panes or template.outer_on:
             for i, (_, later) in enumerate(template.bounds, start=1):
                 mark = np.minimum(mark, marks[constants.column(f"s{i}").to_numpy()] - max(later, 0))
         with_marks = with_marks.append_column(name, pa.array(mark))

@@ -16,8 +16,10 @@ import duckdb
 import pyarrow as pa
 
 from headgate.errors import ConfigError, QueryFailed
+from headgate.sql.distinct import MACROS
 from headgate.sql.like import NAME as LIKE
 from headgate.sql.like import like_arrays
+from headgate.sql.regex import EXTRACT, MATCHES, REPLACE, regex_arrays
 from headgate.sql.source_schema import NAME, TYPES
 
 LOCKED = {
@@ -67,11 +69,21 @@ class Engine:
     def _open(self) -> None:
         config = {k: v for k, v in LOCKED.items() if k != "TimeZone"}
         self._connection: Any = duckdb.connect(":memory:", config={**config, "memory_limit": self._memory})
-        text = duckdb.sqltypes.VARCHAR
-        ours = like_arrays(partial(getattr, proxy(self), "_interrupted"))
-        self._connection.create_function(
-            LIKE, ours, [text, text], duckdb.sqltypes.BOOLEAN, type="arrow", null_handling="special"
-        )
+        text, truth = duckdb.sqltypes.VARCHAR, duckdb.sqltypes.BOOLEAN
+        stopped = partial(getattr, proxy(self), "_interrupted")
+        ours = {LIKE: like_arrays(stopped), **regex_arrays(stopped)}
+        types = {
+            LIKE: ([text, text], truth),
+            MATCHES: ([text, text, text], truth),
+            EXTRACT: ([text, text, duckdb.sqltypes.BIGINT, text], text),
+            REPLACE: ([text, text, text, text], text),
+        }
+        for name, (takes, gives) in types.items():
+            self._connection.create_function(
+                name, ours[name], takes, gives, type="arrow", null_handling="special"
+            )
+        for macro in MACROS:
+            self._connection.execute(macro)
         for function in self._functions.values():
             kinds = [getattr(duckdb.sqltypes, kind.upper()) for kind in function.arguments]
             returns = getattr(duckdb.sqltypes, function.returns.upper())

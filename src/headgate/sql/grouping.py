@@ -6,33 +6,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlglot import exp
 
-from headgate.sql.expressions import AGGREGATES, MERGEABLE, Scope, write
+from headgate.sql import distinct
+from headgate.sql.expressions import AGGREGATES, MERGEABLE, Scope, name_of, write
+from headgate.sql.functions import written
 
 
 @dataclass(frozen=True)
 class AggregateCall:
     """An aggregate in an expression."""
 
-    node: exp.Expression
+    node: exp.Anonymous
     name: str
     distinct: bool
 
     @property
     def mergeable(self) -> bool:
         """Whether partial values of it can be merged."""
-        return self.name in MERGEABLE and not self.distinct
+        return self.name in MERGEABLE
 
 
 def aggregates_in(node: exp.Expression) -> list[AggregateCall]:
     """The aggregates of an expression, outermost first."""
-    return [_call(n) for n in node.walk(bfs=True) if isinstance(n, exp.Expression) and type(n) in AGGREGATES]
+    return [call for n in node.walk(bfs=True) if (call := _call(n)) is not None]
 
 
-def _call(node: exp.Expression) -> AggregateCall:
-    return AggregateCall(node, AGGREGATES[type(node)], isinstance(node.this, exp.Distinct))
+def _call(node: object) -> AggregateCall | None:
+    name = AGGREGATES.get(name_of(node))
+    if name is None or not isinstance(node, exp.Anonymous):
+        return None
+    return AggregateCall(node, name, any(isinstance(n, exp.Distinct) for n in node.expressions))
 
 
 class Grouping:
@@ -65,8 +71,8 @@ class Grouping:
                 )
             end = isinstance(node, exp.Column) and node.name == "window_end"
             return f"make_timestamp(m.win + {self.size_us})" if end else "make_timestamp(m.win)"
-        if type(node) in AGGREGATES:
-            return f"m.a{self._aggregate(_call(node))}"
+        if (call := _call(node)) is not None:
+            return f"m.a{self._aggregate(call)}"
         if isinstance(node, exp.Column):
             self.scope.refuse(
                 node,
@@ -77,16 +83,14 @@ class Grouping:
 
     def _aggregate(self, call: AggregateCall) -> int:
         node = call.node
-        more = [
-            k for k, v in node.args.items() if v not in (None, False, []) and k not in ("this", "big_int")
-        ]
-        inner = node.this
+        inner: Any = node.expressions[0] if node.expressions else None
         if call.distinct:
             if call.name != "count" or len(inner.expressions) != 1 or inner.args.get("on"):
                 self.scope.refuse(node, "distinct", "DISTINCT is supported in count(DISTINCT expression)")
             inner = inner.expressions[0]
-        if more or not isinstance(inner, exp.Expression):
-            self.scope.refuse(node, "aggregate", f"{call.name}() takes one expression")
+        if len(node.expressions) != 1 or not isinstance(inner, exp.Expression):
+            name = written(node, self.scope)
+            self.scope.refuse(node, "aggregate", f"{name}() takes one expression")
         argument = None
         if not (isinstance(inner, exp.Star) and call.name == "count" and not call.distinct):
             if nested := aggregates_in(inner):
@@ -105,7 +109,13 @@ class Grouping:
         if self.raw:
             if argument is None:
                 return "count(*)"
-            return f"{name}({'DISTINCT ' if call.distinct else ''}{self._keep(argument)})"
+            if call.distinct or name == "approx_count_distinct":
+                return f"count(DISTINCT {self._keep(argument)})"
+            return f"{name}({self._keep(argument)})"
+        if argument is not None and call.distinct:
+            return distinct.exact(self._keep(distinct.values_of(argument)))
+        if argument is not None and name == "approx_count_distinct":
+            return distinct.estimate(self._keep(distinct.sketch_of(argument)))
         if name == "count":
             number = self._keep(f"count({argument or '*'})")
             return f"CAST(sum({number}) AS BIGINT)"

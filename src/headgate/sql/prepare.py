@@ -13,13 +13,15 @@ import pyarrow as pa
 
 from headgate.errors import QueryFailed, QueryRefused
 from headgate.sql.engine import Engine, Function
-from headgate.sql.expressions import check_range, place_of
+from headgate.sql.expressions import check_range
+from headgate.sql.functions import check_constants
 from headgate.sql.limits import Limits
 from headgate.sql.parse import check_characters, table_names
 from headgate.sql.read import Reading, read
 from headgate.sql.source_schema import SourceSchema
 from headgate.sql.template import Mode, Template
 from headgate.sql.text import Shape, shape_of
+from headgate.sql.wording import in_users_words, not_a_result, place_of
 
 Constant = int | float | str
 MOST_SHAPES = 50_000
@@ -74,6 +76,9 @@ class Preparer:
         literals = [shape.literals[number] for number in reading.constants]
         for literal in literals:  # a remembered shape says nothing about the values that come with it now
             check_range(literal, text)
+        for kind, numbers in reading.checks:
+            values = tuple(shape.literals[number].value for number in numbers)
+            check_constants(kind, values, text, shape.literals[numbers[0]].start)
         constants = tuple(literal.value for literal in literals)
         return Prepared(reading.template, names, constants)
 
@@ -99,10 +104,15 @@ class Preparer:
     def _read(self, shape: Shape, text: str, kinds: Mapping[str, SourceSchema]) -> Reading:
         reading = read(shape, text, kinds, self.limits, frozenset(self.functions))
         try:
-            bind(reading.template, self._engine)
+            schema = bind(reading.template, self._engine)
         except QueryFailed as error:
             line, column = place_of(self._wrong(reading), text)
-            raise QueryRefused(f"{error} (line {line}, column {column})", "types", line, column) from error
+            why = in_users_words(str(error))
+            raise QueryRefused(f"{why} (line {line}, column {column})", "types", line, column) from error
+        for column_of, node in zip(list(schema)[2:], reading.outputs, strict=True):
+            if why := not_a_result(column_of.type):
+                line, column = place_of(node, text)
+                raise QueryRefused(f"{why} (line {line}, column {column})", "types", line, column)
         return reading
 
     def _wrong(self, reading: Reading) -> Any:
@@ -130,11 +140,14 @@ class Preparer:
 def bind(template: Template, engine: Engine) -> pa.Schema:
     """Run every statement of a template over no rows, to check it; return the schema of its results."""
     engine.give(constants=template.constants_schema.empty_table())
-    names = ("rows",) if template.sources == 1 else ("fresh", "kept", "lately")
+    names = ("rows",) if template.joins == 1 else ("fresh", "kept", "lately")
     engine.give(**dict.fromkeys(names, template.rows_schema.empty_table()))
+    new = template.sources_of_rows(1)
     if template.mode is Mode.rows:
-        return engine.ask(template.rows_sql()).schema
-    pieces = engine.ask(template.begin_sql())
+        return pa.concat_tables([engine.ask(template.rows_sql(rows)) for rows in new]).schema
+    pieces = pa.concat_tables([engine.ask(template.begin_sql(rows)) for rows in new])
+    if any(not_a_result(f.type) and not pa.types.is_list(f.type) for f in pieces.schema):
+        raise QueryFailed("a group or an aggregate cannot be an interval: epoch(interval) gives its seconds")
     for name in ("batch", "home"):
         pieces = pieces.append_column(name, pa.array([], pa.int64()))
     engine.give(pieces=pieces)

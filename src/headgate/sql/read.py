@@ -1,7 +1,7 @@
 """From text to template: parse SQL, refuse what is not supported, and rewrite the rest.
 
-SELECT expressions FROM one source, or two or three joined within a time bound, [WHERE] [GROUP BY
-..., one window] [HAVING].
+SELECT expressions FROM one source, or two or three joined within a time bound, or a UNION ALL (`union`), [WHERE]
+[GROUP BY ..., one window] [HAVING].
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from typing import Any
 
 from sqlglot import exp
 
-from headgate.sql.expressions import Scope, refuse, write
+from headgate.sql.expressions import WINDOWS, Scope, name_of, write
 from headgate.sql.grouping import Grouping, aggregates_in
 from headgate.sql.limits import SECOND_US, Limits
-from headgate.sql.parse import parsed, scope_of
+from headgate.sql.parse import Statement, parsed, scope_of
 from headgate.sql.source_schema import TIME, SourceSchema
 from headgate.sql.template import Mode, Template
 from headgate.sql.text import Shape
+from headgate.sql.union import Union, qualify, union_of
+from headgate.sql.wording import refuse
 
 _SECONDS = {"MICROSECOND": 1e-6, "MILLISECOND": 1e-3, "SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86400}
 
@@ -41,6 +43,8 @@ class Reading:
     constants: tuple[int, ...]
     clauses: tuple[Clause, ...]
     outputs: tuple[exp.Expression, ...]
+    checks: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """What must hold of the literals: the kind of check, and their numbers."""
 
 
 def read(
@@ -51,10 +55,9 @@ def read(
     functions: frozenset[str] = frozenset(),
 ) -> Reading:
     """Read a query over sources with these schemas; QueryRefused says what is not supported, and where."""
-    tree = parsed(text, limits)
-    scope = scope_of(tree, shape, text, kinds, functions)
-    joins = tree.args.get("joins") or []
-    cost = sum(1 for _ in tree.walk()) * (1 + len(joins))
+    statement = parsed(text, limits)
+    scope = scope_of(statement, shape, text, kinds, functions)
+    cost = statement.cost
     if cost > limits.cost:
         refuse(
             "cost",
@@ -63,7 +66,7 @@ def read(
             0,
         )
     try:
-        return _Reader(tree, scope, limits, cost).reading(joins)
+        return _Reader(statement, scope, limits, cost).reading(kinds)
     except RecursionError:
         refuse("cost", "the query is nested too deeply", text, 0)
 
@@ -71,10 +74,12 @@ def read(
 class _Reader:
     """Turns one query into a template."""
 
-    def __init__(self, tree: exp.Select, scope: Scope, limits: Limits, cost: int) -> None:
-        self.tree, self.scope, self.limits, self.cost = tree, scope, limits, cost
+    def __init__(self, statement: Statement, scope: Scope, limits: Limits, cost: int) -> None:
+        self.statement, self.scope, self.limits, self.cost = statement, scope, limits, cost
         self.clauses = list[Clause]()
         self.bounds = list[tuple[int, int]]()
+        self.outer_on = ""
+        self.union: Union | None = None
 
     def written(self, node: Any) -> str:
         """An expression over rows, remembered as a clause."""
@@ -82,40 +87,29 @@ class _Reader:
         self.clauses.append(Clause(sql, node))
         return sql
 
-    def reading(self, joins: Sequence[exp.Join]) -> Reading:
-        tree, scope = self.tree, self.scope
-        self._qualify()
+    def reading(self, kinds: Mapping[str, SourceSchema]) -> Reading:
+        scope = self.scope
+        if self.statement.arms:
+            self.union = union_of(self.statement, scope, kinds)
+        tree = self.tree = self.statement.tree or exp.select("*")
+        qualify(tree, scope)
         group = tree.args.get("group")
         having = tree.args.get("having")
         window = self._window(group)
         for node in group.expressions if group else []:
             scope.fixed |= {n.meta["start"] for n in node.find_all(exp.Literal) if "start" in n.meta}
         items = self._items()
-        condition = self._condition(joins)
+        condition, where = self._condition()
         names = _different([_name(item, i) for i, item in enumerate(items)])
         bare = [item.this if isinstance(item, exp.Alias) else item for item in items]
+        base = self._base(condition, where, names)
         if window is None:
-            template = self._rows(bare, names, condition, group, having)
+            template = self._rows(bare, base, group, having)
         else:
-            template = self._grouped(bare, names, condition, window, having)
-        return Reading(template, tuple(scope.constants), tuple(self.clauses), tuple(bare))
-
-    def _qualify(self) -> None:
-        """Write names in lower case and columns with their source, so that equal
-        expressions are equal trees.
-        """
-        for name in self.tree.find_all(exp.Identifier):
-            name.set("this", name.this.lower())
-            name.set("quoted", False)
-        aliases = {i: alias for alias, (i, _) in self.scope.kinds.items()}
-        for column in self.tree.find_all(exp.Column):
-            if isinstance(column.this, exp.Star) or column.name in ("window_start", "window_end"):
-                continue
-            if not column.table:
-                source = int(self.scope.column(column)[1])
-                column.set("table", exp.to_identifier(aliases[source]))
-        for slots in self.scope.slots:
-            slots.clear()
+            template = self._grouped(bare, base, window, having)
+        return Reading(
+            template, tuple(scope.constants), tuple(self.clauses), tuple(bare), tuple(scope.checks)
+        )
 
     def _items(self) -> list[exp.Expression]:
         items = list[exp.Expression]()
@@ -123,30 +117,40 @@ class _Reader:
             if isinstance(item, exp.Star):
                 if any(item.args.values()):
                     self.scope.refuse(item, "star", "* is supported without EXCEPT or REPLACE")
+                if self.union is not None:
+                    items += [exp.column(name, self.union.alias) for name in self.union.names]
+                    continue
                 for alias, (_, kind) in self.scope.kinds.items():
                     items += [exp.column(name, alias) for name in (TIME, *kind.columns)]
             else:
                 items.append(item)
         return items
 
-    def _base(self, condition: str, names: tuple[str, ...]) -> dict[str, Any]:
-        scope, sources = self.scope, len(self.scope.kinds)
+    def _base(self, condition: str, where: str, names: tuple[str, ...]) -> dict[str, Any]:
+        """What every template has, but for what is collected while its expressions are written: see `_collected`."""
         return {
-            "sources": sources,
-            "slots": tuple(tuple(sorted(scope.slots[i])) for i in range(sources)),
-            "constants": tuple(
-                [literal for _, literal in scope.literals.values()][number].type for number in scope.constants
-            ),
             "names": names,
             "condition": condition,
+            "where": where,
+            "outer_on": self.outer_on,
             "bounds": tuple(self.bounds),
-            "functions": tuple(sorted(scope.called)),
             "cost": self.cost,
         }
 
-    def _rows(
-        self, items: list[Any], names: tuple[str, ...], condition: str, group: Any, having: Any
-    ) -> Template:
+    def _collected(self) -> dict[str, Any]:
+        scope = self.scope
+        sources = len(self.statement.tables())
+        literals = [literal for _, literal in scope.literals.values()]
+        used = scope.slots if self.union is None else self.union.slots
+        return {
+            "sources": sources,
+            "slots": tuple(tuple(sorted(used[i])) for i in range(sources)),
+            "constants": tuple(literals[number].type for number in scope.constants),
+            "functions": tuple(sorted(scope.called)),
+            "arms": () if self.union is None else self.union.arms,
+        }
+
+    def _rows(self, items: list[Any], base: Mapping[str, Any], group: Any, having: Any) -> Template:
         wanted = group or having or next((i for i in items if aggregates_in(i)), None)
         if wanted is not None:
             self.scope.refuse(
@@ -155,10 +159,10 @@ class _Reader:
                 "HOP(time, slide, size) or LAST n ROWS",
             )  # fmt: skip
         outputs = tuple(self.written(item) for item in items)
-        return Template(Mode.rows, outputs=outputs, **self._base(condition, names))
+        return Template(Mode.rows, outputs=outputs, **base, **self._collected())
 
     def _grouped(
-        self, items: list[Any], names: tuple[str, ...], condition: str, window: tuple[Any, ...], having: Any
+        self, items: list[Any], base: Mapping[str, Any], window: tuple[Any, ...], having: Any
     ) -> Template:
         node, mode, size, slide, last = window
         if mode is Mode.last and self.bounds:
@@ -178,7 +182,7 @@ class _Reader:
         self.clauses += [Clause(sql, place) for sql, place in grouping.arguments]
         return Template(
             mode, outputs=outputs, having=kept, groups=tuple(keys), begins=tuple(grouping.begins), merges=tuple(grouping.merges),
-            raw=raw, size_us=size, slide_us=slide, last_rows=last, **self._base(condition, names),
+            raw=raw, size_us=size, slide_us=slide, last_rows=last, **base, **self._collected(),
         )  # fmt: skip
 
     # -- windows
@@ -189,7 +193,7 @@ class _Reader:
         more = [k for k, v in group.args.items() if v not in (None, False, []) and k != "expressions"]
         if more:
             self.scope.refuse(
-                group, "unsupported", f"GROUP BY {more[0].upper()} is not supported: name the columns"
+                group, "unsupported", "this kind of GROUP BY is not supported: name the columns"
             )
         windows = [n for n in group.expressions if _is_window(n)]
         if len(windows) > 1:
@@ -197,8 +201,8 @@ class _Reader:
         if not windows:
             return None
         node = windows[0]
-        if isinstance(node, exp.Last):
-            n = node.this
+        if name_of(node) == "last":
+            n = node.expressions[0] if len(node.expressions) == 1 else None
             if not isinstance(n, exp.Literal) or not str(n.this).isdecimal() or int(n.this) < 1:
                 self.scope.refuse(node, "window", "LAST n ROWS takes a whole number from 1")
             if int(n.this) > self.limits.last_rows:
@@ -214,7 +218,9 @@ class _Reader:
         if len(arguments) != (2 if name == "TUMBLE" else 3) or not isinstance(arguments[0], exp.Column):
             self.scope.refuse(node, "window", f"write {usage}")
         if self.scope.column(arguments[0]) != "r0.time":
-            self.scope.refuse(node, "window", f"a window is over the {TIME} of the first source")
+            sides = [str(join.args.get("side") or "first").lower() for join in self.statement.joins]
+            which = f"{(sides or ['first'])[0]} source"
+            self.scope.refuse(node, "window", f"a window is over the {TIME} of the {which}")
         lengths = [self.interval(argument) for argument in arguments[1:]]
         slide, size = lengths[0], lengths[-1]
         if size > self.limits.window_s * SECOND_US:
@@ -246,28 +252,40 @@ class _Reader:
 
     # -- conditions and joins
 
-    def _condition(self, joins: Sequence[exp.Join]) -> str:
+    def _condition(self) -> tuple[str, str]:
+        """What joined rows must fulfil, and the part of it that WHERE asks for."""
         parts = list[str]()
-        for i, join in enumerate(joins, start=1):
+        for i, join in enumerate(self.statement.joins, start=1):
             parts += self._joined(join, i)
         where = self.tree.args.get("where")
+        asked = "true"
         if where is not None:
             if aggregates := aggregates_in(where.this):
                 self.scope.refuse(
                     aggregates[0].node, "aggregate", "WHERE sees rows, not aggregates: use HAVING"
                 )
-            parts.append(self.written(where.this))
-        return " AND ".join(parts) or "true"
+            asked = self.written(where.this)
+            parts.append(asked)
+        return " AND ".join(parts) or "true", asked
 
     def _joined(self, join: exp.Join, source: int) -> list[str]:
-        kind = str(join.args.get("kind") or "").upper()
+        kind, side = (str(join.args.get(part) or "").upper() for part in ("kind", "side"))
         odd = [
             k
             for k, v in join.args.items()
-            if v not in (None, False, [], "") and k not in ("this", "on", "kind")
+            if v not in (None, False, [], "") and k not in ("this", "on", "kind", "side")
         ]
-        if odd or kind not in ("", "INNER") or join.args.get("on") is None:
+        if odd or kind not in ("", "INNER", "OUTER") or join.args.get("on") is None:
             self.scope.refuse(join, "join", "a join is written JOIN source ON ..., with a time bound")
+        if side not in ("", "LEFT", "RIGHT") or (side and len(self.statement.joins) > 1):
+            self.scope.refuse(join, "join", "an outer join is a LEFT or RIGHT JOIN of two sources")
+        found = self._conditions(join, source)
+        if side:
+            self.outer_on = " AND ".join(found) or "true"
+        return found
+
+    def _conditions(self, join: exp.Join, source: int) -> list[str]:
+        """The conditions of a join without its time bound, which is remembered."""
         conditions = (
             list(join.args["on"].flatten()) if isinstance(join.args["on"], exp.And) else [join.args["on"]]
         )
@@ -280,7 +298,7 @@ class _Reader:
             self.scope.refuse(
                 join, "join-bound",
                 "a join needs one time bound: ON b.time BETWEEN a.time - INTERVAL '10 seconds' AND a.time + INTERVAL '10 seconds', "
-                "where a is the first source",
+                "where a is the first source (of a RIGHT JOIN, the second)",
             )  # fmt: skip
         self.bounds.append(bounds[0][1])
         return [self.written(condition) for condition in conditions if condition is not bounds[0][0]]
@@ -318,9 +336,7 @@ class _Reader:
 
 
 def _is_window(node: exp.Expression) -> bool:
-    return isinstance(node, exp.Last) or (
-        isinstance(node, exp.Anonymous) and node.name.upper() in ("TUMBLE", "HOP")
-    )
+    return name_of(node) in WINDOWS
 
 
 def _name(item: exp.Expression, i: int) -> str:
@@ -330,8 +346,8 @@ def _name(item: exp.Expression, i: int) -> str:
         return item.name
     aggregates = aggregates_in(item)
     if aggregates and aggregates[0].node is item:
-        inner = item.this
-        return f"{item.key}_{inner.name}" if isinstance(inner, exp.Column) else item.key
+        inner = item.expressions[0] if item.expressions else None
+        return f"{name_of(item)}_{inner.name}" if isinstance(inner, exp.Column) else name_of(item)
     return "window_start" if _is_window(item) else f"column{i}"
 
 

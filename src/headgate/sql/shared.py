@@ -31,6 +31,8 @@ MOST_PIECES = 16
 """When a label has this many pieces, they are merged into one."""
 MOST_PANES = 8
 """The most labels that one batch adds: if there are more panes, the oldest share one."""
+FEW_ROWS = 8
+"""With fewer rows than these, each pattern is compiled for each row."""
 
 
 @dataclass(frozen=True)
@@ -107,11 +109,14 @@ def step(work: Work, engine: Engine) -> TemplateResult:
     active = timed(template, touched, work.clock)
     written = dict[Label, pa.Table]()
     gone = set[Label]()
-    engine.give(constants=active)
-    leads = range(min(work.leads, template.sources))
+    write = template.rows_sql if template.mode is Mode.rows else template.begin_sql
+    statements = [write(rows) for rows in template.sources_of_rows(work.leads)]
+    begun = pa.concat_tables(
+        [engine.ask(sql, constants=part) for part in _parts(work, active) for sql in statements]
+    )
     if template.mode is Mode.rows:
-        return TemplateResult(pa.concat_tables([engine.ask(template.rows_sql(lead)) for lead in leads]))
-    begun = pa.concat_tables([engine.ask(template.begin_sql(lead)) for lead in leads])
+        return TemplateResult(begun)
+    engine.give(constants=active)
     answer = _last if template.mode is Mode.last else _panes
     return TemplateResult(answer(work, engine, active, begun, written, gone), written, frozenset(gone))
 
@@ -120,6 +125,16 @@ def _hosted(work: Work) -> pa.Table:
     """The constants of all computations of the server, with their watermarks."""
     hosted = work.constants if work.everyone is None else work.everyone
     return hosted if "new" in hosted.column_names else timed(work.template, hosted, work.clock)
+
+
+def _parts(work: Work, active: pa.Table) -> list[pa.Table]:
+    """The computations whose rows are computed together. A pattern is compiled once for the rows that come to it together,
+    and they do so where there are no more computations than rows.
+    """
+    rows = work.rows.num_rows
+    if not work.template.patterned or rows < FEW_ROWS or active.num_rows <= rows:
+        return [active]
+    return [active.slice(at, rows) for at in range(0, active.num_rows, rows)]
 
 
 def _since(table: pa.Table, batch: int, label: Label) -> pa.Table:

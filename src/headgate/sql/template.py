@@ -17,6 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from headgate.sql import distinct
+from headgate.sql.regex import NAMES as PATTERNED
 from headgate.sql.source_schema import TYPES, slot_type
 
 
@@ -64,6 +66,12 @@ class Template:
     """For each source after the first: how long before and after the first source's time its time may be."""
     functions: tuple[str, ...] = ()
     cost: int = 1
+    arms: tuple[tuple[str, ...], ...] = ()
+    """The SELECTs of a UNION ALL, each over a source of its own: its condition and its items u0, u1..."""
+    outer_on: str = ""
+    """The conditions of an outer join beside its bound; empty if a join is none. The first source keeps all its rows."""
+    where: str = "true"
+    """The WHERE clause alone."""
 
     @cached_property
     def key(self) -> str:
@@ -80,6 +88,21 @@ class Template:
         plain = {name: _tuples(value) for name, value in data.items()}
         return cls(**{**plain, "mode": Mode(data["mode"])})
 
+    @cached_property
+    def patterned(self) -> bool:
+        """Whether regular expressions are matched."""
+        return any(f"{name}(" in self.key for name in PATTERNED)
+
+    @property
+    def joins(self) -> int:
+        """How many sources are joined; 1 if none are."""
+        return self.sources if self.bounds else 1
+
+    @property
+    def warm_us(self) -> int:
+        """How long after its beginning a query may still lack rows that came before it, and would have been partners."""
+        return max(self.bounds[0][0], 0) if self.outer_on else 0
+
     @property
     def horizon_us(self) -> int:
         """How long a row can still find partners in a join."""
@@ -91,6 +114,9 @@ class Template:
         For a join, only the tuples in which source `lead` has the first of the new rows: all leads
         together give each tuple once.
         """
+        if self.arms:
+            arms = " UNION ALL ".join(map(self._arm, range(len(self.arms))))
+            return f"FROM ({arms}) r0 JOIN constants c ON r0.id = c.id WHERE ({self.condition})"
         if self.sources == 1:
             return f"FROM rows r0 JOIN constants c ON r0.source = c.s0 WHERE ({self.condition})"
         joined = "".join(
@@ -101,31 +127,54 @@ class Template:
         within = "".join(_within(bound, i) for i, bound in enumerate(self.bounds, start=1))
         return f"FROM fresh r{lead} JOIN constants c ON r{lead}.source = c.s{lead}{joined} WHERE ({self.condition}){within}"
 
-    def rows_sql(self, lead: int = 0) -> str:
-        """The results of a query without aggregates."""
+    def _arm(self, i: int) -> str:
+        condition, *items = self.arms[i]
+        listed = "".join(f", {e} AS u{number}" for number, e in enumerate(items))
+        rows = f"FROM rows r{i} JOIN constants c ON r{i}.source = c.s{i}"
+        return f"SELECT c.id AS id, r{i}.time AS time{listed} {rows} WHERE ({condition})"
+
+    def _unmatched(self) -> str:
+        """The FROM clause of an outer join for the rows of the first source for which no partner can come any more."""
+        on = f"r1.source = c.s1 AND r1.batch >= c.born{_within(self.bounds[0], 1)} AND ({self.outer_on})"
+        return (
+            "FROM lately r0 JOIN constants c ON r0.source = c.s0 AND r0.batch >= c.born"
+            f" LEFT JOIN lately r1 ON {on} WHERE r1.source IS NULL"
+            f" AND epoch_us(r0.time) >= c.old AND epoch_us(r0.time) < c.new AND ({self.where})"
+        )
+
+    def sources_of_rows(self, leads: int) -> list[str]:
+        """The FROM clauses that together give each new row or tuple once, if so many sources may lead a tuple."""
+        found = [self._from(lead) for lead in range(min(leads, self.joins))]
+        return [*found, self._unmatched()] if self.outer_on else found
+
+    def rows_sql(self, rows: str = "") -> str:
+        """The results of a query without aggregates, from a FROM clause."""
         outputs = "".join(f", {e} AS o{i}" for i, e in enumerate(self.outputs))
-        return f"SELECT c.id AS id, epoch_us(r0.time) AS at{outputs} {self._from(lead)}"
+        return f"SELECT c.id AS id, epoch_us(r0.time) AS at{outputs} {rows or self._from(0)}"
 
     @property
     def _kept(self) -> str:
         groups = "".join(f", {e} AS g{i}" for i, e in enumerate(self.groups))
         return groups + "".join(f", {e} AS x{i}" for i, e in enumerate(self.begins))
 
-    def begin_sql(self, lead: int = 0) -> str:
-        """The partial values of new rows: partial aggregates of panes, or single rows."""
+    def begin_sql(self, rows: str = "") -> str:
+        """The partial values of new rows, from a FROM clause: partial aggregates of panes, or single rows."""
+        rows = rows or self._from(0)
         if self.mode is Mode.last:
-            return f"SELECT c.id AS id, epoch_us(r0.time) AS t{self._kept} {self._from(lead)} AND epoch_us(r0.time) >= c.old"
+            return (
+                f"SELECT c.id AS id, epoch_us(r0.time) AS t{self._kept} {rows} AND epoch_us(r0.time) >= c.old"
+            )
         pane = (
             f"epoch_us(r0.time) - ((epoch_us(r0.time) % {self.slide_us} + {self.slide_us}) % {self.slide_us})"
         )
-        begin = f"SELECT c.id AS id, {pane} AS pane{self._kept} {self._from(lead)} AND {pane} + {self.size_us} > c.old"
+        begin = f"SELECT c.id AS id, {pane} AS pane{self._kept} {rows} AND {pane} + {self.size_us} > c.old"
         return begin if self.raw else f"{begin} GROUP BY ALL"
 
     @property
     def merge_sql(self) -> str:
         """Merge the pieces of each pane, for the computations of this server."""
         columns = [f"g{i}" for i in range(len(self.groups))]
-        parts = [f"x{i}" if self.raw else f"{_merged(e)}(x{i}) AS x{i}" for i, e in enumerate(self.begins)]
+        parts = [f"x{i}" if self.raw else f"{_merged(e, f'x{i}')} AS x{i}" for i, e in enumerate(self.begins)]
         select = ", ".join(["p.id AS id", "pane", *columns, *parts])
         merge = f"SELECT {select} FROM pieces p JOIN constants c ON p.id = c.id AND p.batch >= c.born WHERE pane + {self.size_us} > c.new"
         return merge if self.raw else f"{merge} GROUP BY ALL"
@@ -195,7 +244,7 @@ class Template:
         fields = [pa.field("source", pa.int32()), pa.field("time", pa.timestamp("us"))]
         slots = sorted({slot for slots in self.slots for slot in slots})
         fields += [pa.field(slot, slot_type(slot)) for slot in slots]
-        return pa.schema([*fields, pa.field("batch", pa.int64())] if self.sources > 1 else fields)
+        return pa.schema([*fields, pa.field("batch", pa.int64())] if self.joins > 1 else fields)
 
     @property
     def constants_schema(self) -> pa.Schema:
@@ -219,7 +268,8 @@ def _within(bound: tuple[int, int], i: int) -> str:
     return f" AND r{i}.time >= r0.time - to_microseconds({before}) AND r{i}.time <= r0.time + to_microseconds({after})"
 
 
-def _merged(begin: str) -> str:
+def _merged(begin: str, column: str) -> str:
     """The aggregate that merges partial values of another."""
     name = begin.split("(", 1)[0]
-    return name if name in ("min", "max") else "sum"
+    plain = f"{name if name in ('min', 'max') else 'sum'}({column})"
+    return distinct.merged(begin, column) or plain

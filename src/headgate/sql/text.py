@@ -15,6 +15,7 @@ from dataclasses import dataclass
 _CONSTANT = re.compile(
     r"""(?P<string>'(?:[^']|'')*')
       | (?P<quoted>"(?:[^"]|"")*")
+      | (?P<field>\bEXTRACT\s*\(\s*\w+\s+FROM\b)
       | (?P<number>(?<!\w)(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)
       | (?P<named>\b(?:FROM|JOIN)\s+)(?P<source>[^\W\d]\w*)
     """,
@@ -73,7 +74,7 @@ def shape_of(text: str) -> Shape:
         if kind == "source":
             sources.append(match["source"].lower())
             return f"{match['named']}?t"
-        if kind == "quoted":
+        if kind in ("quoted", "field"):
             return match[0]
         literal = Literal(match.start(), match[0])
         literals.append(literal)

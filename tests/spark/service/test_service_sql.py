@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.sql.world import NAMES, Server, named, plain, rows_of
+from tests.sql import world
+from tests.sql.test_union import LATER, LEFT, ROWS
+from tests.sql.useful import EVENT, events, named_events
+from tests.sql.world import NAMES, SECOND, Server, named, plain, rows_of
 
 EXPRESSIONS = (
     "x + n", "x - 2 * n", "x / 4", "n / 2", "n % 3", "-n % 3", "x > 1.5e0", "x >= n AND n <> 2", "n = 1 OR x IS NULL", "NOT n > 2", "n BETWEEN 1 AND 3",
@@ -17,9 +20,23 @@ EXPRESSIONS = (
 )  # fmt: skip
 AGGREGATES = (
     "count(*)", "count(x)", "sum(n)", "sum(x)", "avg(x)", "min(x)", "max(city)", "count(DISTINCT city)", "stddev_samp(n)", "stddev_pop(n)", "var_samp(n)",
-    "var_pop(n)", "median(n)", "max(x) - min(x)", "sum(n) * 2",
+    "var_pop(n)", "median(n)", "max(x) - min(x)", "sum(n) * 2", "approx_count_distinct(n)",
 )  # fmt: skip
-SPARK_WORDS = {"VARCHAR": "STRING", "starts_with": "startswith"}
+USEFUL = (
+    "get_json_object(body, '$.a.b[0]')", "get_json_object(body, '$.s')", "get_json_object(body, '$.a')", "CAST(get_json_object(body, '$.n') AS BIGINT) + 1",
+    "CAST(get_json_object(body, '$.f') AS DOUBLE)", "line RLIKE '^[A-Z]+ '", "regexp_like(line, '[0-9]+')", "regexp_extract(line, '([A-Z]+) (/[a-z]+)', 2)",
+    "regexp_extract(line, '[a-z]+', 0)", "regexp_replace(line, '[a-z]', '<>', 'g')", "CAST(date_trunc('hour', ts) AS TIMESTAMP)", "CAST(date_trunc('month', ts) AS TIMESTAMP)",
+    "extract(hour FROM ts)", "extract(doy FROM ts)", "extract(week FROM ts)", "date_part('minute', ts)", "year(ts)", "month(ts)", "day(ts)", "hour(ts)", "minute(ts)", "second(ts)", "quarter(ts)",
+    "dayofyear(ts)", "ts + INTERVAL '5 minutes'", "ts - INTERVAL '1 month'", "ts > TIMESTAMP '2026-02-01 12:00:00'", "element_at(split(line, ' '), 1)",
+    "array_contains(split(line, ','), 'b')", "split_part(line, ' ', 2)", "contains(line, 'a')", "substr(line, 2, 2)", "power(n, 2)", "ifnull(line, '-')", "ceiling(x)",
+)  # fmt: skip
+SPARK_WORDS = {
+    "VARCHAR": "STRING",
+    "starts_with": "startswith",
+    "AS TIMESTAMP)": "AS TIMESTAMP_NTZ)",
+    "> TIMESTAMP '": "> TIMESTAMP_NTZ '",
+    ", 'g')": ")",
+}
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +61,7 @@ def served(rows, text):
     server.add(1, text)
     server.feed(rows)
     found = server.answers().get(1, Counter())
-    return found, [server.mark(source) for source in range(len(NAMES))]
+    return found, [server.mark(source) for source in range(len(world.NAMES))]
 
 
 def sparks(spark, text):
@@ -93,3 +110,30 @@ def test_joins_mean_what_they_mean_in_spark(spark, views, rows) -> None:
     found, _ = served(rows, text)
     assert found == sparks(spark, text)
     assert found
+
+
+def test_unions_and_outer_joins_mean_what_they_mean_in_spark(spark, views, rows) -> None:
+    for text in ROWS[:2]:
+        found, _ = served(rows, text)
+        assert found == sparks(spark, text), text
+    for text, later in zip(LEFT[:3], LATER, strict=False):
+        found, marks = served(rows, text)
+        moment = f"TIMESTAMP_NTZ '1970-01-01' + make_dt_interval(0, 0, 0, {min(marks[0], marks[1] - later * SECOND) / 1e6})"
+        assert found == sparks(spark, f"{text} AND (b.time IS NOT NULL OR a.time < {moment})"), text
+        assert found
+
+
+def test_documents_patterns_dates_and_lists_mean_what_they_mean_in_spark(spark, monkeypatch) -> None:
+    monkeypatch.setattr(world, "NAMES", ("events",))
+    monkeypatch.setattr(world, "KINDS", {"events": EVENT})
+    rows = events(1, 100)
+    frame = spark.createDataFrame(named_events(rows).to_pandas().replace({np.nan: None}),
+                                  "time timestamp_ntz, body string, line string, ts timestamp_ntz, n bigint, x double")  # fmt: skip
+    frame.createOrReplaceTempView("events")
+    for i in range(0, len(USEFUL), 7):
+        some = USEFUL[i : i + 7]
+        text = f"SELECT {', '.join(some)} FROM events"
+        found, theirs = served(rows, text)[0], sparks(spark, text)
+        for j, expression in enumerate(some):
+            assert column(found, j) == column(theirs, j), expression
+    spark.catalog.dropTempView("events")

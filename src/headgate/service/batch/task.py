@@ -308,7 +308,7 @@ class _Attempt:
         assert self.engine is not None
         task, join_files = self.task, self.task.join_rows.get(self.server, JoinRowFiles())
         read = (self._read_constants(files.constants) for files in templates)
-        joins: list[Join] = [(template, constants) for template, constants in read if template.sources > 1]
+        joins: list[Join] = [(template, constants) for template, constants in read if template.joins > 1]
         if not joins and not join_files.pieces:
             return 1
         pieces = self._load([Piece(stored.batch, stored) for stored in join_files.pieces])
@@ -344,7 +344,7 @@ class _Attempt:
 
     def _without_faults(self, template: Template, constants: pa.Table) -> pa.Table:
         """The constants without the joins that already failed in this batch, because they keep too many rows."""
-        if template.sources == 1 or not self.faults:
+        if template.joins == 1 or not self.faults:
             return constants
         return constants.filter(pa.array(~_among(constants, self.faults)))
 
