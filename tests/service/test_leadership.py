@@ -1,6 +1,8 @@
 """Who leads: one process at a time tries, and one that has slept does no harm."""
 
 import sqlite3
+from functools import partial
+from typing import Any
 
 import httpx
 import pytest
@@ -45,9 +47,10 @@ ACTS = st.lists(
 @given(ACTS)
 def test_a_lease_has_one_holder_who_renewed_it_within_the_time(acts) -> None:
     """A lease is never taken from one who renewed it less than `lease_s` ago, whatever the clocks say."""
-    row, now = Row(), [0.0]
+    row: Any = Row()
+    now = [0.0]
     skews = [0.0, 1e6, -1e6]
-    members = [Lease(row, 3.0, lambda skew=skew: now[0] + skew) for skew in skews]
+    members = [Lease(row, 3.0, partial(lambda skew: now[0] + skew, skew)) for skew in skews]
     leads, renewed = [False] * 3, [0.0] * 3
     for who, act, seconds in acts:
         if act == "sleep":
