@@ -3,7 +3,6 @@ is answered once, and a neighbour's events are never touched.
 """
 
 import json
-import time
 from typing import Any
 
 import httpx
@@ -11,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.service.local import Local
+from tests.service.pushed import Pushed
 
+from headgate.service.batch.loop import Loop
 from headgate.service.http.background import listening
-from headgate.service.push_source import PUSHED, PushSource
 from headgate.service.queries import Query
-from headgate.sources.source import Demand
 
 COLUMNS = {"n": "bigint", "x": "double", "city": "varchar", "wet": "boolean", "seen": "timestamp"}
 TIMES = [
@@ -77,16 +76,9 @@ def event(draw, number):
 
 def drain(local):
     """Compute what was pushed, batch by batch."""
-    source = PushSource(local.service.push_log)
-    more = True
-    while more:
-        plan = source.plan(
-            local.processor.offsets().get(PUSHED), Demand(rows=5_000, tasks=1, now=time.time())
-        )
-        batches = [batch for part in plan.ranges for batch in source.read(part.what)]
-        if batches:
-            local.processor.process_ranges(pa.Table.from_batches(batches), {PUSHED: plan.offset})
-        more = plan.more
+    loop = Loop(local.service, local.processor, [Pushed(local.service)], pa.concat_tables)
+    while loop.step():
+        pass
 
 
 @pytest.mark.parametrize(("count", "seed"), [(300, 1), pytest.param(10_000, 2, marks=pytest.mark.full)])

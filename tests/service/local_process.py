@@ -1,71 +1,45 @@
 """A service process without Spark, with the options of `headgate serve` that a test needs.
 
-All but the engine is that of `headgate serve`. Pushed files are read by a thread here, and their names are offsets in the
-commit. `HEADGATE_SLOW_S` makes each batch that much longer, so that a test can meet one under way.
+All but the engine is that of `headgate serve`, and its loop runs here without Spark. `HEADGATE_SLOW_S` makes each batch that much longer, so that a test can meet one under way.
 """
 
 import argparse
-import io
 import os
 import signal
 import sys
-import threading
 import time
 import traceback
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from tests.service.local import local_job
+from tests.service.pushed import Pushed
 
 from headgate import errors
+from headgate.service.batch.loop import Loop
 from headgate.service.batch.processor import BatchProcessor
 from headgate.service.config import ServiceConfig
 from headgate.service.process import ServiceProcess
 from headgate.service.rehearsal import rehearse
 
-STREAM = "pushed"
-
 
 class LocalEngine:
-    """Batches in a thread of this process."""
+    """Batches of pushed events in a thread of this process."""
 
     def warm(self, stack):
         if "HEADGATE_REHEARSE" in os.environ:
             rehearse(self.start)
 
     def start(self, service, stack):
-        self.service, self.stopping = service, threading.Event()
-        self.processor = BatchProcessor(service, self.job)
-        self.thread = threading.Thread(target=self.run, daemon=True)
-        stack.callback(self.stop)
+        processor = BatchProcessor(service, self.job)
+        loop = Loop(service, processor, [Pushed(service)], pa.concat_tables)
+        stack.callback(loop.stop)
         service.running = True
-        self.thread.start()
+        loop.start()
 
     def job(self, *arguments):
         time.sleep(float(os.environ.get("HEADGATE_SLOW_S", "0")))
         return local_job(*arguments)
-
-    def run(self):
-        while not self.stopping.wait(0.02):
-            try:
-                self.step()
-            except errors.Superseded as error:
-                self.service.failures[""] = str(error)
-                return
-
-    def step(self):
-        store, done = self.service.push_log.store, self.processor.offsets().get(STREAM, "")
-        waiting = [name for name in store.names("") if name.endswith(".parquet") and name > done][:20]
-        if waiting:
-            rows = pa.concat_tables(
-                [pq.read_table(io.BytesIO(store.read(name))) for name in waiting], promote_options="default"
-            )
-            self.processor.process_ranges(rows, {STREAM: waiting[-1]})
-
-    def stop(self):
-        self.stopping.set()
-        self.thread.join()
 
 
 def run(arguments, environment, log) -> None:
