@@ -157,9 +157,10 @@ def test_each_result_is_fed_once_though_batches_fail_and_processes_end(chain, mo
 
 def test_a_source_begins_when_it_is_published(chain) -> None:
     (upper,) = chain.add(ROWS)
-    chain.feed(rows(2))
     publish(chain.service, chain.ann, upper, "many")
-    (lower,) = chain.add("SELECT n FROM many")
+    Local.feed(chain, rows(2))  # not fed yet, when the other source is published
+    publish(chain.service, chain.ann, upper, "later")
+    (lower,) = chain.add("SELECT n FROM later")
     chain.feed(rows(3))
     assert chain.answers(lower) == Counter({(3,): 1})
 

@@ -18,10 +18,8 @@ class NewDelivery(BaseModel):
     """Results that are to go to a target."""
 
     queries: list[int] = Field(min_length=1, max_length=100, examples=[[0]])
-    target: str = Field(examples=["webhook"], max_length=100)
-    options: dict[str, str] = Field(
-        default_factory=dict, max_length=10, examples=[{"url": "https://hooks.example.com/results"}]
-    )
+    target: str = Field(examples=["lake"], max_length=100)
+    options: dict[str, str] = Field(default_factory=dict, max_length=10, examples=[{"table": "by_city"}])
     start: str = Field(
         KEPT, description="`kept`: with the results that are kept; `new`: with those that come."
     )
