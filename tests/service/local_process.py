@@ -1,6 +1,7 @@
 """A service process without Spark, with the options of `headgate serve` that a test needs.
 
-All but the engine is that of `headgate serve`, and its loop runs here without Spark. `HEADGATE_SLOW_S` makes each batch that much longer, so that a test can meet one under way.
+All but the engine is that of `headgate serve`, and its loop runs here without Spark. `HEADGATE_SLOW_S` makes each batch
+that much longer, so that a test can meet one under way.
 """
 
 import argparse

@@ -7,16 +7,19 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.databases import postgres  # noqa: F401  (a fixture)
-from tests.service.local_process import LocalEngine
+from tests.service.local import local_job
+from tests.service.pushed import Pushed
 from typer.testing import CliRunner
 
 from headgate.cli.commands import app
 from headgate.errors import ConfigError, CorruptState, HeadgateError, NewerFormat
 from headgate.service.backup import MANIFEST, backup, check, restore
+from headgate.service.batch.loop import Loop
 from headgate.service.batch.processor import BatchProcessor
 from headgate.service.batch_log import PINS
 from headgate.service.places import Places
@@ -34,9 +37,8 @@ class World:
     def __init__(self, folder, **places) -> None:
         self.places = Places.of(folder, **places)
         self.service = Service(Settings(folder, servers=2, **places), PREPARER)
-        self.engine = LocalEngine()
-        self.engine.service = self.service
-        self.engine.processor = BatchProcessor(self.service, self.engine.job)
+        self.processor = BatchProcessor(self.service, local_job)
+        self.loop = Loop(self.service, self.processor, [Pushed(self.service)], pa.concat_tables)
         if not len(self.service.tenants):
             self.token = self.service.add_tenant("ann")
             self.ann = self.service.authenticate(self.token)
@@ -50,7 +52,7 @@ class World:
         self.next += 1
 
     def batch(self) -> None:
-        self.engine.step()
+        self.loop.step()
 
     def register(self) -> None:
         name = f"q{len(self.names)}"
