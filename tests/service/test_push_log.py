@@ -299,3 +299,18 @@ def test_bytes_are_bounded_too(tmp_path) -> None:
 @given(histories())
 def test_the_same_at_length(tmp_path_factory, history) -> None:
     everything_is_taken_once_and_in_order(tmp_path_factory.mktemp("push"), history)
+
+
+def test_a_service_that_slept_while_all_was_computed_accepts_nothing(tmp_path) -> None:
+    old = opened(tmp_path)
+    for n in range(3):
+        old.append("ann", rows(n, 1))
+    planned = taken(old, 10)[1]
+    old.committed(planned.offset)
+    new = opened(tmp_path, 1, planned.offset)
+    with pytest.raises(Superseded):
+        old.append("ann", rows(3, 1))
+    new.append("ann", rows(3, 1))
+    assert taken(new, 10)[0][0] == [3]
+    for log in (old, new):
+        log.close()
