@@ -223,8 +223,8 @@ def test_a_file_that_vanishes_while_a_batch_reads_is_named(tmp_path) -> None:
     log.append("ann", rows(0, 3))
     source = PushSource(log)
     (part,) = source.plan(None, Demand(rows=10)).ranges
-    (tmp_path / file_name(run(0), 0)).unlink()
-    with pytest.raises(CorruptState, match=r"000000000000\.push is missing"):
+    (tmp_path / file_name(run(0), 1)).unlink()
+    with pytest.raises(CorruptState, match=r"000000000001\.push is missing"):
         list(source.read(part.what))
     log.close()
 

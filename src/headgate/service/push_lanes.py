@@ -121,6 +121,9 @@ def read_file(store: Store, lane: str, number: int) -> PushFile:
 def take_lanes(store: Store, mine: str, now: float) -> list[str]:
     """Make this service's lane, and end those before it, which are returned. `Superseded` if there is one after it."""
     store.make(mine)
+    begin = file_name(mine, 0)  # an object store has no empty folders, and a copy of a service leaves them out
+    with suppress(FileExistsError):
+        store.create(begin, encoded(begin, {}, now))
     store.flush("")
     lanes = lanes_of(store)  # after ours was made: of two services at once, at least one sees the other
     newer = [lane for lane in lanes if claim_of(lane) >= claim_of(mine) and lane != mine]
@@ -138,8 +141,12 @@ def take_lanes(store: Store, mine: str, now: float) -> list[str]:
 
 
 def remove_lane(store: Store, lane: str) -> None:
-    """Remove a lane: in one step, so that nobody can write to it after its end is gone."""
-    assert store.disk is not None, "pushed events are on a disk"
+    """Remove a lane: on a disk in one step, so that nobody can write to it after its end is gone. On an object store
+    whoever writes to it looks for a later claim before it acknowledges anything.
+    """
+    if store.disk is None:
+        store.remove(*(file_name(lane, number) for number in numbers_of(store, lane)))
+        return
     with suppress(FileNotFoundError), translated(store.path(lane), "removing", passing=FileNotFoundError):
         store.disk.rename(store.path(lane), store.path(f"{_GONE}{lane}"))
         store.flush("")

@@ -58,8 +58,11 @@ class PushLog:
         """How many rows were written since this object was made."""
         self.on_append: Callable[[], None] = lambda: None
         """Called when rows have become durable."""
+        self.check_mine: Callable[[], object] = lambda: None
+        """Raises `Superseded` if another service has taken over. Lanes on an object store need it (`remove_lane`)."""
         self._lock = threading.Lock()
         self._backlog = Backlog(lane)
+        self._backlog.next = 1  # the first file begins the lane
         self._writing_rows: dict[str, int] = {}
         self._writing_size: dict[str, int] = {}
         """By tenant: what waits for the disk."""
@@ -190,6 +193,8 @@ class PushLog:
                 raise
             if found.ended_by:
                 raise self._overtaken(found.ended_by)
+            if self.store.disk is None:
+                self.check_mine()
             return self._add(found)
 
     def _overtaken(self, by: str) -> Superseded:

@@ -33,6 +33,7 @@ def open_push_log(places: Places, batch_log: BatchLog, flow: Flow, owner: Callab
     last = batch_log.last
     offset, delivered = (last.offsets.get(PUSHED), last.delivered) if last else (None, -1)
     log = PushLog(Store(places.push), batch_log.run, offset, flow)
+    log.check_mine = batch_log.commits.check_mine
     take_over(log, places.folder / "spark", delivered, owner)
     return log
 
