@@ -194,7 +194,7 @@ def test_the_extras_are_those_of_the_package() -> None:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
     by_spark = {"connect"}  # Spark itself says what a Connect session lacks
     # imported under another name than that of the distribution
-    imported = {"protobuf": "google", "opentelemetry-sdk": "opentelemetry"}
+    imported = {"protobuf": "google", "opentelemetry-sdk": "opentelemetry", "pyjwt[crypto]": "jwt"}
     wanted = {imported.get(one.split(">")[0]) or "".join(c if c.isalnum() else "_" for c in one.split(">")[0].split("[")[0]): extra
               for extra, needs in project["optional-dependencies"].items() if extra not in by_spark for one in needs}  # fmt: skip
     assert {**wanted, "py4j": "spark"} == EXTRAS
