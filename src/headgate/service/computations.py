@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from headgate.hosting import Host
 from headgate.service.registry import Changes, Registry, damaged
-from headgate.service.snapshot import HostingSnapshot, ServerTemplate
+from headgate.service.snapshot import HostingSnapshot, ServerTemplate, Version
 from headgate.service.sources import Sources
 from headgate.sql.prepare import Prepared
 from headgate.sql.template import RUN_COLUMNS, Template
@@ -86,7 +86,7 @@ class Computations:
         self.by_id: dict[int, Computation] = {}
         self._id_of_definition: dict[tuple[Any, ...], int] = {}
         self._hosted: dict[ServerTemplate, dict[int, Computation]] = {}
-        self._constants: dict[ServerTemplate, tuple[int, pa.Table]] = {}
+        self._constants: dict[ServerTemplate, tuple[Version, pa.Table]] = {}
         """Tables of constants as they were last built; what has changed since is missing."""
         self._servers_of_source: list[list[int]] | None = None
         self.owner_of: Callable[[int], int] = lambda number: 0
@@ -281,7 +281,7 @@ class Computations:
         """How many computations share a template."""
         return sum(len(hosted) for (_, which), hosted in self._hosted.items() if which == template)
 
-    def _constants_table(self, key: ServerTemplate) -> tuple[int, pa.Table]:
+    def _constants_table(self, key: ServerTemplate) -> tuple[Version, pa.Table]:
         if key not in self._constants:
             template, hosted = self.templates[key[1]], list(self._hosted[key].values())
             try:
@@ -291,7 +291,7 @@ class Computations:
                 self.unfit |= reasons
                 table = _table_of(template, [c for c in hosted if c.id not in reasons], self.owner_of)
             self.version += 1
-            self._constants[key] = (self.version, table)
+            self._constants[key] = ((self.version,), table)
         return self._constants[key]
 
 

@@ -56,6 +56,8 @@ class Settings:
     folder: Path
     servers: int = 4
     """Servers at the first start; later they are added and removed over HTTP."""
+    tasks: int = 0
+    """How many tasks a batch has at most: servers share them. 0 means as many as Spark runs at a time."""
     registry: str = ""
     """A path (SQLite) or a postgresql:// URL; empty means a SQLite file in the folder."""
     state: str = ""

@@ -47,14 +47,14 @@ class Runner:
         files_per_batch: int = 200,
     ) -> None:
         self.service, self.spark, self.trigger = service, spark, trigger
-        self._processor = BatchProcessor(service, SparkJob())
+        tasks = spark.sparkContext.defaultParallelism
+        self._processor = BatchProcessor(service, SparkJob(), tasks=service.settings.tasks or tasks)
         with conf(spark, UTC):
             self._rows = pushed_events(spark, service, files_per_batch)
             for name, frame in (streams or {}).items():
                 time = (times or {}).get(name, "time")
                 source = declared(service, name, columns_of(frame, name, time))
                 self._rows = self._rows.unionByName(in_slots(frame, source, time))
-        tasks = spark.sparkContext.defaultParallelism
         self._loop = Loop(service, self._processor, kafka, union, tasks=tasks) if kafka else None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="headgate-batches", daemon=True)
