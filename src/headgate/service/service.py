@@ -5,6 +5,7 @@ Thread-safe: the methods take the lock themselves. Every change is durable when 
 
 from __future__ import annotations
 
+import gc
 import json
 import time
 from bisect import bisect_right
@@ -111,6 +112,8 @@ class Service:
     def _load(self, version: int = 0) -> None:
         """Read sources, computations and queries from the registry."""
         migrate(self._registry)
+        collecting = gc.isenabled()
+        gc.disable()  # a million objects are made, and none becomes garbage
         draw = np.random.default_rng(self.settings.seed).random
         host = partial(Host, rule=self.settings.rule, draw=draw)
         try:
@@ -124,6 +127,9 @@ class Service:
             if isinstance(error, HeadgateError):
                 raise
             raise damaged(f"a row cannot be read ({error!r})") from error
+        finally:
+            if collecting:
+                gc.enable()
 
     def _reload(self) -> None:
         """Make memory equal to the registry again, after the registry refused a change."""

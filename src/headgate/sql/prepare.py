@@ -17,9 +17,9 @@ from headgate.sql.expressions import check_range, place_of
 from headgate.sql.limits import Limits
 from headgate.sql.parse import check_characters, table_names
 from headgate.sql.read import Reading, read
-from headgate.sql.source_schema import SourceSchema
+from headgate.sql.source_schema import Order, SourceSchema
 from headgate.sql.template import Mode, Template
-from headgate.sql.text import Shape, shape_of
+from headgate.sql.text import Literal, Shape, shape_of
 
 Constant = int | float | str
 MOST_SHAPES = 50_000
@@ -57,8 +57,8 @@ class Preparer:
 
     def __post_init__(self) -> None:
         self._engine = Engine(self.functions)
-        self._fixed = dict[tuple[str, tuple[SourceSchema, ...]], tuple[int, ...]]()
-        self._known = dict[tuple[str, tuple[SourceSchema, ...], tuple[str, ...]], Reading]()
+        self._fixed = dict[tuple[str, tuple[Order, ...]], tuple[int, ...]]()
+        self._known = dict[tuple[str, tuple[Order, ...], tuple[str, ...]], Reading]()
 
     def prepare(self, text: str, kinds: Mapping[str, SourceSchema]) -> Prepared:
         """Prepare a query over these sources, or raise QueryRefused."""
@@ -71,27 +71,25 @@ class Preparer:
             reading = self._read(shape, text, kinds)
             if names == shape.sources:
                 self._remember(shape, kinds, reading)
-        literals = [shape.literals[number] for number in reading.constants]
-        for literal in literals:  # a remembered shape says nothing about the values that come with it now
-            check_range(literal, text)
-        constants = tuple(literal.value for literal in literals)
+        # A remembered shape says nothing about the values that come with it now.
+        constants = tuple([_value(shape.literals[number], text) for number in reading.constants])
         return Prepared(reading.template, names, constants)
 
     def _remembered(self, shape: Shape, kinds: Mapping[str, SourceSchema]) -> Reading | None:
         try:
-            of = tuple(kinds[name] for name in shape.sources)
+            of = tuple([kinds[name].order for name in shape.sources])
         except KeyError:
             return None
         fixed = self._fixed.get((shape.text, of))
         if fixed is None:
             return None
-        return self._known.get((shape.text, of, tuple(shape.literals[i].text for i in fixed)))
+        return self._known.get((shape.text, of, tuple([shape.literals[i].text for i in fixed])))
 
     def _remember(self, shape: Shape, kinds: Mapping[str, SourceSchema], reading: Reading) -> None:
         if len(self._known) >= MOST_SHAPES:
             self._known.clear()
             self._fixed.clear()
-        of = tuple(kinds[name] for name in shape.sources)
+        of = tuple(kinds[name].order for name in shape.sources)
         fixed = tuple(i for i in range(len(shape.literals)) if i not in reading.constants)
         self._fixed[shape.text, of] = fixed
         self._known[shape.text, of, tuple(shape.literals[i].text for i in fixed)] = reading
@@ -127,6 +125,13 @@ class Preparer:
         return True
 
 
+def _value(literal: Literal, text: str) -> Constant:
+    """The value of a literal, or QueryRefused if its type cannot hold it."""
+    if not (literal.text.isdecimal() and len(literal.text) < 19):
+        check_range(literal, text)
+    return literal.value
+
+
 def bind(template: Template, engine: Engine) -> pa.Schema:
     """Run every statement of a template over no rows, to check it; return the schema of its results."""
     engine.give(constants=template.constants_schema.empty_table())
@@ -142,5 +147,4 @@ def bind(template: Template, engine: Engine) -> pa.Schema:
         engine.ask(template.history_sql)
         return engine.ask(template.last_sql).schema
     engine.ask(template.merge_sql)
-    engine.ask(template.open_sql)
     return engine.ask(template.due_sql).schema

@@ -20,8 +20,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from headgate.sql.clock import Clock, timed
+from headgate.sql.constant_index import JoinIndex, open_labels, present, touched
 from headgate.sql.engine import Engine
 from headgate.sql.template import Mode, Template
 
@@ -76,14 +78,19 @@ class Work:
     apart: bool = False
     """Whether other parts of the template are computed apart: then state is only added, and rewritten another time."""
 
+    present: NDArray[np.bool_] | None = None
+    """By source number: whether the batch has rows of it; found from `rows` if it is not given."""
+    joining: JoinIndex | None = None
+    """For a join: the times of the rows that it reads; without it, all computations are candidates."""
+
     @cached_property
     def touched(self) -> pa.Table:
         """The computations that this batch has rows for."""
-        present = np.unique(self.rows.column("source").to_numpy())
-        hit = np.zeros(self.constants.num_rows, bool)
-        for i in range(self.template.sources):
-            hit |= np.isin(self.constants.column(f"s{i}").to_numpy(), present)
-        return self.constants.filter(pa.array(hit))
+        found = self.present
+        if found is None:
+            tables = [(self.rows, "source"), *((self.constants, f"s{i}") for i in range(self.template.sources))]
+            found = present(self.rows, 1 + max((pc.max(t.column(c)).as_py() or 0 for t, c in tables)))
+        return touched(self.template, self.constants, found)
 
     def pieces(self, labels: Sequence[Label]) -> pa.Table | None:
         """The pieces of the given labels as one table, with the batch and the label of each row."""
@@ -105,13 +112,28 @@ def step(work: Work, engine: Engine) -> TemplateResult:
     active = timed(template, touched, work.clock)
     written = dict[Label, pa.Table]()
     gone = set[Label]()
-    engine.give(constants=active)
-    leads = range(min(work.leads, template.sources))
     if template.mode is Mode.rows:
-        return TemplateResult(pa.concat_tables([engine.ask(template.rows_sql(lead)) for lead in leads]))
-    begun = pa.concat_tables([engine.ask(template.begin_sql(lead)) for lead in leads])
+        parts = _by_leads(work, engine, active, template.rows_sql)
+        return TemplateResult(pa.concat_tables(parts) if parts else None)
+    parts = _by_leads(work, engine, active, template.begin_sql)
+    begun = pa.concat_tables(parts or [engine.ask(template.begin_sql(), constants=active.slice(0, 0))])
+    engine.give(constants=active)
     answer = _last if template.mode is Mode.last else _panes
     return TemplateResult(answer(work, engine, active, begun, written, gone), written, frozenset(gone))
+
+
+def _by_leads(
+    work: Work, engine: Engine, active: pa.Table, statement: Callable[[int], str]
+) -> list[pa.Table]:
+    """What a statement gives for each source that may lead, over the computations that it may have something for."""
+    found = list[pa.Table]()
+    for lead in range(min(work.leads, work.template.sources)):
+        some = active
+        if work.joining is not None and work.template.sources > 1:
+            some = work.joining.candidates(work.template, active, lead)
+        if some.num_rows:
+            found.append(engine.ask(statement(lead), constants=some))
+    return found
 
 
 def _since(table: pa.Table, batch: int, label: Label) -> pa.Table:
@@ -142,7 +164,7 @@ def _panes(
         results = engine.ask(template.due_sql, pieces=pieces)
         hosted = work.constants if work.everyone is None else work.everyone
         everyone = timed(template, hosted, work.clock)
-        needed = set(engine.ask(template.open_sql, constants=everyone).column("home").to_pylist())
+        needed = open_labels(pieces, everyone, template.size_us)
         for label in due:
             if label not in needed:
                 gone.add(label)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _CONSTANT = re.compile(
     r"""(?P<string>'(?:[^']|'')*')
@@ -23,8 +24,7 @@ _CONSTANT = re.compile(
 _LAST = re.compile(r"LAST(\s+)(\d+)(\s+)ROWS", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(NamedTuple):
     """A literal of the text and the position where it begins."""
 
     start: int
@@ -67,22 +67,31 @@ def shape_of(text: str) -> Shape:
     ('SELECT a FROM ?t WHERE a > ?d AND b = ?v', ('road',), [1.5, 'x'])
     """
     literals, sources = list[Literal](), list[str]()
-
-    def without(match: re.Match[str]) -> str:
-        kind = match.lastgroup
-        if kind == "source":
-            sources.append(match["source"].lower())
-            return f"{match['named']}?t"
-        if kind == "quoted":
-            return match[0]
-        literal = Literal(match.start(), match[0])
-        literals.append(literal)
-        return f"?{literal.type[0]}"
-
-    shape = _CONSTANT.sub(without, text)
-    if any(
-        name in shape.lower() for name in sources
-    ):  # the name may also be a qualifier, so it is part of the shape
+    pieces = _CONSTANT.split(text)  # plain text, then the five groups of a match, and so on
+    parts, at = [pieces[0]], len(pieces[0])
+    for i in range(1, len(pieces), 6):
+        string, quoted, number, named, source, plain = pieces[i : i + 6]
+        if number is not None:
+            literals.append(Literal(at, number))
+            parts.append("?b" if number.isdecimal() else "?d")
+            at += len(number)
+        elif source is not None:
+            sources.append(source.lower())
+            parts.append(named)
+            parts.append("?t")
+            at += len(named) + len(source)
+        elif string is not None:
+            literals.append(Literal(at, string))
+            parts.append("?v")
+            at += len(string)
+        else:
+            parts.append(quoted)
+            at += len(quoted)
+        parts.append(plain)
+        at += len(plain)
+    shape = "".join(parts)
+    lower = shape.lower()
+    if any([name in lower for name in sources]):  # the name may also be a qualifier, so it is part of the shape
         shape += f" -- {' '.join(sources)}"
     return Shape(shape, tuple(literals), tuple(sources))
 

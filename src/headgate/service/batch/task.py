@@ -33,6 +33,7 @@ from headgate.service.table_file import (
 from headgate.sizes import parse_bytes
 from headgate.sql.blame import Purses, Tried, guarded
 from headgate.sql.clock import Clock, after, far_ahead, possible
+from headgate.sql.constant_index import JoinIndex, present
 from headgate.sql.engine import Engine, Function
 from headgate.sql.join_state import Join, crowded, keep, taken_over
 from headgate.sql.limits import Limits
@@ -165,6 +166,8 @@ class _Attempt:
         self.purses = Purses(more * task.limits.seconds, more * task.limits.tenant_seconds)
         if templates:
             self.engine.give(rows=rows)
+        self.present = present(rows, len(task.latest))
+        self.joining: JoinIndex | None = None
         self.leads = self._update_join_rows(templates, rows, clock)
         # The costly ones come last: if a tenant's time ends, they are what is not computed.
         for files in sorted(templates, key=self._cost):
@@ -205,7 +208,18 @@ class _Attempt:
         }
         for label, table in arrived.items():
             state.setdefault(label, []).append(Piece(task.batch, table))
-        work = Work(template, constants, rows, clock, task.batch, state, self._load, self.leads)
+        work = Work(
+            template,
+            constants,
+            rows,
+            clock,
+            task.batch,
+            state,
+            self._load,
+            self.leads,
+            present=self.present,
+            joining=self.joining,
+        )
         outcome, faults = guarded(work, self._try, self.purses)
         results = None
         if outcome.results is not None and outcome.results.num_rows:
@@ -257,6 +271,7 @@ class _Attempt:
         kept = keep(joins, rows, [*pieces, *arrived], clock, task.batch)
         self.faults |= crowded(joins, kept, clock, task.limits.state_rows)
         kept.give(self.engine)
+        self.joining = JoinIndex.of(kept.fresh, kept.before, len(task.latest))
         if kept.rewritten:
             self.gone.append((JOIN_ROWS, 0))
         else:
