@@ -39,7 +39,8 @@ class Computation:
 
     def row(self) -> tuple[Any, ...]:
         """The row of the registry. Its last two columns are those of an older format."""
-        sources, constants = f"[{', '.join(map(str, self.sources))}]", json.dumps(self.constants)
+        sources = f"[{', '.join(map(str, self.sources))}]"
+        constants = json.dumps(self.constants) if self.constants else "[]"
         return (
             self.id,
             self.template,

@@ -5,7 +5,6 @@ Thread-safe: the methods take the lock themselves. Every change is durable when 
 
 from __future__ import annotations
 
-import gc
 import json
 import time
 from bisect import bisect_right
@@ -22,6 +21,7 @@ from headgate import logs
 from headgate.errors import AccessDenied, HeadgateError, NotFound
 from headgate.hosting import DEFAULT_RULE, Host
 from headgate.service.batch_log import BatchLog
+from headgate.service.collecting import collecting_later
 from headgate.service.computations import COST_UNIT, Computations
 from headgate.service.grants import EVERYONE, Grants, migrate
 from headgate.service.lock import RegistryLock
@@ -46,7 +46,7 @@ MAX_FACTS = 1_000
 """For how many batches the measurements stay in memory."""
 SHOWN_FAILED = 20
 """How many of the queries that failed are named to whoever asks whether the service is ready."""
-REGISTER_AT_ONCE = 1_000
+REGISTER_AT_ONCE = 2_500
 """How many queries are registered before the lock is released, so that a batch need not wait for a large request."""
 
 
@@ -112,24 +112,20 @@ class Service:
     def _load(self, version: int = 0) -> None:
         """Read sources, computations and queries from the registry."""
         migrate(self._registry)
-        collecting = gc.isenabled()
-        gc.disable()  # a million objects are made, and none becomes garbage
         draw = np.random.default_rng(self.settings.seed).random
         host = partial(Host, rule=self.settings.rule, draw=draw)
         try:
-            self.sources = Sources(self._registry)
-            self.grants = Grants(self._registry, self.sources)
-            self.computations = Computations(
-                self._registry, self.sources, servers=self.settings.servers, host=host, version=version
-            )
-            self.queries = Queries(self._registry, self.computations, self._preparing.preparer.limits)
+            with collecting_later():
+                self.sources = Sources(self._registry)
+                self.grants = Grants(self._registry, self.sources)
+                self.computations = Computations(
+                    self._registry, self.sources, servers=self.settings.servers, host=host, version=version
+                )
+                self.queries = Queries(self._registry, self.computations, self._preparing.preparer.limits)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             if isinstance(error, HeadgateError):
                 raise
             raise damaged(f"a row cannot be read ({error!r})") from error
-        finally:
-            if collecting:
-                gc.enable()
 
     def _reload(self) -> None:
         """Make memory equal to the registry again, after the registry refused a change."""
@@ -270,8 +266,9 @@ class Service:
         for begin in range(0, len(requests), REGISTER_AT_ONCE):
             some = requests[begin : begin + REGISTER_AT_ONCE]
             readable, read = self.grants.readable(tenant), self._preparing.prepare_or_refuse
-            requested = [(text, name, read(text, readable)) for text, name in some]
-            with self._lock:
+            with collecting_later():
+                requested = [(text, name, read(text, readable)) for text, name in some]
+            with self._lock, collecting_later():
                 answers += self.queries.register(tenant.name, requested, self.grants.readable(tenant))
         return answers
 

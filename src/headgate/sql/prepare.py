@@ -22,6 +22,7 @@ from headgate.sql.template import Mode, Template
 from headgate.sql.text import Literal, Shape, shape_of
 
 Constant = int | float | str
+Readings = dict[tuple[str, ...], Reading]
 MOST_SHAPES = 50_000
 """Size of the cache of shapes. When it is full, it is emptied, so that its memory is bounded."""
 
@@ -57,8 +58,9 @@ class Preparer:
 
     def __post_init__(self) -> None:
         self._engine = Engine(self.functions)
-        self._fixed = dict[tuple[str, tuple[Order, ...]], tuple[int, ...]]()
-        self._known = dict[tuple[str, tuple[Order, ...], tuple[str, ...]], Reading]()
+        self._known = dict[tuple[str, tuple[Order, ...]], tuple[tuple[int, ...], Readings]]()
+        """By shape and columns: which literals are part of the template, and what was read, by these."""
+        self._readings = 0
 
     def prepare(self, text: str, kinds: Mapping[str, SourceSchema]) -> Prepared:
         """Prepare a query over these sources, or raise QueryRefused."""
@@ -80,19 +82,23 @@ class Preparer:
             of = tuple([kinds[name].order for name in shape.sources])
         except KeyError:
             return None
-        fixed = self._fixed.get((shape.text, of))
-        if fixed is None:
+        known = self._known.get((shape.text, of))
+        if known is None:
             return None
-        return self._known.get((shape.text, of, tuple([shape.literals[i].text for i in fixed])))
+        fixed, readings = known
+        return readings.get(tuple([shape.literals[i].text for i in fixed]))
 
     def _remember(self, shape: Shape, kinds: Mapping[str, SourceSchema], reading: Reading) -> None:
-        if len(self._known) >= MOST_SHAPES:
+        if self._readings >= MOST_SHAPES:
             self._known.clear()
-            self._fixed.clear()
+            self._readings = 0
         of = tuple(kinds[name].order for name in shape.sources)
         fixed = tuple(i for i in range(len(shape.literals)) if i not in reading.constants)
-        self._fixed[shape.text, of] = fixed
-        self._known[shape.text, of, tuple(shape.literals[i].text for i in fixed)] = reading
+        before = self._known.get((shape.text, of))
+        readings = before[1] if before is not None and before[0] == fixed else {}
+        readings[tuple(shape.literals[i].text for i in fixed)] = reading
+        self._known[shape.text, of] = (fixed, readings)
+        self._readings += 1
 
     def _read(self, shape: Shape, text: str, kinds: Mapping[str, SourceSchema]) -> Reading:
         reading = read(shape, text, kinds, self.limits, frozenset(self.functions))

@@ -59,7 +59,9 @@ class NameTable:
         rows = state.hosted_types.start.shape[0]
         if rows:
             state = state._replace(hosted_types=enlarged(state.hosted_types, rows=max(start.shape[0], rows)))
-        return state._replace(type_start=start, type_source=source), query_type
+        if start is not state.type_start or source is not state.type_source:
+            state = state._replace(type_start=start, type_source=source)
+        return state, query_type
 
     def with_slot(
         self, state: PlacementState, query: str, query_type: int, cost: float
