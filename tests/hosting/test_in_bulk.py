@@ -11,7 +11,11 @@ SOURCES = {f"s{i}": 1.0 + i % 3 for i in range(12)}
 
 def asked(rng, count, first=0):
     return [
-        (f"q{first + i}", [f"s{s}" for s in rng.choice(12, rng.integers(1, 4), replace=False)], 1.0 + rng.integers(3))
+        (
+            f"q{first + i}",
+            [f"s{s}" for s in rng.choice(12, rng.integers(1, 4), replace=False)],
+            1.0 + rng.integers(3),
+        )
         for i in range(count)
     ]
 
@@ -20,9 +24,7 @@ def asked(rng, count, first=0):
 def test_placing_many_is_placing_one_after_the_other(rule) -> None:
     rng = np.random.default_rng(3)
     queries = asked(rng, 120)
-    one, many = (
-        Host(SOURCES, servers=4, rule=rule, draw=np.random.default_rng(1).random) for _ in range(2)
-    )
+    one, many = (Host(SOURCES, servers=4, rule=rule, draw=np.random.default_rng(1).random) for _ in range(2))
     for part in (queries[:50], queries[50:]):
         expected = [one.place(*query).server for query in part]
         assert many.place_many(part) == expected
@@ -42,9 +44,11 @@ def test_adopting_many_is_adopting_one_after_the_other() -> None:
     many.adopt_many(queries, servers)
     assert one.status() == many.status()
     assert one.streams() == many.streams()
-    assert one.receivers() == many.receivers() == {
-        name: sorted({j for (source, j) in one.streams() if source == name}) for name in SOURCES
-    }
+    assert (
+        one.receivers()
+        == many.receivers()
+        == {name: sorted({j for (source, j) in one.streams() if source == name}) for name in SOURCES}
+    )
 
 
 def test_if_one_cannot_be_hosted_none_is() -> None:

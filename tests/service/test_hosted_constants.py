@@ -18,7 +18,11 @@ def computation(number, value=1):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["add", "remove", "refresh", "build"]), st.integers(0, 8)), max_size=40))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["add", "remove", "refresh", "build"]), st.integers(0, 8)), max_size=40
+    )
+)
 def test_the_table_is_that_of_the_computations_that_are_there(acts) -> None:
     hosted, there, owners = HostedConstants(TEMPLATE), dict[int, Computation](), dict[int, int]()
     for act, number in [*acts, ("build", 0)]:

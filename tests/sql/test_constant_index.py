@@ -49,7 +49,9 @@ class Indexed(Server):
 def test_joins_have_the_same_results_with_the_index(seed, before, after) -> None:
     rng = np.random.default_rng(seed)
     server = Indexed()
-    bound = f"b.time BETWEEN a.time - INTERVAL '{max(before, 0)} seconds' AND a.time + INTERVAL '{after} seconds'"
+    bound = (
+        f"b.time BETWEEN a.time - INTERVAL '{max(before, 0)} seconds' AND a.time + INTERVAL '{after} seconds'"
+    )
     third = "JOIN gamma c ON c.n = b.n AND c.time BETWEEN a.time AND a.time + INTERVAL '4 seconds'"
     texts = [
         f"SELECT a.time, b.x FROM alpha a JOIN beta b ON a.city = b.city AND {bound} WHERE a.x > 1",
@@ -65,23 +67,31 @@ def test_joins_have_the_same_results_with_the_index(seed, before, after) -> None
 
 
 def test_earlier_rows_that_no_new_row_can_meet_cost_no_statement(monkeypatch) -> None:
-    server = Indexed()
-    server.add(1, "SELECT b.x FROM alpha a JOIN beta b ON b.time BETWEEN a.time - INTERVAL '2 seconds' AND a.time")
-    server.feed(at_seconds((0, 10), (1, 10)))
-    asked = []
-    monkeypatch.setattr(server, "carried_out", lambda work: step(replace(work, joining=index), ENGINE))
+    server = Server()
+    bound = "b.time BETWEEN a.time - INTERVAL '2 seconds' AND a.time"
+    template = server.add(1, f"SELECT b.x FROM alpha a JOIN beta b ON {bound}")
+    earlier, new = at_seconds((0, 10), (1, 10)), at_seconds((0, 12), (1, 12))
+    index = JoinIndex.of(new, earlier, len(NAMES))
+    server.feed(earlier)
+    asked = list[str]()
     ask = Engine.ask
-    monkeypatch.setattr(Engine, "ask", lambda self, sql, **t: asked.append(sql) or ask(self, sql, **t))
-    new = at_seconds((0, 12), (1, 12))
-    index = JoinIndex.of(new, at_seconds((0, 10), (1, 10)), len(NAMES))
+
+    def counted(self, sql, **tables):
+        asked.append(sql)
+        return ask(self, sql, **tables)
+
+    monkeypatch.setattr(Engine, "ask", counted)
+    monkeypatch.setattr(server, "carried_out", lambda work: step(replace(work, joining=index), ENGINE))
     server.feed(new)
     assert len(asked) == 1  # led by alpha; a new row of beta meets no earlier row of alpha
-    assert index.candidates(next(iter(server.templates.values())), server.table(next(iter(server.templates))), 1).num_rows == 0
+    assert index.candidates(template, server.table(template.key), 1).num_rows == 0
 
 
 @settings(max_examples=50, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 50), st.integers(0, 5), st.integers(0, 3)), max_size=30),
+    st.lists(
+        st.tuples(st.integers(0, 9), st.integers(0, 50), st.integers(0, 5), st.integers(0, 3)), max_size=30
+    ),
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 60)), max_size=9),
     st.integers(1, 20),
 )

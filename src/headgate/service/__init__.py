@@ -15,7 +15,8 @@ imports neither, and they do not import each other. `process` puts the three tog
 2. `service.Service.register` has `headgate.sql.prepare` read the text into a template and constants, or refuse it with
    line and column; `preparing` has a lock of its own for that. It knows the sources that the tenant may read (`grants`).
 3. Then it takes the lock (`lock`) and calls `queries.Queries.register`.
-4. `computations.Computations.find_or_place` finds an equal computation or has `headgate.hosting` place a new one.
+4. `computations.Computations` finds an equal computation or has `headgate.hosting` place a new one, many at a time
+   (`collecting`). The constants of what a server hosts are in `hosted_constants`.
 5. `registry` makes all of it durable in one transaction. Only then is the request answered.
 
 **Batch: from rows to committed results.**
@@ -27,6 +28,7 @@ imports neither, and they do not import each other. `process` puts the three tog
    constants that changed to files (`table_file`).
 3. `batch/job` sends each row once to every server that wants its source, and runs `batch/task` for each server: all
    computations of a template are one step of `headgate.sql.shared`, within bounds of time and memory (`batch/bounds`).
+   Servers may share a task (`batch/units`).
    What fails is found and left out (`headgate.sql.blame`). The task writes state and results to files and answers with a
    `batch/report`.
 4. `batch/processor` turns the reports into a `manifest`, and `batch_log` commits it in one atomic create. Then

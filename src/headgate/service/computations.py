@@ -182,7 +182,9 @@ class Computations:
         number = self._next_id
         self._next_id += 1
         self._id_of_definition[definition] = number
-        self.by_id[number] = Computation(number, template, sources, prepared.constants, UNPLACED, self.next_batch)
+        self.by_id[number] = Computation(
+            number, template, sources, prepared.constants, UNPLACED, self.next_batch
+        )
         self._added.append(number)
         return number
 

@@ -15,7 +15,7 @@ from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
 
 SECTIONS = {"service", "http", "limits", "spark", "streams", "functions"}
-OPTIONS = {"folder", "host", "port", "servers", "master", "registry", "state", "demo"}
+OPTIONS = {"folder", "host", "port", "servers", "tasks", "master", "registry", "state", "demo"}
 """What [service] may set: the options of the command line."""
 
 
@@ -31,6 +31,8 @@ class ServiceConfig:
     registry: str
     demo: bool
     """Whether to feed a source of made-up weather."""
+    tasks: int = 0
+    """How many tasks a batch has at most; 0 means as many as Spark runs at a time."""
     state: str = ""
     """Where state and results are stored, if not in the folder."""
     limits: Limits = field(default_factory=Limits)

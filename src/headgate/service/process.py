@@ -70,6 +70,7 @@ class ServiceProcess:
         settings = Settings(
             config.folder,
             servers=config.servers,
+            tasks=config.tasks,
             registry=config.registry,
             state=config.state,
             limits=config.limits,

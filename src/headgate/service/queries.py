@@ -129,7 +129,11 @@ class Queries:
     def _check_templates(self, tenant: str, template: Template) -> None:
         limit = self._limits.templates
         running = self._templates_of_tenant.get(tenant)
-        if running is not None and len(running) >= limit and self._computations.known_template(template) not in running:
+        if (
+            running is not None
+            and len(running) >= limit
+            and self._computations.known_template(template) not in running
+        ):
             raise QueryRefused(
                 f"tenant {tenant!r} already has {limit} templates, and no more are allowed (the limit is templates): "
                 "queries that differ only in their constants and sources share one; remove or pause some of the others",

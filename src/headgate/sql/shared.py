@@ -88,7 +88,10 @@ class Work:
         """The computations that this batch has rows for."""
         found = self.present
         if found is None:
-            tables = [(self.rows, "source"), *((self.constants, f"s{i}") for i in range(self.template.sources))]
+            tables = [
+                (self.rows, "source"),
+                *((self.constants, f"s{i}") for i in range(self.template.sources)),
+            ]
             found = present(self.rows, 1 + max((pc.max(t.column(c)).as_py() or 0 for t, c in tables)))
         return touched(self.template, self.constants, found)
 

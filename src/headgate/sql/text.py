@@ -87,7 +87,7 @@ def shape_of(text: str) -> Shape:
         at += len(part)
     shape = "".join(parts)
     lower = shape.lower()
-    if any([name in lower for name in sources]):  # the name may also be a qualifier, so it is part of the shape
+    if any(name in lower for name in sources):  # the name may also be a qualifier, so it is part of the shape
         shape += f" -- {' '.join(sources)}"
     return Shape(shape, tuple(literals), tuple(sources))
 

@@ -1,5 +1,7 @@
 """Servers that share a task: answers do not depend on it, and there are fewer statements."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.service.local import Local, local_job, moments
@@ -29,6 +31,7 @@ def test_answers_do_not_depend_on_which_servers_share_a_task(tmp_path, seed) -> 
             tasks = [None, 1, 2, 3][rng.integers(4)]
             local.processor = BatchProcessor(local.service, local_job, tasks=tasks)
         local.feed(batch)
+    assert local.service.batch_log.last is not None
     marks = {s: t - 5_000_000 for s, t in local.service.batch_log.last.latest.items()}
     for number, (text, window, source) in zip(numbers, queries, strict=True):
         assert local.answers(number) == moments(oracle(text, window, rows, source, marks[source])), text
@@ -39,11 +42,14 @@ def test_answers_do_not_depend_on_which_servers_share_a_task(tmp_path, seed) -> 
 
 
 def test_servers_that_share_a_task_share_its_statements(tmp_path, monkeypatch) -> None:
-    asked_for = []
+    asked_for = list[str]()
     ask = Engine.ask
-    monkeypatch.setattr(
-        Engine, "ask", lambda self, sql, **tables: asked_for.append(sql) or ask(self, sql, **tables)
-    )
+
+    def counted(self, sql, **tables):
+        asked_for.append(sql)
+        return ask(self, sql, **tables)
+
+    monkeypatch.setattr(Engine, "ask", counted)
     local = Local(tmp_path, servers=6, rule="on-rand")
     local.add(*(f"SELECT x FROM {NAMES[i % 3]} WHERE n > {i}" for i in range(60)))
     rows = rows_of(np.random.default_rng(0), 50)
@@ -74,8 +80,7 @@ def test_a_unit_has_a_new_home_when_one_of_its_servers_is_lost(tmp_path) -> None
 
 def test_the_time_of_a_unit_is_divided_among_its_servers(tmp_path) -> None:
     local = Local(tmp_path, servers=4)
-    snapshot = local.service.computations.snapshot(0)
-    snapshot.servers_of_source[:] = [[0, 1], [0, 2], [3]]
+    snapshot = replace(local.service.computations.snapshot(0), servers_of_source=[[0, 1], [0, 2], [3]])
     rows, busy = by_server(snapshot, {0: 10, 1: 30, 2: 5}, [70.0, 3.0])
     assert rows == {0: 40, 1: 10, 2: 30, 3: 5}
     assert busy == pytest.approx({0: 40.0, 2: 30.0, 1: 2.0, 3: 1.0})

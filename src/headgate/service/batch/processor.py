@@ -214,9 +214,7 @@ class BatchProcessor:
 
     # -- after the job
 
-    def _facts(
-        self, report: JobReport, snapshot: HostingSnapshot, hosted: HostingSnapshot
-    ) -> dict[str, Any]:
+    def _facts(self, report: JobReport, snapshot: HostingSnapshot, hosted: HostingSnapshot) -> dict[str, Any]:
         """What was measured: rows in, and what the shuffle carried beside what placement predicts."""
         servers = report.servers
         rows_of_source: dict[int, int] = {}
@@ -276,9 +274,7 @@ def _pieces_after(
     pieces = {
         place: stored
         for place, stored in before.items()
-        if place not in gone
-        and place[0] in snapshot.alive
-        and (place[1] == JOIN_ROWS or place[:2] in hosted)
+        if place not in gone and place[0] in snapshot.alive and (place[1] == JOIN_ROWS or place[:2] in hosted)
     }
     for server in servers:
         for template, pane, piece in server.state:

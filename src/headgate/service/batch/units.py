@@ -24,13 +24,21 @@ def united(snapshot: HostingSnapshot, tasks: int | None) -> HostingSnapshot:
     for (server, template), part in snapshot.constants.items():
         parts.setdefault((server % tasks, template), []).append(part)
     constants = {
-        key: (tuple(number for version, _ in some for number in version), pa.concat_tables([t for _, t in some]))
+        key: (
+            tuple(number for version, _ in some for number in version),
+            pa.concat_tables([t for _, t in some]),
+        )
         for key, some in parts.items()
     }
     homes = [_home(snapshot, unit, tasks) for unit in range(tasks)]
     reading = [sorted({server % tasks for server in servers}) for servers in snapshot.servers_of_source]
     return replace(
-        snapshot, servers=tasks, alive=frozenset(homes), servers_of_source=reading, constants=constants, homes=homes
+        snapshot,
+        servers=tasks,
+        alive=frozenset(homes),
+        servers_of_source=reading,
+        constants=constants,
+        homes=homes,
     )
 
 
