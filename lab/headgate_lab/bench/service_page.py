@@ -33,7 +33,7 @@ def _named(report: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 def _middle(one: Mapping[str, Any]) -> float:
     (spent,) = one["samples"].values()
-    return statistics.median(spent)
+    return float(statistics.median(spent))
 
 
 def _sizes(report: Mapping[str, Any]) -> str:

@@ -31,8 +31,6 @@ class ServiceConfig:
     registry: str
     demo: bool
     """Whether to feed a source of made-up weather."""
-    tasks: int = 0
-    """How many tasks a batch has at most; 0 means as many as Spark runs at a time."""
     state: str = ""
     """Where state and results are stored, if not in the folder."""
     limits: Limits = field(default_factory=Limits)
@@ -43,6 +41,8 @@ class ServiceConfig:
     streams: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Spark streaming sources by name: format, schema, options, select, time."""
     functions: Mapping[str, Function] = field(default_factory=dict)
+    tasks: int = 0
+    """How many tasks a batch has at most; 0 means as many as Spark runs at a time."""
 
     def with_file(self, path: Path | None) -> ServiceConfig:
         """The same with what a TOML file sets, which overrides the command line."""
