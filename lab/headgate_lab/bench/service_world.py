@@ -95,6 +95,12 @@ class World:
         }
         return pa.table(columns)
 
+    def idle_batch(self, number: int) -> pa.Table:
+        """A few rows, all of the source that fewest queries read."""
+        rows = self.batch(number).slice(0, 100)
+        last = pa.array(np.full(rows.num_rows, self.sources - 1), pa.int32())
+        return rows.set_column(0, "source", last)
+
 
 def _zipf(rng: np.random.Generator, values: int, count: int, exponent: float) -> Any:
     weights = np.arange(1, values + 1) ** -exponent

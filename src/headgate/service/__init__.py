@@ -18,7 +18,8 @@ puts them together, and `config` is what it can be told.
 2. `service.Service.register` has `headgate.sql.prepare` read the text into a template and constants, or refuse it with
    line and column; `preparing` has a lock of its own for that. It knows the sources that the tenant may read (`grants`).
 3. Then it takes the lock (`lock`) and calls `queries.Queries.register`.
-4. `computations.Computations.find_or_place` finds an equal computation or has `headgate.hosting` place a new one.
+4. `computations.Computations` finds an equal computation or has `headgate.hosting` place a new one, many at a time
+   (`collecting`). The constants of what a server hosts are in `hosted_constants`.
 5. `registry` makes all of it durable in one transaction. Only then is the request answered.
 
 **Batch: from rows to committed results.**
@@ -36,7 +37,7 @@ puts them together, and `config` is what it can be told.
    `batch/bounds`). `batch/turns` decides in which order, and what has to wait (`headgate.sql.deferral`). What fails is
    found and left out (`headgate.sql.blame`); if a worker died, with each attempt in its own process (`batch/careful`).
    The task writes state and results to files and answers with a `batch/report`.
-   What waits when no rows come is computed by `batch/catch_up`.
+   What waits when no rows come is computed by `batch/catch_up`. Servers may share a task (`batch/units`).
 4. `batch/processor` turns the reports into a `manifest`, and `batch_log` commits it in one atomic create. Then
    `Service.batch_committed` stops the queries that failed and records what was measured: for each tenant
    (`tenant_use`) in `usage`, which `usage_view` compares with `tenant_limits` and `http/routes_usage` shows.

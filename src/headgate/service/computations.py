@@ -9,57 +9,30 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from headgate.errors import HeadgateError
 from headgate.hosting import Host
+from headgate.service.hosted_constants import Computation, HostedConstants
 from headgate.service.registry import Changes, Registry, damaged
-from headgate.service.snapshot import HostingSnapshot, ServerTemplate
+from headgate.service.snapshot import HostingSnapshot, ServerTemplate, Version
 from headgate.service.sources import Sources
 from headgate.sql.prepare import Prepared
-from headgate.sql.template import RUN_COLUMNS, Template
+from headgate.sql.template import Template
 
 COST_UNIT = 20.0
 """The cost of a plain query, which weighs 1 in a placement."""
+UNPLACED = -1
+"""Takes a server's place while a computation has none."""
 _INSERT = "INSERT INTO computations VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _INSERT_TEMPLATE = "INSERT INTO templates VALUES (?, ?, ?)"
 _DELETE = "DELETE FROM computations WHERE id = ?"
 _DELETE_TEMPLATE = "DELETE FROM templates WHERE id = ?"
 _UPDATE_SERVER = "UPDATE computations SET server = ? WHERE id = ?"
-
-
-@dataclass(frozen=True, slots=True)
-class Computation:
-    """A template with sources and constants, on a server."""
-
-    id: int
-    template: int
-    sources: tuple[int, ...]
-    constants: tuple[Any, ...]
-    server: int
-    born: int
-
-    @property
-    def definition(self) -> tuple[Any, ...]:
-        """What equal queries have in common."""
-        return (self.template, self.sources, self.constants)
-
-    def row(self) -> tuple[Any, ...]:
-        """The row of the registry. Its last two columns are those of an older format."""
-        sources, constants = json.dumps(self.sources), json.dumps(self.constants)
-        return (
-            self.id,
-            self.template,
-            sources,
-            constants,
-            self.server,
-            self.born,
-            self.born,
-            None,
-        )
 
 
 class Computations:
@@ -85,10 +58,12 @@ class Computations:
         """By template: how many computations have it."""
         self.by_id: dict[int, Computation] = {}
         self._id_of_definition: dict[tuple[Any, ...], int] = {}
-        self._hosted: dict[ServerTemplate, dict[int, Computation]] = {}
-        self._constants: dict[ServerTemplate, tuple[int, pa.Table]] = {}
-        """Tables of constants as they were last built; what has changed since is missing."""
+        self._unused: set[int] = set()
+        """Templates that no computation has."""
+        self._hosted: dict[ServerTemplate, HostedConstants] = {}
         self._servers_of_source: list[list[int]] | None = None
+        self._added: list[int] = []
+        """New computations that are not placed yet."""
         self.owner_of: Callable[[int], int] = lambda number: 0
         """Gives the number of the tenant who pays for a computation."""
         self.unfit: dict[int, str] = {}
@@ -107,12 +82,21 @@ class Computations:
         for number, key, text in self._registry.read("SELECT id, key, template FROM templates"):
             self.templates[number] = Template.from_json(json.loads(text))
             self._template_ids[key] = number
+        self._newest = max(self.templates, default=-1)
+        self._unused = set(self.templates)
         rows = self._registry.read(
             "SELECT id, template, sources, constants, server, born FROM computations ORDER BY id"
         )
-        computations = [
-            Computation(r[0], r[1], tuple(json.loads(r[2])), tuple(json.loads(r[3])), *r[4:]) for r in rows
-        ]
+        once: dict[str, tuple[Any, ...]] = {}  # few texts differ
+
+        def values(text: str) -> tuple[Any, ...]:
+            found = once.get(text)
+            if found is None:
+                found = once[text] = tuple(json.loads(text))
+            return found
+
+        computations = [Computation(r[0], r[1], values(r[2]), values(r[3]), r[4], r[5]) for r in rows]
+        del rows
         self._next_id = max((computation.id for computation in computations), default=-1) + 1
         self.alive = {number for number, alive in known_servers if alive}
         # A host numbers its servers from 0 without gaps, so it begins with the lost ones too, and loses them at once.
@@ -125,9 +109,8 @@ class Computations:
         known = {number for number, _ in known_servers}
         for computation in computations:
             self._check(computation, known)
-            names = self._source_names(computation.sources)
-            cost = self._cost(computation.template)
-            self.host.adopt(str(computation.id), names, computation.server, cost)
+        self.host.adopt_many(list(map(self._asked, computations)), [c.server for c in computations])
+        for computation in computations:
             self._insert(computation)
 
     def _check(self, computation: Computation, servers: set[int]) -> None:
@@ -144,16 +127,20 @@ class Computations:
         return self.templates[template].cost / COST_UNIT
 
     def _source_names(self, numbers: Iterable[int]) -> list[str]:
-        return [self._sources.names[number] for number in dict.fromkeys(numbers)]
+        names = self._sources.names
+        return [names[number] for number in dict.fromkeys(numbers)]
 
     def _insert(self, computation: Computation) -> None:
         key = (computation.server, computation.template)
         self._servers_of_source = None
         self.by_id[computation.id] = computation
         self._id_of_definition[computation.definition] = computation.id
-        self._hosted.setdefault(key, {})[computation.id] = computation
+        hosted = self._hosted.get(key)
+        if hosted is None:
+            hosted = self._hosted[key] = HostedConstants(self.templates[computation.template])
+        hosted.add(computation)
         self._uses[computation.template] += 1
-        self._constants.pop(key, None)
+        self._unused.discard(computation.template)
 
     def _pop(self, number: int) -> Computation:
         computation = self.by_id.pop(number)
@@ -161,40 +148,74 @@ class Computations:
         self._servers_of_source = None
         self._id_of_definition.pop(computation.definition, None)
         self._uses[computation.template] -= 1
-        del self._hosted[key][number]
-        if not self._hosted[key]:
+        if not self._uses[computation.template]:
+            self._unused.add(computation.template)
+        self._hosted[key].remove(number)
+        if not len(self._hosted[key]):
             del self._hosted[key]
-        self._constants.pop(key, None)
         return computation
+
+    def refresh(self, number: int) -> None:
+        """Take note that another tenant pays for a computation."""
+        computation = self.by_id[number]
+        self._hosted[computation.server, computation.template].refresh(number)
 
     # -- changes
 
     def find_or_place(self, prepared: Prepared, changes: Changes) -> int:
         """Return the computation of a query: an equal one if there is one, else a new one, placed now."""
+        number = self.find_or_add(prepared, changes)
+        self.place_added(changes)
+        return number
+
+    def find_or_add(self, prepared: Prepared, changes: Changes) -> int:
+        """Return the computation of a query: an equal one if there is one, else a new one, which `place_added` places
+        with all others that were added since.
+        """
         template = self._template_id(prepared.template, changes)
-        sources = tuple(self._sources.by_name[name].id for name in prepared.sources)
-        equal = self._id_of_definition.get((template, sources, prepared.constants))
+        by_name = self._sources.by_name
+        sources = tuple([by_name[name].id for name in prepared.sources])
+        definition = (template, sources, prepared.constants)
+        equal = self._id_of_definition.get(definition)
         if equal is not None:
             return equal
         number = self._next_id
-        decision = self.host.place(str(number), self._source_names(sources), self._cost(template))
         self._next_id += 1
-        computation = Computation(
-            number,
-            template,
-            sources,
-            prepared.constants,
-            decision.server,
-            born=self.next_batch,
+        self._id_of_definition[definition] = number
+        self.by_id[number] = Computation(
+            number, template, sources, prepared.constants, UNPLACED, self.next_batch
         )
-        self._insert(computation)
-        changes.setdefault(_INSERT, []).append(computation.row())
+        self._added.append(number)
         return number
+
+    def place_added(self, changes: Changes) -> None:
+        """Place the computations that were added."""
+        added, self._added = self._added, []
+        if not added:
+            return
+        try:
+            servers = self.host.place_many([self._asked(self.by_id[number]) for number in added])
+        except HeadgateError:
+            self._registry.in_doubt = True  # memory has what the registry will not have
+            raise
+        rows = changes.setdefault(_INSERT, [])
+        for number, server in zip(added, servers, strict=True):
+            c = self.by_id[number]
+            computation = Computation(number, c.template, c.sources, c.constants, server, c.born)
+            self._insert(computation)
+            rows.append(computation.row())
+
+    def _asked(self, computation: Computation) -> tuple[str, list[str], float]:
+        """What the host has to know of a computation."""
+        names = self._source_names(computation.sources)
+        return str(computation.id), names, self._cost(computation.template)
 
     def _template_id(self, template: Template, changes: Changes) -> int:
         key = template.key
         if key not in self._template_ids:
-            number = max(self.templates, default=-1) + 1
+            self._newest += 1
+            number = self._newest
+            self._unused.add(number)
             self._template_ids[key] = number
             self.templates[number] = template
             changes.setdefault(_INSERT_TEMPLATE, []).append((number, key, json.dumps(template.to_json())))
@@ -203,11 +224,6 @@ class Computations:
     def known_template(self, template: Template) -> int | None:
         """The number of a template, if there is an equal one."""
         return self._template_ids.get(template.key)
-
-    def owner_changed(self, number: int) -> None:
-        """Have the next snapshot ask again who pays for a computation."""
-        computation = self.by_id[number]
-        self._constants.pop((computation.server, computation.template), None)
 
     def reads(self, number: int, source: int) -> bool:
         """Whether a computation reads a source."""
@@ -224,9 +240,9 @@ class Computations:
         template stays, so that no number is given twice: state is stored by it.
         """
         self._pop(number)
-        unused = [t for t in self.templates if not self._uses[t]]
-        for template in sorted(unused):
-            if template != max(self.templates):
+        for template in sorted(self._unused):
+            if template != self._newest:
+                self._unused.discard(template)
                 del self._template_ids[self.templates.pop(template).key]
                 changes.setdefault(_DELETE_TEMPLATE, []).append((template,))
         self.host.remove(str(number))
@@ -271,11 +287,8 @@ class Computations:
     def servers_of_source(self) -> list[list[int]]:
         """By source number: the servers that host a computation over it."""
         if self._servers_of_source is None or len(self._servers_of_source) != len(self._sources):
-            servers: list[set[int]] = [set() for _ in range(len(self._sources))]
-            for computation in self.by_id.values():
-                for source in computation.sources:
-                    servers[source].add(computation.server)
-            self._servers_of_source = [sorted(numbers) for numbers in servers]
+            receiving = self.host.receivers()
+            self._servers_of_source = [receiving[name] for name in self._sources.names]
         return self._servers_of_source
 
     def count_on_server(self, server: int) -> int:
@@ -286,41 +299,10 @@ class Computations:
         """How many computations share a template."""
         return sum(len(hosted) for (_, which), hosted in self._hosted.items() if which == template)
 
-    def _constants_table(self, key: ServerTemplate) -> tuple[int, pa.Table]:
-        if key not in self._constants:
-            template, hosted = self.templates[key[1]], list(self._hosted[key].values())
-            try:
-                table = _table_of(template, hosted, self.owner_of)
-            except _UNFIT:  # one that an earlier version took, or that somebody has written into the registry
-                reasons = {c.id: why for c in hosted if (why := _unfit(template, c))}
-                self.unfit |= reasons
-                table = _table_of(template, [c for c in hosted if c.id not in reasons], self.owner_of)
+    def _constants_table(self, key: ServerTemplate) -> tuple[Version, pa.Table]:
+        hosted = self._hosted[key]
+        if hosted.changed:
+            self.unfit |= hosted.build(self.owner_of)
             self.version += 1
-            self._constants[key] = (self.version, table)
-        return self._constants[key]
-
-
-_UNFIT = (pa.ArrowException, ArithmeticError, LookupError, TypeError, ValueError)
-
-
-def _table_of(
-    template: Template, hosted: Sequence[Computation], owner_of: Callable[[int], int] = lambda number: 0
-) -> pa.Table:
-    """The constants of computations, and whose they are, as the table that tasks read."""
-    fields = [f for f in template.constants_schema if f.name not in RUN_COLUMNS[1:]]
-    schema = pa.schema([*fields, pa.field("owner", pa.int64())])
-    columns: list[list[Any]] = [[c.id for c in hosted]]
-    columns += [[c.sources[i] for c in hosted] for i in range(template.sources)]
-    columns += [[c.constants[i] for c in hosted] for i in range(len(template.constants))]
-    columns += [[c.born for c in hosted], [owner_of(c.id) for c in hosted]]
-    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=schema)
-
-
-def _unfit(template: Template, computation: Computation) -> str:
-    """Why a computation cannot be hosted; empty if it can."""
-    try:
-        _table_of(template, [computation])
-    except _UNFIT as error:
-        return f"its constants do not fit their types: {error}"
-    return ""
+            hosted.version = self.version
+        return (hosted.version,), hosted.table

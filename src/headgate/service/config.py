@@ -24,6 +24,7 @@ OPTIONS = {
     "host",
     "port",
     "servers",
+    "tasks",
     "master",
     "registry",
     "state",
@@ -76,6 +77,8 @@ class ServiceConfig:
     functions: Mapping[str, Function] = field(default_factory=dict)
     allowed: Allowed = field(default_factory=Allowed)
     """Where results may be delivered: the sections [targets.NAME] and [webhooks]."""
+    tasks: int = 0
+    """How many tasks a batch has at most; 0 means as many as Spark runs at a time."""
 
     def with_file(self, path: Path | None) -> ServiceConfig:
         """The same with what a TOML file sets, which overrides the command line."""

@@ -179,6 +179,7 @@ class ServiceProcess:
         settings = Settings(
             config.folder,
             servers=config.servers,
+            tasks=config.tasks,
             registry=config.registry,
             state=config.state,
             push=config.push,

@@ -121,7 +121,9 @@ def read_file(store: Store, lane: str, number: int) -> PushFile:
 def take_lanes(store: Store, mine: str, now: float) -> list[str]:
     """Make this service's lane, and end those before it, which are returned. `Superseded` if there is one after it."""
     store.make(mine)
-    begin = file_name(mine, 0)  # an object store has no empty folders, and a copy of a service leaves them out
+    begin = file_name(
+        mine, 0
+    )  # an object store has no empty folders, and a copy of a service leaves them out
     with suppress(FileExistsError):
         store.create(begin, encoded(begin, {}, now))
     store.flush("")

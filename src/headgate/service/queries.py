@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
@@ -61,14 +62,17 @@ class Queries:
         self.by_id = {row[0]: Query(*row) for row in rows}
         self.failed = {query.id: None for query in self.by_id.values() if query.state == FAILED}
         """The queries that failed, those that failed last at the end."""
-        self._ids_of_tenant: dict[str, dict[int, None]] = {}
+        self._ids_of_tenant: dict[str, list[int]] = {}
+        """In order."""
+        self._begun = Counter(query.since for query in self.by_id.values())
+        """By batch: how many queries began with it."""
         self._ids_of_computation: dict[int, set[int]] = {}
         self._templates_of_tenant: dict[str, Counter[int]] = {}
         """By tenant and template: how many queries run."""
         self._beginning: dict[int, set[int]] = {}
         """By batch: the sources of the queries that begin with it."""
         for query in self.by_id.values():
-            self._ids_of_tenant.setdefault(query.tenant, {})[query.id] = None
+            self._ids_of_tenant.setdefault(query.tenant, []).append(query.id)
             if query.computation is not None:
                 if query.computation not in computations.by_id:
                     raise damaged(
@@ -88,6 +92,7 @@ class Queries:
         answers = list[Query | HeadgateError]()
         changes: Changes = {}
         added = list[Query]()
+        computations = self._computations
         for text, name, prepared in requests:
             try:
                 if isinstance(prepared, HeadgateError):
@@ -95,21 +100,23 @@ class Queries:
                 self._check_limit(tenant, len(added))
                 _check_readable(prepared, readable)
                 self._check_templates(tenant, prepared.template)
-                computation = self._computations.find_or_place(prepared, changes)
+                computation = computations.find_or_add(prepared, changes)
             except HeadgateError as error:
                 answers.append(error)
                 continue
-            number, since = self._next_id, self._computations.begins(computation)
+            number, since = self._next_id, computations.begins(computation)
             query = Query(number, tenant, name or f"q{number}", text, computation, since)
             self._next_id += 1
             self._join_computation(query)
             added.append(query)
             answers.append(query)
-        changes[_INSERT] = [_row(query) for query in added]
+        computations.place_added(changes)
+        changes[_INSERT] = list(map(_row, added))
         self._registry.write(*changes.items())
-        for query in added:
-            self.by_id[query.id] = query
-            self._ids_of_tenant.setdefault(tenant, {})[query.id] = None
+        if added:
+            self.by_id.update((query.id, query) for query in added)
+            self._ids_of_tenant.setdefault(tenant, []).extend(query.id for query in added)
+            self._begun.update(query.since for query in added)
         return answers
 
     def _check_limit(self, tenant: str, more: int) -> None:
@@ -122,8 +129,12 @@ class Queries:
 
     def _check_templates(self, tenant: str, template: Template) -> None:
         limit = self.limits_of(tenant).templates
-        running = self._templates_of_tenant.get(tenant, Counter())
-        if len(running) >= limit and self._computations.known_template(template) not in running:
+        running = self._templates_of_tenant.get(tenant)
+        if (
+            running is not None
+            and len(running) >= limit
+            and self._computations.known_template(template) not in running
+        ):
             raise QueryRefused(
                 f"tenant {tenant!r} already has {limit} templates, and no more are allowed (the limit is templates): "
                 "queries that differ only in their constants and sources share one; remove or pause some of the others",
@@ -139,7 +150,9 @@ class Queries:
 
     def of_tenant(self, tenant: str, after: int = -1, limit: int = 100) -> list[Query]:
         """List a tenant's queries in the order of their registration."""
-        return [self.by_id[i] for i in self._ids_of_tenant.get(tenant, ()) if i > after][:limit]
+        ids = self._ids_of_tenant.get(tenant, [])
+        begin = bisect_right(ids, after)
+        return [self.by_id[i] for i in ids[begin : begin + limit]]
 
     def count(self, tenant: str | None = None) -> int:
         """How many queries a tenant has, or all tenants together."""
@@ -163,7 +176,9 @@ class Queries:
         self._registry.write(*changes.items())
         del self.by_id[number]
         self.failed.pop(number, None)
-        del self._ids_of_tenant[tenant][number]
+        ids = self._ids_of_tenant[tenant]
+        del ids[bisect_left(ids, number)]
+        self._forget_begun(query.since)
 
     def pause(self, tenant: str, number: int) -> Query:
         """Pause a query: it costs nothing, and its results so far can no longer be read."""
@@ -256,10 +271,15 @@ class Queries:
         """Now and then: the starts with which no query began, or none that is left."""
         if batch % FORGET_AFTER:
             return []
-        needed = {query.since for query in self.by_id.values()}
         known = [row[0] for row in self._registry.read("SELECT batch FROM starts")]
-        forgotten = [(number,) for number in known if number < batch and number not in needed]
+        forgotten = [(number,) for number in known if number < batch and number not in self._begun]
         return [("DELETE FROM starts WHERE batch = ?", forgotten)]
+
+    def _forget_begun(self, batch: int) -> None:
+        """One query fewer began with a batch."""
+        self._begun[batch] -= 1
+        if not self._begun[batch]:
+            del self._begun[batch]
 
     def _stop(self, query: Query, state: str, why: str) -> Query:
         changes: Changes = {}
@@ -269,6 +289,8 @@ class Queries:
     def _save(self, query: Query, changes: Changes) -> Query:
         changes[_UPDATE] = [(query.computation, query.since, query.state, query.why, query.id)]
         self._registry.write(*changes.items())
+        self._forget_begun(self.by_id[query.id].since)
+        self._begun[query.since] += 1
         self.by_id[query.id] = query
         self.failed.pop(query.id, None)
         if query.state == FAILED:
@@ -277,14 +299,23 @@ class Queries:
 
     def _join_computation(self, query: Query) -> None:
         assert query.computation is not None
-        sharing = self._ids_of_computation.setdefault(query.computation, set())
-        other = self.by_id.get(next(iter(sharing), -1))
-        if other is not None and other.tenant != query.tenant:
-            self._computations.owner_changed(query.computation)
-        sharing.add(query.id)
         computation = self._computations.by_id[query.computation]
-        self._templates_of_tenant.setdefault(query.tenant, Counter())[computation.template] += 1
-        self._beginning.setdefault(query.since, set()).update(computation.sources)
+        sharing = self._ids_of_computation.get(query.computation)
+        if sharing is None:
+            self._ids_of_computation[query.computation] = {query.id}
+        else:
+            other = self.by_id.get(next(iter(sharing)))
+            if other is not None and other.tenant != query.tenant:
+                self._computations.refresh(query.computation)
+            sharing.add(query.id)
+        running = self._templates_of_tenant.get(query.tenant)
+        if running is None:
+            running = self._templates_of_tenant[query.tenant] = Counter()
+        running[computation.template] += 1
+        begun = self._beginning.get(query.since)
+        if begun is None:
+            begun = self._beginning[query.since] = set()
+        begun.update(computation.sources)
 
     def _leave_computation(self, query: Query, changes: Changes) -> None:
         """Detach a query from its computation, and remove the computation if no other query shares it."""
@@ -300,6 +331,8 @@ class Queries:
         if not sharing:
             del self._ids_of_computation[query.computation]
             self._computations.remove(query.computation, changes)
+        elif self.by_id[next(iter(sharing))].tenant != query.tenant:
+            self._computations.refresh(query.computation)  # perhaps a single tenant pays for it now
 
 
 _INSERT = "INSERT INTO queries VALUES (?, ?, ?, ?, ?, ?, ?, ?)"

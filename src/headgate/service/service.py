@@ -24,6 +24,7 @@ from headgate.hosting import DEFAULT_RULE, Host
 from headgate.service.accounts import Accounts
 from headgate.service.audit import Audit
 from headgate.service.batch_log import BatchLog
+from headgate.service.collecting import collecting_later
 from headgate.service.computations import COST_UNIT, Computations
 from headgate.service.delivery.orders import Deliveries
 from headgate.service.delivery.publications import Published
@@ -60,7 +61,7 @@ MAX_FACTS = 1_000
 """For how many batches the measurements stay in memory."""
 SHOWN_FAILED = 20
 """How many of the queries that failed are named to whoever asks whether the service is ready."""
-REGISTER_AT_ONCE = 1_000
+REGISTER_AT_ONCE = 2_500
 """How many queries are registered before the lock is released, so that a batch need not wait for a large request."""
 
 
@@ -71,6 +72,8 @@ class Settings:
     folder: Path
     servers: int = 4
     """Servers at the first start; later they are added and removed over HTTP."""
+    tasks: int = 0
+    """How many tasks a batch has at most: servers share them. 0 means as many as Spark runs at a time."""
     registry: str = ""
     """A path (SQLite) or a postgresql:// URL; empty means a SQLite file in the folder."""
     state: str = ""
@@ -146,14 +149,15 @@ class Service:
         draw = np.random.default_rng(self.settings.seed).random
         host = partial(Host, rule=self.settings.rule, draw=draw)
         try:
-            self.sources = Sources(self._registry)
-            self.grants = Grants(self._registry, self.sources)
-            self.computations = Computations(
-                self._registry, self.sources, servers=self.settings.servers, host=host, version=version
-            )
-            self.queries = Queries(self._registry, self.computations, self._preparing.preparer.limits)
-            self.tenant_limits = TenantLimits(self._registry, self._preparing.preparer.limits)
-            self.queries.limits_of = self.tenant_limits.of
+            with collecting_later():
+                self.sources = Sources(self._registry)
+                self.grants = Grants(self._registry, self.sources)
+                self.computations = Computations(
+                    self._registry, self.sources, servers=self.settings.servers, host=host, version=version
+                )
+                self.queries = Queries(self._registry, self.computations, self._preparing.preparer.limits)
+                self.tenant_limits = TenantLimits(self._registry, self._preparing.preparer.limits)
+                self.queries.limits_of = self.tenant_limits.of
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             if isinstance(error, HeadgateError):
                 raise
@@ -334,8 +338,9 @@ class Service:
         for begin in range(0, len(requests), REGISTER_AT_ONCE):
             some = requests[begin : begin + REGISTER_AT_ONCE]
             readable, read = self.grants.readable(tenant), self._preparing.prepare_or_refuse
-            requested = [(text, name, read(text, readable)) for text, name in some]
-            with self._lock:
+            with collecting_later():
+                requested = [(text, name, read(text, readable)) for text, name in some]
+            with self._lock, collecting_later():
                 self.tenants.check(tenant)
                 answers += self.queries.register(tenant.name, requested, self.grants.readable(tenant))
         return answers

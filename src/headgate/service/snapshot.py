@@ -14,6 +14,8 @@ from headgate.sql.template import Template
 
 ServerTemplate = tuple[int, int]
 """(server, template)."""
+Version = tuple[int, ...]
+"""Of a table of constants: equal versions are equal tables."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class HostingSnapshot:
     servers_of_source: Sequence[Sequence[int]]
     """By source number: the servers that host a computation over it."""
     templates: Mapping[int, Template]
-    constants: Mapping[ServerTemplate, tuple[int, pa.Table]]
+    constants: Mapping[ServerTemplate, tuple[Version, pa.Table]]
     """The constants of a template's computations on a server, with the version of that table."""
     delay_us: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """By source number: how late its rows may arrive."""
@@ -34,6 +36,12 @@ class HostingSnapshot:
     """By tenant that has a budget of its own: seconds of a batch on a server."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What the service wants recorded with the batch's measurements."""
+    homes: Sequence[int] = ()
+    """By server: the number under which its state is stored, if that is not its own; `alive` are such numbers."""
+
+    def home(self, server: int) -> int:
+        """The number under which the state of a server is stored."""
+        return self.homes[server] if self.homes else server
 
     @property
     def slots(self) -> list[str]:

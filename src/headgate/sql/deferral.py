@@ -248,6 +248,7 @@ class TemplateRun:
                 self.work,
                 constants=self._without(constants, blocked),
                 rows=deferred.rows,
+                present=None,
                 clock=clock,
                 apart=True,
             )

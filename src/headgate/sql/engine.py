@@ -33,6 +33,9 @@ LOCKED = {
     "TimeZone": "UTC",
 }
 
+ROWS_AT_ONCE = 1 << 17
+"""How many rows an Arrow batch of a result has at most."""
+
 
 @dataclass(frozen=True)
 class Function:
@@ -62,6 +65,7 @@ class Engine:
         self._functions, self._memory = dict(functions or {}), memory
         self._given = dict[str, pa.Table]()
         self._interrupted = False
+        self._run: Callable[[str], pa.Table]
         self.starved = False
         """Whether the last statement failed for want of memory."""
         self._open()
@@ -84,6 +88,12 @@ class Engine:
             )
         for macro in MACROS:
             self._connection.execute(macro)
+        # A relation binds a statement twice, which takes as long as to run it over few rows.
+        connection, submit = self._connection, getattr(self._connection, "_submit", None)
+        if submit is None:
+            self._run = lambda sql: connection.sql(sql).to_arrow_table()
+        else:
+            self._run = lambda sql: submit(sql, None, "arrow", ROWS_AT_ONCE).arrow_table()
         for function in self._functions.values():
             kinds = [getattr(duckdb.sqltypes, kind.upper()) for kind in function.arguments]
             returns = getattr(duckdb.sqltypes, function.returns.upper())
@@ -115,7 +125,7 @@ class Engine:
         self._interrupted = self.starved = False
         try:
             self.give(**tables)
-            return self._connection.sql(sql).to_arrow_table()
+            return self._run(sql)
         except (duckdb.Error, pa.ArrowException, MemoryError, RuntimeError) as error:
             self.starved = isinstance(error, duckdb.OutOfMemoryException | MemoryError)
             raise QueryFailed(_gist(error)) from error

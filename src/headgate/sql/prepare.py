@@ -18,12 +18,13 @@ from headgate.sql.functions import check_constants
 from headgate.sql.limits import Limits
 from headgate.sql.parse import check_characters, table_names
 from headgate.sql.read import Reading, read
-from headgate.sql.source_schema import SourceSchema
+from headgate.sql.source_schema import Order, SourceSchema
 from headgate.sql.template import Mode, Template
-from headgate.sql.text import Shape, shape_of
+from headgate.sql.text import Literal, Shape, shape_of
 from headgate.sql.wording import in_users_words, not_a_result, place_of
 
 Constant = int | float | str
+Readings = dict[tuple[str, ...], Reading]
 MOST_SHAPES = 50_000
 """Size of the cache of shapes. When it is full, it is emptied, so that its memory is bounded."""
 
@@ -59,8 +60,9 @@ class Preparer:
 
     def __post_init__(self) -> None:
         self._engine = Engine(self.functions)
-        self._fixed = dict[tuple[str, tuple[SourceSchema, ...]], tuple[int, ...]]()
-        self._known = dict[tuple[str, tuple[SourceSchema, ...], tuple[str, ...]], Reading]()
+        self._known = dict[tuple[str, tuple[Order, ...]], tuple[tuple[int, ...], Readings]]()
+        """By shape and columns: which literals are part of the template, and what was read, by these."""
+        self._readings = 0
 
     def prepare(self, text: str, kinds: Mapping[str, SourceSchema]) -> Prepared:
         """Prepare a query over these sources, or raise QueryRefused."""
@@ -73,33 +75,35 @@ class Preparer:
             reading = self._read(shape, text, kinds)
             if names == shape.sources:
                 self._remember(shape, kinds, reading)
-        literals = [shape.literals[number] for number in reading.constants]
-        for literal in literals:  # a remembered shape says nothing about the values that come with it now
-            check_range(literal, text)
+        # A remembered shape says nothing about the values that come with it now.
+        constants = tuple([_value(shape.literals[number], text) for number in reading.constants])
         for kind, numbers in reading.checks:
             values = tuple(shape.literals[number].value for number in numbers)
             check_constants(kind, values, text, shape.literals[numbers[0]].start)
-        constants = tuple(literal.value for literal in literals)
         return Prepared(reading.template, names, constants)
 
     def _remembered(self, shape: Shape, kinds: Mapping[str, SourceSchema]) -> Reading | None:
         try:
-            of = tuple(kinds[name] for name in shape.sources)
+            of = tuple([kinds[name].order for name in shape.sources])
         except KeyError:
             return None
-        fixed = self._fixed.get((shape.text, of))
-        if fixed is None:
+        known = self._known.get((shape.text, of))
+        if known is None:
             return None
-        return self._known.get((shape.text, of, tuple(shape.literals[i].text for i in fixed)))
+        fixed, readings = known
+        return readings.get(tuple([shape.literals[i].text for i in fixed]))
 
     def _remember(self, shape: Shape, kinds: Mapping[str, SourceSchema], reading: Reading) -> None:
-        if len(self._known) >= MOST_SHAPES:
+        if self._readings >= MOST_SHAPES:
             self._known.clear()
-            self._fixed.clear()
-        of = tuple(kinds[name] for name in shape.sources)
+            self._readings = 0
+        of = tuple(kinds[name].order for name in shape.sources)
         fixed = tuple(i for i in range(len(shape.literals)) if i not in reading.constants)
-        self._fixed[shape.text, of] = fixed
-        self._known[shape.text, of, tuple(shape.literals[i].text for i in fixed)] = reading
+        before = self._known.get((shape.text, of))
+        readings = before[1] if before is not None and before[0] == fixed else {}
+        readings[tuple(shape.literals[i].text for i in fixed)] = reading
+        self._known[shape.text, of] = (fixed, readings)
+        self._readings += 1
 
     def _read(self, shape: Shape, text: str, kinds: Mapping[str, SourceSchema]) -> Reading:
         reading = read(shape, text, kinds, self.limits, frozenset(self.functions))
@@ -137,6 +141,13 @@ class Preparer:
         return True
 
 
+def _value(literal: Literal, text: str) -> Constant:
+    """The value of a literal, or QueryRefused if its type cannot hold it."""
+    if not (literal.text.isdecimal() and len(literal.text) < 19):
+        check_range(literal, text)
+    return literal.value
+
+
 def bind(template: Template, engine: Engine) -> pa.Schema:
     """Run every statement of a template over no rows, to check it; return the schema of its results."""
     engine.give(constants=template.constants_schema.empty_table())
@@ -155,5 +166,4 @@ def bind(template: Template, engine: Engine) -> pa.Schema:
         engine.ask(template.history_sql)
         return engine.ask(template.last_sql).schema
     engine.ask(template.merge_sql)
-    engine.ask(template.open_sql)
     return engine.ask(template.due_sql).schema

@@ -20,8 +20,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from headgate.sql.clock import Clock, timed
+from headgate.sql.constant_index import JoinIndex, open_labels, present, touched
 from headgate.sql.engine import Engine
 from headgate.sql.template import Mode, Template
 
@@ -80,14 +82,22 @@ class Work:
     apart: bool = False
     """Whether other parts of the template are computed apart: then state is only added, and rewritten another time."""
 
+    present: NDArray[np.bool_] | None = None
+    """By source number: whether the batch has rows of it; found from `rows` if it is not given."""
+    joining: JoinIndex | None = None
+    """For a join: the times of the rows that it reads; without it, all computations are candidates."""
+
     @cached_property
     def touched(self) -> pa.Table:
         """The computations that this batch has rows for."""
-        present = np.unique(self.rows.column("source").to_numpy())
-        hit = np.zeros(self.constants.num_rows, bool)
-        for i in range(self.template.sources):
-            hit |= np.isin(self.constants.column(f"s{i}").to_numpy(), present)
-        return self.constants.filter(pa.array(hit))
+        found = self.present
+        if found is None:
+            tables = [
+                (self.rows, "source"),
+                *((self.constants, f"s{i}") for i in range(self.template.sources)),
+            ]
+            found = present(self.rows, 1 + max((pc.max(t.column(c)).as_py() or 0 for t, c in tables)))
+        return touched(self.template, self.constants, found)
 
     def pieces(self, labels: Sequence[Label]) -> pa.Table | None:
         """The pieces of the given labels as one table, with the batch and the label of each row."""
@@ -110,12 +120,10 @@ def step(work: Work, engine: Engine) -> TemplateResult:
     written = dict[Label, pa.Table]()
     gone = set[Label]()
     write = template.rows_sql if template.mode is Mode.rows else template.begin_sql
-    statements = [write(rows) for rows in template.sources_of_rows(work.leads)]
-    begun = pa.concat_tables(
-        [engine.ask(sql, constants=part) for part in _parts(work, active) for sql in statements]
-    )
+    parts = _begun(work, engine, active, write)
     if template.mode is Mode.rows:
-        return TemplateResult(begun)
+        return TemplateResult(pa.concat_tables(parts) if parts else None)
+    begun = pa.concat_tables(parts or [engine.ask(write(""), constants=active.slice(0, 0))])
     engine.give(constants=active)
     answer = _last if template.mode is Mode.last else _panes
     return TemplateResult(answer(work, engine, active, begun, written, gone), written, frozenset(gone))
@@ -125,6 +133,18 @@ def _hosted(work: Work) -> pa.Table:
     """The constants of all computations of the server, with their watermarks."""
     hosted = work.constants if work.everyone is None else work.everyone
     return hosted if "new" in hosted.column_names else timed(work.template, hosted, work.clock)
+
+
+def _begun(work: Work, engine: Engine, active: pa.Table, write: Callable[[str], str]) -> list[pa.Table]:
+    """What a statement gives for each source that may lead, over the computations that it may have something for."""
+    found, template = list[pa.Table](), work.template
+    for lead, rows in enumerate(template.sources_of_rows(work.leads)):
+        some = active
+        if work.joining is not None and template.joins > 1 and not template.outer_on:
+            some = work.joining.candidates(template, active, lead)
+        if some.num_rows:
+            found += [engine.ask(write(rows), constants=part) for part in _parts(work, some)]
+    return found
 
 
 def _parts(work: Work, active: pa.Table) -> list[pa.Table]:
@@ -163,7 +183,7 @@ def _panes(
         before = work.pieces(due)
         pieces = pa.concat_tables(new if before is None else [before, *new])
         results = engine.ask(template.due_sql, pieces=pieces)
-        needed = set(engine.ask(template.open_sql, constants=_hosted(work)).column("home").to_pylist())
+        needed = open_labels(pieces, _hosted(work), template.size_us)
         for label in due:
             if label not in needed:
                 gone.add(label)

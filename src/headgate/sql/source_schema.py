@@ -32,6 +32,9 @@ ALIASES = {
 }  # fmt: skip
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
+Order = tuple[tuple[str, str], ...]
+"""The columns of a schema and their slots, in order."""
+
 
 @dataclass(frozen=True, eq=False)
 class SourceSchema:
@@ -59,17 +62,18 @@ class SourceSchema:
         object.__setattr__(self, "columns", columns)
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, SourceSchema) and self._order == other._order)
+        return self is other or (isinstance(other, SourceSchema) and self.order == other.order)
 
     def __hash__(self) -> int:
         return self._hash
 
     @cached_property
     def _hash(self) -> int:
-        return hash(self._order)
+        return hash(self.order)
 
     @cached_property
-    def _order(self) -> tuple[tuple[str, str], ...]:
+    def order(self) -> Order:
+        """Equal for equal schemas."""
         return tuple(self.slots.items())
 
     @cached_property

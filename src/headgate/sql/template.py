@@ -187,23 +187,16 @@ class Template:
         merged = "".join(f", {e} AS a{i}" for i, e in enumerate(self.merges))
         outputs = "".join(f", {e} AS o{i}" for i, e in enumerate(self.outputs))
         kept = "".join(f", x{i}" for i in range(len(self.begins)))
+        hops = f" CROSS JOIN (SELECT unnest(range(0, {self.size_us}, {self.slide_us})) AS off) o"
+        win, hops = ("p.pane - o.off", hops) if self.slide_us < self.size_us else ("p.pane", "")
         first = (
-            f"SELECT p.id AS id, {listed}p.pane - o.off AS win{kept} FROM pieces p JOIN constants c ON p.id = c.id AND p.batch >= c.born"
-            f" CROSS JOIN (SELECT unnest(range(0, {self.size_us}, {self.slide_us})) AS off) o"
-            f" WHERE p.pane - o.off + {self.size_us} > c.old AND p.pane - o.off + {self.size_us} <= c.new"
+            f"SELECT p.id AS id, {listed}{win} AS win{kept} FROM pieces p JOIN constants c ON p.id = c.id AND p.batch >= c.born"
+            f"{hops} WHERE {win} + {self.size_us} > c.old AND {win} + {self.size_us} <= c.new"
         )
         second = f"SELECT id, {listed}win{merged} FROM due GROUP BY {', '.join(['id', *columns, 'win'])}"
         return (
             f"WITH due AS ({first}), m AS ({second}) "
             f"SELECT m.id AS id, m.win AS at{outputs} FROM m JOIN constants c ON m.id = c.id WHERE {self.having}"
-        )
-
-    @property
-    def open_sql(self) -> str:
-        """The labels of panes that a computation still needs."""
-        return (
-            "SELECT DISTINCT p.home AS home FROM pieces p JOIN constants c ON p.id = c.id AND p.batch >= c.born "
-            f"WHERE p.pane + {self.size_us} > c.new"
         )
 
     def _order(self, way: str) -> str:

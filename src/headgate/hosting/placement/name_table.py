@@ -59,26 +59,41 @@ class NameTable:
         rows = state.hosted_types.start.shape[0]
         if rows:
             state = state._replace(hosted_types=enlarged(state.hosted_types, rows=max(start.shape[0], rows)))
-        return state._replace(type_start=start, type_source=source), query_type
+        if start is not state.type_start or source is not state.type_source:
+            state = state._replace(type_start=start, type_source=source)
+        return state, query_type
 
     def with_slot(
         self, state: PlacementState, query: str, query_type: int, cost: float
     ) -> tuple[PlacementState, int]:
         """Return the state with a slot for a query that is not hosted yet, and that slot."""
-        if self._free_slots:
-            slot = self._free_slots.pop()
-            self._names[slot] = query
-        else:
-            slot = len(self._names)
-            self._names.append(query)
-        self.slots[query] = slot
-        state = state._replace(
-            type_of=grown(state.type_of, slot + 1),
-            cost=grown(state.cost, slot + 1),
-            server_of=grown(state.server_of, slot + 1, fill=-1),
-        )
-        state.type_of[slot], state.cost[slot] = query_type, cost
-        return state, slot
+        state, slots = self.with_slots(state, [query], [query_type], [cost])
+        return state, int(slots[0])
+
+    def with_slots(
+        self, state: PlacementState, queries: Sequence[str], types: Sequence[int], costs: Sequence[float]
+    ) -> tuple[PlacementState, Any]:
+        """Return the state with slots for queries that are not hosted yet, and these slots."""
+        slots = list[int]()
+        for query in queries:
+            if self._free_slots:
+                slot = self._free_slots.pop()
+                self._names[slot] = query
+            else:
+                slot = len(self._names)
+                self._names.append(query)
+            self.slots[query] = slot
+            slots.append(slot)
+        size = len(self._names)
+        if state.type_of.shape[0] < size:
+            state = state._replace(
+                type_of=grown(state.type_of, size),
+                cost=grown(state.cost, size),
+                server_of=grown(state.server_of, size, fill=-1),
+            )
+        taken = np.array(slots, np.int64)
+        state.type_of[taken], state.cost[taken] = types, costs
+        return state, taken
 
     def free_slot(self, query: str) -> None:
         """Free the slot of a query that has left."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headgate.compiled import bare, inlined
+from headgate.compiled import bare, compiled, inlined
 from headgate.hosting.placement import fill_tree
 from headgate.hosting.placement.reference_counts import (
     ReferenceCounts,
@@ -213,6 +213,21 @@ def add_query(state, query, server):
     state.fill[server] = state.load[server] / state.size[server]
     fill_tree.update(state.fill_tree, state.fill, server)
     return added
+
+
+@compiled
+def add_queries(state, query, server, sources, begin):
+    """Host queries on servers, from ``begin`` on. Return the index at which it stopped, because a pool may run
+    out there (call `with_spare_pool`, then this again). No query has more than ``sources`` sources.
+    """
+    for i in range(begin, query.shape[0]):
+        demand = pool_demand(state, sources)
+        if unused_pool(state.streams) < demand or (
+            state.hosted_types.start.shape[0] > 0 and unused_pool(state.hosted_types) < demand
+        ):
+            return i
+        add_query(state, query[i], server[i])
+    return query.shape[0]
 
 
 @bare

@@ -6,8 +6,9 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 AGAIN_S = 0.05
@@ -21,25 +22,63 @@ class Deadline:
     """Calls `interrupt` from a thread, again and again, once a block has taken longer than it may."""
 
     def __init__(self, seconds: float, interrupt: Callable[[], None]) -> None:
-        self._seconds, self._interrupt = seconds, interrupt
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="headgate-deadline", daemon=True)
+        self.seconds, self.interrupt = seconds, interrupt
         self.passed = False
         """Whether the block took too long."""
 
     def __enter__(self) -> Deadline:
-        self._thread.start()
+        self._watch = _watch()
+        self._watch.begin(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
+        self._watch.end(self)
 
-    def _watch(self) -> None:
-        wait = self._seconds
-        while not self._done.wait(wait):
-            self.passed, wait = True, AGAIN_S
-            self._interrupt()
+
+class _Watch:
+    """A thread that watches the deadlines of this process. To start a thread for each block would take longer than most."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self._changed = threading.Condition()
+        self._due: dict[Deadline, float] = {}
+        self._wakes = float("inf")
+        """When the thread looks again."""
+        threading.Thread(target=self._run, name="headgate-deadline", daemon=True).start()
+
+    def begin(self, deadline: Deadline) -> None:
+        with self._changed:
+            due = self._due[deadline] = time.monotonic() + deadline.seconds
+            if due < self._wakes:
+                self._changed.notify()
+
+    def end(self, deadline: Deadline) -> None:
+        with self._changed:  # from here on it is not interrupted
+            del self._due[deadline]
+
+    def _run(self) -> None:
+        with self._changed:
+            while True:
+                self._wakes = min(self._due.values(), default=float("inf"))
+                now = time.monotonic()
+                if self._wakes > now:
+                    self._changed.wait(None if self._wakes == float("inf") else self._wakes - now)
+                    now = time.monotonic()
+                for deadline in [one for one, due in self._due.items() if due <= now]:
+                    deadline.passed = True
+                    with suppress(Exception):  # the next deadlines need this thread
+                        deadline.interrupt()
+                    self._due[deadline] = now + AGAIN_S
+
+
+_watching: list[_Watch] = []
+
+
+def _watch() -> _Watch:
+    """The watch of this process: a process that was forked has no thread of the one before it."""
+    if not _watching or _watching[-1].process != os.getpid():
+        _watching[:] = [_Watch()]
+    return _watching[-1]
 
 
 @contextmanager

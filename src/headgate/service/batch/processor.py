@@ -26,9 +26,10 @@ from headgate.errors import Superseded
 from headgate.service.batch.careful import WorkerDied
 from headgate.service.batch.report import JobReport, ServerReport
 from headgate.service.batch.task import JoinRowFiles, ServerTask, TemplateFiles
+from headgate.service.batch.units import by_server, united
 from headgate.service.manifest import JOIN_ROWS, BatchManifest, StatePlace, StoredTable
 from headgate.service.service import Service
-from headgate.service.snapshot import HostingSnapshot, ServerTemplate
+from headgate.service.snapshot import HostingSnapshot, ServerTemplate, Version
 from headgate.service.table_file import CONSTANTS, encode, write_tables
 from headgate.service.tenant_use import TenantUse
 from headgate.spark.session import origin_of
@@ -48,10 +49,11 @@ Pieces = Mapping[StatePlace, tuple[StoredTable, ...]]
 class BatchProcessor:
     """Computes and commits the batches of a service."""
 
-    def __init__(self, service: Service, job: Job) -> None:
-        self._service, self._job = service, job
+    def __init__(self, service: Service, job: Job, *, tasks: int | None = None) -> None:
+        """`tasks` is how many tasks run at a time: if there are more servers, some share a task (`units`)."""
+        self._service, self._job, self._tasks = service, job, tasks
         self._log = service.batch_log
-        self._constants: dict[ServerTemplate, tuple[int, StoredTable]] = {}
+        self._constants: dict[ServerTemplate, tuple[Version, StoredTable]] = {}
         """The tables of constants that tasks can read, with their versions."""
         self._bytes_per_row = 0.0
         """Of the shuffle, as a moving average."""
@@ -145,12 +147,13 @@ class BatchProcessor:
 
     def _compute(self, df: Any, batch: int, last: BatchManifest | None) -> BatchManifest:
         began = time.perf_counter()
-        snapshot = self._service.begin_batch(batch)
+        hosted = self._service.begin_batch(batch)
+        snapshot = united(hosted, self._tasks)
         task = self._task(snapshot, batch, last)
         prepared = time.perf_counter()
         report = self._ran(df, snapshot, task)
         ran = time.perf_counter()
-        facts = self._facts(report, snapshot) | {
+        facts = self._facts(report, snapshot, hosted) | {
             "prepare_ms": _ms(prepared - began),
             "job_ms": _ms(ran - prepared),
             "wall_ms": _ms(time.perf_counter() - began),
@@ -234,18 +237,18 @@ class BatchProcessor:
         """By server: the files of every template that it hosts."""
         lost = _lost(snapshot, pieces)
         state: dict[ServerTemplate, dict[int, tuple[StoredTable, ...]]] = {}
-        for (server, template, pane), stored in pieces.items():
-            state.setdefault((server, template), {})[pane] = stored
+        for (home, template, pane), stored in pieces.items():
+            state.setdefault((home, template), {})[pane] = stored
         files: dict[int, list[TemplateFiles]] = {}
         for (server, template), (_, constants) in self._constants.items():
-            here = state.get((server, template), {})
+            here = state.get((snapshot.home(server), template), {})
             of_lost = [state[origin, template] for origin in lost if (origin, template) in state]
             files.setdefault(server, []).append(TemplateFiles(template, constants, here, of_lost))
         return files
 
     # -- after the job
 
-    def _facts(self, report: JobReport, snapshot: HostingSnapshot) -> dict[str, Any]:
+    def _facts(self, report: JobReport, snapshot: HostingSnapshot, hosted: HostingSnapshot) -> dict[str, Any]:
         """What was measured: rows in, and what the shuffle carried beside what placement predicts."""
         servers = report.servers
         rows_of_source: dict[int, int] = {}
@@ -256,6 +259,11 @@ class BatchProcessor:
         predicted = sum(
             rows * len(snapshot.servers_of_source[source]) for source, rows in rows_of_source.items()
         )
+        busy = {server.server: server.busy_ms for server in servers}
+        if snapshot is hosted:
+            server_rows = {server.server: server.rows for server in servers}
+        else:
+            server_rows, busy = by_server(hosted, rows_of_source, list(busy.values()))
         facts: dict[str, Any] = {
             "rows": sum(rows_of_source.values()),
             "sources": len(rows_of_source),
@@ -266,8 +274,8 @@ class BatchProcessor:
             "far_ahead": sum(far_ahead_rows.values()),
             "results": sum(table.rows for server in servers for _, table in server.results),
             "cpu_ms": round(sum(server.cpu_ms for server in servers), 3),
-            "busy_ms": {server.server: round(server.busy_ms, 3) for server in servers},
-            "server_rows": {server.server: server.rows for server in servers},
+            "busy_ms": {server: round(ms, 3) for server, ms in busy.items()},
+            "server_rows": server_rows,
         }
         if report.sent_rows:
             now = report.sent_bytes / report.sent_rows
@@ -280,7 +288,9 @@ def _join_row_files(snapshot: HostingSnapshot, pieces: Pieces) -> dict[int, Join
     places = [(server, JOIN_ROWS, 0) for server in _lost(snapshot, pieces)]
     of_lost = [pieces[place] for place in places if place in pieces]
     return {
-        server: JoinRowFiles(pieces.get((server, JOIN_ROWS, 0), ()), of_lost) for server in snapshot.alive
+        server: JoinRowFiles(pieces.get((snapshot.home(server), JOIN_ROWS, 0), ()), of_lost)
+        for server in range(snapshot.servers)
+        if snapshot.home(server) in snapshot.alive
     }
 
 
@@ -293,17 +303,16 @@ def _pieces_after(
     before: Pieces, servers: Sequence[ServerReport], snapshot: HostingSnapshot
 ) -> dict[StatePlace, tuple[StoredTable, ...]]:
     """The pieces that live after a batch. Those of lost servers do not: other servers took them over in it."""
-    gone = {(server.server, *place) for server in servers for place in server.gone}
+    gone = {(snapshot.home(server.server), *place) for server in servers for place in server.gone}
+    hosted = {(snapshot.home(server), template) for server, template in snapshot.constants}
     pieces = {
         place: stored
         for place, stored in before.items()
-        if place not in gone
-        and place[0] in snapshot.alive
-        and (place[1] == JOIN_ROWS or (place[0], place[1]) in snapshot.constants)
+        if place not in gone and place[0] in snapshot.alive and (place[1] == JOIN_ROWS or place[:2] in hosted)
     }
     for server in servers:
         for template, pane, piece in server.state:
-            place = (server.server, template, pane)
+            place = (snapshot.home(server.server), template, pane)
             pieces[place] = (*pieces.get(place, ()), piece)
     return pieces
 

@@ -24,7 +24,7 @@ class Runner:
         self.service = service
         tasks = spark.sparkContext.defaultParallelism
         pushed = PushStream(in_utc(spark), service, tasks)
-        processor = BatchProcessor(service, SparkJob())
+        processor = BatchProcessor(service, SparkJob(), tasks=service.settings.tasks or tasks)
         self.loop = Loop(service, processor, [pushed, *streams], union, tasks=tasks)
         self.loop.catch_up = CatchUp(service, processor, pushed.nothing)
 

@@ -37,6 +37,7 @@ from headgate.service.table_file import (
 from headgate.service.tenant_use import Fairness, Owners
 from headgate.sql.blame import Tried, ids_of, owners_of
 from headgate.sql.clock import Clock, after, far_ahead, possible
+from headgate.sql.constant_index import JoinIndex, present
 from headgate.sql.deferral import Deferred, TemplateRun, waits
 from headgate.sql.engine import Engine, Function
 from headgate.sql.join_state import Join, crowded, keep, taken_over
@@ -182,6 +183,8 @@ class _Attempt:
         templates = task.templates.get(self.server, ())
         if templates:
             self._give(rows)
+        self.present = present(rows, len(task.latest))
+        self.joining: JoinIndex | None = None
         self.leads = self._update_join_rows(templates, rows, clock)
         turns = self._turns(templates, rows, clock)
         turns.compute()
@@ -238,7 +241,18 @@ class _Attempt:
         for label, pieces in files.state.items():
             if not waits(label):
                 state[label] = [Piece(stored.batch, stored) for stored in pieces]
-        work = Work(template, constants, rows, clock, self.task.batch, state, self._load, self.leads)
+        work = Work(
+            template,
+            constants,
+            rows,
+            clock,
+            self.task.batch,
+            state,
+            self._load,
+            self.leads,
+            present=self.present,
+            joining=self.joining,
+        )
         return TemplateRun(
             work,
             self._waiting(files.state),
@@ -316,6 +330,7 @@ class _Attempt:
         kept = keep(joins, rows, [*pieces, *arrived], clock, task.batch)
         self.faults |= crowded(joins, kept, clock, task.limits.state_rows)
         self.engine.give(**kept.relations)
+        self.joining = JoinIndex.of(kept.fresh, kept.before, len(task.latest))
         if kept.rewritten:
             self.gone.append((JOIN_ROWS, 0))
         else:
