@@ -61,6 +61,11 @@ def paths_of(served, number):
 def test_a_reader_reads_everything_of_its_tenant_and_changes_nothing(served, http) -> None:
     (number,) = served.add(READS)
     served.feed(rows_of(np.random.default_rng(1), 50))
+    with hg.service.Client(served.url, served.token) as writer:
+        assert (
+            writer.deliver(number, "webhook", {"url": "https://example.com/"})["deliveries"][0]["id"]
+            == number
+        )
     made = served.service.accounts.create_token(served.ann, "ann", role="reader")[1]
     before = served.service.status(), served.service.get_query(served.ann, number)
     tried = 0

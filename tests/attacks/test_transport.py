@@ -46,7 +46,7 @@ def test_tls_with_a_certificate_that_changes(local, tmp_path, monkeypatch) -> No
         assert url.startswith("https://")
         with hg.service.Client(url, local.token, cacert=str(first[0])) as client:
             assert client.me()["tenant"] == "ann"
-            secured = client._http.get("/queries").headers["strict-transport-security"]
+            secured = client._http.get(f"{url}/queries").headers["strict-transport-security"]
             assert secured.startswith("max-age=")
             before = presented(url)
             live[0].write_bytes(second[0].read_bytes())  # the key is still that of the first

@@ -29,6 +29,12 @@ AGGREGATED_S = 60.0
 AGGREGATES = 10_000
 """How many kinds of entries are counted at once; further ones are counted together."""
 LONGEST = 200
+SHARES = 10
+"""One tenant has at most this part of the log, so it does not push out the entries of others."""
+FORGET_EVERY = 100
+"""How many writes pass before the oldest entries of all are removed."""
+_FORGET = "DELETE FROM audit WHERE tenant = ? AND n <= (SELECT n FROM audit WHERE tenant = ? ORDER BY n DESC LIMIT 1 OFFSET ?)"
+_FORGET_OLDEST = "DELETE FROM audit WHERE n <= (SELECT n FROM audit ORDER BY n DESC LIMIT 1 OFFSET ?)"
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS audit (n INTEGER PRIMARY KEY AUTOINCREMENT, at_us INTEGER NOT NULL, tenant TEXT NOT NULL,"
     " token TEXT NOT NULL, action TEXT NOT NULL, object TEXT NOT NULL, outcome INTEGER NOT NULL, address TEXT NOT NULL,"
@@ -59,7 +65,7 @@ class Audit:
         self._waiting: queue.Queue[tuple[int, Entry, int] | threading.Event | None] = queue.Queue(WAITING)
         self._counts: dict[Entry, list[float]] = {}
         """Equal entries since the first of them, which was written: their number, and when they are written."""
-        self._lost = 0
+        self._lost = self._writes = 0
         self._counts_due = 0.0
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -68,7 +74,7 @@ class Audit:
         """Append an entry."""
         self._start()
         texts = (entry.tenant, entry.token, entry.action, entry.object, entry.address)
-        tenant, token, action, about, address = (redacted(text)[:LONGEST] for text in texts)
+        tenant, token, action, about, address = (storable(redacted(text)[:LONGEST]) for text in texts)
         clean = Entry(tenant, token, action, about, entry.outcome, address)
         try:
             self._waiting.put_nowait((now_us(), clean, count))
@@ -80,7 +86,7 @@ class Audit:
         now = time.monotonic()
         with self._lock:
             if entry not in self._counts and len(self._counts) >= AGGREGATES:
-                entry = Entry("", "", entry.action, "(many)", entry.outcome, "(many)")
+                entry = Entry(entry.tenant, "", "(many)", "(many)", entry.outcome, "(many)")
             known = self._counts.get(entry)
             if known is not None:
                 known[0] += 1
@@ -150,7 +156,7 @@ class Audit:
             try:
                 connection = connection or self._connect()
                 self._write(connection, rows)
-            except (sqlite3.Error, OSError) as error:
+            except Exception as error:  # whatever it is, this thread goes on
                 self._lost += len(rows)
                 log.warning("%d entries of the audit log could not be written: %s", len(rows), error)
                 connection = None
@@ -196,5 +202,14 @@ class Audit:
         )
         with connection:
             connection.executemany(insert, rows)
-            connection.execute("DELETE FROM audit WHERE n <= (SELECT max(n) FROM audit) - ?", (self._most,))
+            for tenant in {row[1] for row in rows}:
+                connection.execute(_FORGET, (tenant, tenant, max(1, self._most // SHARES)))
+            self._writes += 1
+            if self._writes % FORGET_EVERY == 1:
+                connection.execute(_FORGET_OLDEST, (self._most,))
         self._lost -= lost
+
+
+def storable(text: str) -> str:
+    """A text as a database can hold it: a path may bring half of a character."""
+    return text.encode(errors="backslashreplace").decode()

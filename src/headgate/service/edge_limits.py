@@ -12,9 +12,12 @@ class EdgeLimits:
     """Bounds on connections and requests. Times are in seconds."""
 
     connections: int = 8_000
-    """Connections that are open at once. Further ones replace those that have waited longest without a request."""
+    """Connections that are open at once. Further ones replace those that have waited longest without a request, or else
+    those whose bodies or readers are slow. One tenant has at most half of them busy."""
     header_s: float = 10.0
-    """How long a connection may take to send the headers of a request."""
+    """How long a connection may take to send the headers of a request, and how long nothing of a body may come."""
+    send_s: float = 30.0
+    """How long a connection may take nothing of an answer."""
     body_s: float = 60.0
     """How long a request may take to send its body."""
     body_bytes: int = 1 << 20
@@ -22,7 +25,7 @@ class EdgeLimits:
     bulk_bytes: int = 64 << 20
     """The same for the routes that take many queries, sources or events."""
     bodies_bytes: int = 256 << 20
-    """Bytes of all bodies that are held at once."""
+    """Bytes of all bodies that are held at once; one tenant has a quarter of them."""
     tails: int = 2_500
     """Streams of results that one tenant has open at once."""
     requests_s: float = 1_000.0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from headgate.errors import ConfigError
+from headgate.errors import ConfigError, QuotaExceeded
 from headgate.service.registry import Registry
 from headgate.service.sources import Source, Sources
 from headgate.service.tenants import Tenant
@@ -38,9 +38,17 @@ class Grants:
         """The tenants to whom a source is granted."""
         return sorted(self._tenants.get(source, ()))
 
-    def add(self, source: str, tenant: str) -> None:
+    def add(self, source: str, tenant: str, most: int = 1_000) -> None:
         """Grant a source to a tenant, or to everyone. The tenant may be one that is yet to come."""
         _check_reader(tenant)
+        known = self._tenants.get(source, set())
+        if tenant in known:
+            return
+        if len(known) >= most:
+            raise QuotaExceeded(
+                f"source {source!r} is granted to {most} tenants, and no more are allowed (the limit is grants): take some "
+                f"grants back, or grant it to everyone ({EVERYONE!r})"
+            )
         self._registry.write((_INSERT, [(source, tenant)]))
         self._tenants.setdefault(source, set()).add(tenant)
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headgate.errors import CheckpointError, ConfigError, CursorGone
 from headgate.service.manifest import BatchManifest, StoredTable
@@ -28,6 +29,13 @@ from headgate.storage.store import Store
 
 CACHE_BYTES = 256 << 20
 """How much of the decoded results stays in memory: readers ask for the newest again and again."""
+FIRST_US, LAST_US = (
+    int((moment - datetime(1970, 1, 1)).total_seconds()) * 1_000_000
+    for moment in (datetime(1, 1, 2), datetime(9999, 12, 30))
+)
+"""The times that Python has dates for."""
+INFINITE_US = (1 << 63) - 2
+"""The engine's infinity."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -91,7 +99,7 @@ class Results:
         pages, following = self.pages(view, template, cursor, limit)
         rows = list[dict[str, Any]]()
         for page in pages:
-            rows += [result_json(row, template, view.query, page.batch) for row in page.rows.to_pylist()]
+            rows += [result_json(row, template, view.query, page.batch) for row in rows_of(page.rows)]
             if page.cut:
                 rows[-1]["cut"] = page.cut
         return rows, following
@@ -200,6 +208,27 @@ def result_json(row: Mapping[str, Any], template: Template, query: int, batch: i
     else:
         body["time"] = _iso(row["at"])
     return {**body, "values": values}
+
+
+def rows_of(table: pa.Table) -> list[dict[str, Any]]:
+    """The rows of results as Python values. A time that Python has no date for is text."""
+    for at, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type):
+            us = table.column(at).cast(pa.timestamp("us", field.type.tz)).cast(pa.int64())
+            ends = pc.min_max(us).as_py()
+            if ends["min"] is not None and (ends["min"] < FIRST_US or ends["max"] > LAST_US):
+                table = table.set_column(at, field.name, pa.array([_far(one) for one in us.to_pylist()]))
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
+
+
+def _far(us: int | None) -> str | None:
+    """A time of any year as text."""
+    if us is None:
+        return None
+    if abs(us) >= INFINITE_US:
+        return "infinity" if us > 0 else "-infinity"
+    return f"{np.datetime64(us, 'us')}Z"
 
 
 def _iso(us: int) -> str:

@@ -313,7 +313,7 @@ class Service:
     def grant(self, tenant: Tenant, name: str, to: str) -> None:
         """Let another tenant, or everyone (`*`), read a source."""
         with self._lock:
-            self.grants.add(self._own_source(tenant, name, "grant it").name, to)
+            self.grants.add(self._own_source(tenant, name, "grant it").name, to, self.settings.limits.grants)
 
     def revoke(self, tenant: Tenant, name: str, of: str) -> None:
         """Take a grant back. Queries that may no longer read the source stop."""

@@ -65,7 +65,6 @@ class Engine:
         self._functions, self._memory = dict(functions or {}), memory
         self._given = dict[str, pa.Table]()
         self._interrupted = False
-        self._run: Callable[[str], pa.Table]
         self.starved = False
         """Whether the last statement failed for want of memory."""
         self._open()
@@ -88,12 +87,6 @@ class Engine:
             )
         for macro in MACROS:
             self._connection.execute(macro)
-        # A relation binds a statement twice, which takes as long as to run it over few rows.
-        connection, submit = self._connection, getattr(self._connection, "_submit", None)
-        if submit is None:
-            self._run = lambda sql: connection.sql(sql).to_arrow_table()
-        else:
-            self._run = lambda sql: submit(sql, None, "arrow", ROWS_AT_ONCE).arrow_table()
         for function in self._functions.values():
             kinds = [getattr(duckdb.sqltypes, kind.upper()) for kind in function.arguments]
             returns = getattr(duckdb.sqltypes, function.returns.upper())
@@ -129,6 +122,13 @@ class Engine:
         except (duckdb.Error, pa.ArrowException, MemoryError, RuntimeError) as error:
             self.starved = isinstance(error, duckdb.OutOfMemoryException | MemoryError)
             raise QueryFailed(_gist(error)) from error
+
+    def _run(self, sql: str) -> pa.Table:
+        """A relation binds a statement twice, which takes as long as to run it over few rows, so it is the second choice."""
+        submit = getattr(self._connection, "_submit", None)
+        if submit is None:
+            return self._connection.sql(sql).to_arrow_table()
+        return submit(sql, None, "arrow", ROWS_AT_ONCE).arrow_table()
 
     def interrupt(self) -> None:
         """Stop the statement that another thread is running."""

@@ -34,6 +34,8 @@ class Limits:
     every batch."""
     sources: int = 5_000
     """Sources of one tenant."""
+    grants: int = 1_000
+    """Tenants to whom one source is granted; a grant to everyone is one."""
     deliveries: int = 100
     """Deliveries of one tenant."""
     seconds: float = 20.0

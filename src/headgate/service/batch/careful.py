@@ -109,8 +109,6 @@ class CarefulEngine:
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._nursery is None:
-            from pyspark import cloudpickle
-
             path = os.pathsep.join(part for part in sys.path if part)
             self._nursery = subprocess.Popen(
                 [sys.executable, "-m", __name__],
@@ -119,8 +117,7 @@ class CarefulEngine:
                 env={**os.environ, **ONE_THREAD, "PYTHONPATH": path},
             )
             try:
-                # Functions of the operator may be local to a module that the child cannot import.
-                self._send(("start", cloudpickle.dumps(self._settings)))
+                self._send(("start", _pickled(self._settings)))
                 self._answer(START_S)
             except (EOFError, OSError, TimeoutError) as error:
                 self.close()
@@ -140,6 +137,16 @@ class CarefulEngine:
         if not select.select([self._nursery.stdout], [], [], seconds)[0]:
             raise TimeoutError
         return pickle.loads(_read(self._nursery.stdout))
+
+
+def _pickled(settings: Any) -> bytes:
+    """Functions of the operator may be local to a module that the child cannot import: Spark's pickler takes those too."""
+    try:
+        from pyspark import cloudpickle
+    except ImportError:  # batches in a process without Spark
+        return pickle.dumps(settings)
+    data: bytes = cloudpickle.dumps(settings)
+    return data
 
 
 def _ended(code: int | None) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from headgate.service.delivery.orders import Delivery, own_columns
-from headgate.service.results import Page, result_json
+from headgate.service.results import Page, result_json, rows_of
 from headgate.sql.template import Mode, Template
 
 MOMENT = pa.timestamp("us", tz="UTC")
@@ -47,7 +47,7 @@ class Parcel:
         return [
             result_json(row, self.template, query, page.batch)
             for page in self.pages
-            for row in page.rows.to_pylist()
+            for row in rows_of(page.rows)
         ]
 
     def table(self) -> pa.Table:

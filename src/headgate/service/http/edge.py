@@ -8,8 +8,9 @@ changes something is recorded.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
@@ -18,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headgate.errors import AccessDenied, BadToken
 from headgate.service.access import Access
 from headgate.service.edge_limits import EdgeLimits
+from headgate.service.http.bodies import Bodies, BodyRefused
 from headgate.service.http.errors import error_json
 from headgate.service.http.identity import Identity, TooOften, audited, check_role
 from headgate.service.http.page_files import page_files
@@ -29,9 +31,6 @@ PUBLIC = frozenset({"/", "/docs", "/openapi.json", "/health", "/ready", "/metric
 ALIVE = "/health"
 """What is answered however often it is asked."""
 STRICT_TRANSPORT = "max-age=31536000"
-BULK = ("/bulk", "/events")
-"""How the paths end that take large bodies."""
-BUSY = "the service holds as many requests as it can: send this one again in a moment"
 DRAINED_BYTES, DRAINED_S = 1 << 20, 2.0
 """How much of a refused body is read, so that the client gets to read the answer."""
 STRICT = {
@@ -63,8 +62,9 @@ class Edge:
     ) -> None:
         self._app, self._service, self._limits, self._identity = app, service, limits, identity
         self._public = PUBLIC - {"/metrics"} if access.metrics_token else PUBLIC
-        self._held = 0
-        """Bytes of the bodies that are held now."""
+        self._bodies = Bodies(limits)
+        self._asking: Counter[str] = Counter()
+        """By tenant: how many requests are under way."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -93,9 +93,7 @@ class Edge:
                 await self._answer_anyone(scope, receive, strict_send, headers)
                 return
             state["tenant"] = await self._known(scope, headers)
-            self._check_size(headers, scope["path"])
-            async with self._body(receive, self._most(scope["path"])) as body:
-                await self._app(scope, _after(body, receive), strict_send)
+            await self._answer_tenant(scope, receive, strict_send, headers)
         except _Refused as refused:
             if refused.more and not public:
                 await drain(receive)
@@ -112,66 +110,72 @@ class Edge:
                 raise _too_often(error) from error
         await self._app(scope, receive, send)
 
+    async def _answer_tenant(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
+        tenant: Tenant = scope["state"]["tenant"]
+        most = self._bodies.most(scope["method"], scope["path"])
+        with self._under_way(tenant), _refusals():
+            self._bodies.check_size(headers.get("content-length", "0"), most)
+            async with self._bodies.read(receive, most, tenant.name) as body:
+                self._still_valid(tenant)  # a body may take a minute to come
+                await self._app(scope, _after(body, receive), send)
+
+    @contextmanager
+    def _under_way(self, tenant: Tenant) -> Iterator[None]:
+        """Count a request of a tenant while it lasts: nobody takes all connections."""
+        most = max(1, self._limits.connections // 2)
+        if self._asking[tenant.name] >= most:
+            why = f"tenant {tenant.name!r} has {most} requests under way, and no more are allowed: send this one again in a moment"
+            raise _Refused(429, "busy", why, retry_after="1")
+        self._asking[tenant.name] += 1
+        try:
+            yield
+        finally:
+            self._asking[tenant.name] -= 1
+            if not self._asking[tenant.name]:
+                del self._asking[tenant.name]
+
     async def _known(self, scope: Scope, headers: Headers) -> Tenant:
         """The tenant who asks, if it may do what it asks for at all."""
         try:
-            tenant = await self._identity.tenant(scope, headers)
-            scope["state"]["asking"] = tenant
-            check_role(tenant, scope["method"], scope["path"])
-            return tenant
+            with _denials():
+                tenant = await self._identity.tenant(scope, headers)
+                scope["state"]["asking"] = tenant
+                check_role(tenant, scope["method"], scope["path"])
+                return tenant
         except TooOften as error:
             raise _too_often(error) from error
-        except BadToken as error:
-            raise _Refused(401, **error_json(error), www_authenticate="Bearer") from error
-        except AccessDenied as error:
-            raise _Refused(403, **error_json(error)) from error
 
-    def _most(self, path: str) -> int:
-        return self._limits.bulk_bytes if path.endswith(BULK) else self._limits.body_bytes
-
-    def _check_size(self, headers: Headers, path: str) -> None:
-        """Refuse a body that says that it is too large."""
-        size = headers.get("content-length", "0")
-        if not size.isdecimal() or len(size) > 20 or int(size) > self._most(path):
-            raise _too_large(self._most(path))
-
-    @asynccontextmanager
-    async def _body(self, receive: Receive, most: int) -> AsyncIterator[bytes]:
-        """Read a body; its bytes count as held until the block ends."""
-        parts = list[bytes]()
-        size, more = 0, True
-        try:
-            async with asyncio.timeout(self._limits.body_s) as patience:
-                while more:
-                    message = await receive()
-                    more = message.get("more_body", False)
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                    self._held += len(parts[-1])
-                    if size > most:
-                        raise _too_large(most)
-                    if self._held > self._limits.bodies_bytes:
-                        raise _Refused(503, "busy", BUSY, retry_after="1")
-                patience.reschedule(None)
-                yield b"".join(parts)
-        except _Refused as refused:
-            refused.more = more
-            raise
-        except TimeoutError as error:
-            if not patience.expired():
-                raise
-            why = f"the body did not come within {self._limits.body_s:g} s: send it faster, or in parts"
-            raise _Refused(408, "too-slow", why) from error
-        finally:
-            self._held -= size
+    def _still_valid(self, tenant: Tenant) -> None:
+        """Refuse a tenant whose token was revoked, or who was disabled, since the headers came."""
+        with _denials():
+            self._service.tenants.check(tenant)
 
 
 def _too_often(error: TooOften) -> _Refused:
     return _Refused(429, "too-often", str(error), retry_after=error.retry_after)
 
 
-def _too_large(most: int) -> _Refused:
-    return _Refused(413, "too-large", f"a request here may have at most {most} bytes: send it in parts")
+@contextmanager
+def _denials() -> Iterator[None]:
+    """Who may not act is refused by the edge itself."""
+    try:
+        yield
+    except BadToken as error:
+        raise _Refused(401, **error_json(error), www_authenticate="Bearer") from error
+    except AccessDenied as error:
+        raise _Refused(403, **error_json(error)) from error
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Bodies that are not taken are answered by the edge itself."""
+    try:
+        yield
+    except BodyRefused as error:
+        again = {"retry_after": "1"} if error.error == "busy" else {}
+        refused = _Refused(error.status, error.error, str(error), **again)
+        refused.more = error.more
+        raise refused from error
 
 
 def _after(body: bytes, receive: Receive) -> Receive:

@@ -109,8 +109,11 @@ def audited(scope: Scope, status: int, service: Service) -> None:
         return
     endpoint = scope.get("endpoint")
     action = str(getattr(endpoint, "__name__", scope["method"]))
-    noted = scope["state"].get("object")
-    entry = Entry(tenant.name, tenant.token, action, noted or scope["path"], status, address_of(scope))
+    route = getattr(scope.get("route"), "path", "(unknown)")
+    about = (
+        route if status >= 400 else scope["state"].get("object") or scope["path"]
+    )  # refusals have few kinds
+    entry = Entry(tenant.name, tenant.token, action, about, status, address_of(scope))
     if status >= 400 or action == "push":
         service.audit.count(entry)
     else:

@@ -38,6 +38,8 @@ class ServerConfig(uvicorn.Config):
         super().__init__(app, http=PatientProtocol, ws="none", **options)
         self.edge, self.most = limits, most_connections(limits)
         self.waiting: dict[PatientProtocol, asyncio.TimerHandle] = {}
+        self.slow: dict[PatientProtocol, None] = {}
+        """Connections whose bodies or readers are on their way, the longest first."""
 
     def load(self) -> None:
         """Load everything; with TLS, the certificate is one that may change."""
@@ -60,15 +62,18 @@ class PatientServer(uvicorn.Server):
 
 
 class PatientProtocol(H11Protocol):
-    """A connection. It is closed if it waits too long for a request, or if its place is needed meanwhile."""
+    """A connection. It is closed if it waits too long for a request, if its peer takes nothing of an answer, or if its
+    place is needed meanwhile.
+    """
 
     config: ServerConfig
+    _stuck: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Make room for the connection, or refuse it."""
         super().connection_made(transport)
         if len(self.connections) > self.config.most:
-            longest = next(iter(self.config.waiting), self)
+            longest = next(iter(self.config.waiting), None) or next(iter(self.config.slow), self)
             longest.give_up()
         if not transport.is_closing():
             self._wait()
@@ -76,6 +81,7 @@ class PatientProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Stop the clock when the headers are complete."""
         super().data_received(data)
+        self._mark()
         if self._busy:
             self._stop_waiting()
         elif self not in self.config.waiting and not self.transport.is_closing():
@@ -87,20 +93,48 @@ class PatientProtocol(H11Protocol):
         if not self._busy and not self.transport.is_closing():
             self._wait()
 
+    def pause_writing(self) -> None:
+        """Start a clock: the peer has to take something."""
+        super().pause_writing()
+        self._stuck = self.loop.call_later(self.config.edge.send_s, self.give_up)
+        self._mark()
+
+    def resume_writing(self) -> None:
+        """Stop it."""
+        super().resume_writing()
+        self._stop_stuck()
+        self._mark()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._stop_waiting()
+        self._stop_stuck()
+        self.config.slow.pop(self, None)
         super().connection_lost(exc)
 
     def give_up(self) -> None:
         """Close the connection at once."""
         self._stop_waiting()
+        self._stop_stuck()
+        self.config.slow.pop(self, None)
         self.connections.discard(self)
         self.transport.abort()
 
     @property
     def _busy(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
+
+    def _mark(self) -> None:
+        """Note whether a body is on its way, or an answer."""
+        if self._stuck is not None or (self._busy and self.cycle.more_body):
+            self.config.slow.setdefault(self)
+        else:
+            self.config.slow.pop(self, None)
+
+    def _stop_stuck(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
 
     def _wait(self) -> None:
         self._stop_waiting()
