@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from tests.service.local import Local
-from tests.sql.world import rows_of
+from tests.sql.world import at_seconds, rows_of
 
 from headgate.errors import (
     ConfigError,
@@ -47,3 +47,12 @@ def test_results_that_are_let_go_while_they_are_read_are_gone_by_name(tmp_path, 
         local.service.read(local.ann, number)
     assert local.service.read(local.ann, number)[0][0]["batch"] == 2
     local.service.close()
+
+
+@pytest.mark.parametrize("text", ["to_timestamp(x * 1000000000000)", "time + INTERVAL '9000 years'"])
+def test_a_time_that_python_has_no_date_for_can_be_read(local, text) -> None:
+    (number,) = local.add(f"SELECT n, {text} AS t FROM alpha")
+    local.feed(at_seconds((0, 1), (0, 2)))
+    rows, _ = local.service.read(local.ann, number)
+    assert len(rows) == 2
+    assert all(isinstance(row["values"]["t"], str) for row in rows)

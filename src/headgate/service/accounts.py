@@ -89,6 +89,7 @@ class Accounts:
             self._other(caller, name)
             service.tenants.set_state(name, REMOVED)  # first: from here on it can register nothing
             service.queries.remove_all(name)
+            service.deliveries.remove_all(name)
             for source in service.sources.of_tenant(name):
                 for reader in service.grants.of(source.name):
                     service.grants.remove(source.name, reader)

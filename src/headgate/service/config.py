@@ -80,6 +80,11 @@ class ServiceConfig:
     tasks: int = 0
     """How many tasks a batch has at most; 0 means as many as Spark runs at a time."""
 
+    def __post_init__(self) -> None:
+        for name in ("servers", "lease_s", "drain_s", "audit_entries"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"{name}={getattr(self, name)}: a number above 0")
+
     def with_file(self, path: Path | None) -> ServiceConfig:
         """The same with what a TOML file sets, which overrides the command line."""
         if path is None:

@@ -27,6 +27,8 @@ SLOTS_PER_TYPE = {"l": 8, "d": 8, "v": 8, "b": 4, "t": 4}
 ALL_SLOTS = [f"{letter}{i}" for letter, count in SLOTS_PER_TYPE.items() for i in range(count)]
 LARGEST = int(sys.float_info.max)
 """The largest number that a double holds."""
+LONGEST_TEXT = 10_000
+"""Characters of a text in an event."""
 EARLIEST, LATEST = 0, int(datetime(2200, 1, 1, tzinfo=UTC).timestamp() * 1e6)
 
 
@@ -170,6 +172,10 @@ def _value(value: Any, kind: str, name: str, number: int) -> Any:
     if value is None:
         return None
     if not _is_of(value, kind):
+        if kind == "varchar" and isinstance(value, str) and len(value) > LONGEST_TEXT:
+            raise ConfigError(
+                f"event {number} has {len(value)} characters in {name!r}: a text has at most {LONGEST_TEXT}"
+            )
         raise ConfigError(f"event {number} has {name}={_shown(value)}, which is not a {kind}")
     if kind == "timestamp":
         return _microseconds(value, number)
@@ -185,7 +191,7 @@ def _is_of(value: Any, kind: str) -> bool:
     if isinstance(value, bool) or kind == "boolean":
         return isinstance(value, bool) and kind == "boolean"
     if kind == "varchar":
-        return isinstance(value, str) and len(value) <= 10_000 and is_text(value)
+        return isinstance(value, str) and len(value) <= LONGEST_TEXT and is_text(value)
     if kind == "bigint":
         return isinstance(value, int) and -(1 << 63) <= value < 1 << 63
     if kind == "timestamp":

@@ -13,6 +13,7 @@ from headgate.errors import QueryRefused
 from headgate.sql.dialect import DIALECT
 from headgate.sql.expressions import Scope
 from headgate.sql.limits import Limits
+from headgate.sql.punctuation import check_punctuation
 from headgate.sql.source_schema import SourceSchema
 from headgate.sql.text import Shape, readable
 from headgate.sql.wording import KEYWORDS, did_you_mean, quoted, refuse, shown, span_of
@@ -96,6 +97,7 @@ def parsed(text: str, limits: Limits) -> Statement:
     try:
         tokens = DIALECT.tokenize(readable(text))
         _check_nesting(tokens, text, limits)
+        check_punctuation(tokens, text)
         statements = [tree for tree in DIALECT.parser().parse(list(tokens), text) if tree is not None]
     except QueryRefused:
         raise

@@ -20,6 +20,8 @@ LONGEST_URL = 2_000
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolve = Callable[[str, int], Sequence[str]]
 """From a host and a port to addresses."""
+_SPECIAL = [ipaddress.ip_network(one) for one in ("192.0.0.0/24", "192.88.99.0/24", "fec0::/10")]
+"""Not public either, whatever the version of Python says."""
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
@@ -106,8 +108,8 @@ def checked_address(host: str, port: int, policy: Webhooks, find: Resolve = reso
 def is_allowed(address: str, policy: Webhooks) -> bool:
     """Whether webhooks may go to an address: public ones, and those of the networks that the operator allows.
 
-    >>> [is_allowed(one, Webhooks()) for one in ("93.184.216.34", "127.0.0.1", "::ffff:10.0.0.1", "169.254.169.254")]
-    [True, False, False, False]
+    >>> [is_allowed(one, Webhooks()) for one in ("93.184.216.34", "127.0.0.1", "::ffff:10.0.0.1", "169.254.169.254", "fec0::1")]
+    [True, False, False, False, False]
     """
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
@@ -118,6 +120,8 @@ def is_allowed(address: str, policy: Webhooks) -> bool:
     inner = _inside(ip)
     if inner is not None:
         return is_allowed(str(inner), policy)
+    if any(ip.version == network.version and ip in network for network in _SPECIAL):
+        return False
     return ip.is_global and not (ip.is_multicast or ip.is_reserved or ip.is_unspecified)
 
 

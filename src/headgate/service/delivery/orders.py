@@ -229,6 +229,14 @@ class Deliveries:
             self._registry.write(("DELETE FROM deliveries WHERE id = ?", [(number,)]))
             del self.by_id[number]
 
+    def remove_all(self, tenant: str) -> None:
+        """Remove the deliveries of a tenant, and their secrets."""
+        with self._lock:
+            numbers = [one.id for one in self.by_id.values() if one.tenant == tenant]
+            self._registry.write(("DELETE FROM deliveries WHERE id = ?", [(number,) for number in numbers]))
+            for number in numbers:
+                del self.by_id[number]
+
     # -- what the senders do
 
     def active(self) -> list[Delivery]:
