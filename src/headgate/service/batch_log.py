@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
-from headgate.errors import CheckpointError
+from headgate.errors import CheckpointError, CorruptState
 from headgate.service.manifest import BatchManifest
 from headgate.service.table_file import CONSTANTS, RESULTS, STATE
 from headgate.storage.commit_log import CommitLog, Link
@@ -78,6 +79,12 @@ class BatchLog:
         entries = self.commits.history(self.commits.take(), sys.maxsize)
         self._links[:] = [entry.link for entry in entries]
         self.history[:] = [BatchManifest.from_json(entry.body) for entry in entries if entry.body is not None]
+        last = self.last
+        if last is not None and last.oldest is not None and self.history[0].batch > last.oldest:
+            raise CorruptState(
+                f"a commit in {self.store.path('log')} is missing: batch {last.batch} says that the commits since batch "
+                f"{last.oldest} are there, and they begin with batch {self.history[0].batch}. Restore the folder from a backup"
+            )
 
     def settle(self) -> None:
         """If the last commit failed, find out whether it was made. The new claim keeps it from being
@@ -101,7 +108,9 @@ class BatchLog:
 
     def commit(self, manifest: BatchManifest) -> None:
         """Commit a batch, or raise `Superseded`; then remove what is needed no longer."""
-        before = self.last
+        before, needed = self.last, self.needed_from()
+        forgotten = self._forgotten([*self.history, manifest], needed)
+        manifest = replace(manifest, oldest=[*self.history, manifest][forgotten].batch)
         self._in_doubt = True
         self.commits.commit(manifest.to_json())
         self._in_doubt = False
@@ -113,8 +122,7 @@ class BatchLog:
         )  # after the commit: a backup pins first, and then looks for the newest
         if before is not None:
             self._remove(STATE, before.state_files - manifest.state_files)
-        needed = self.needed_from()
-        while len(self.history) > self._kept_batches and (needed is None or self.history[0].batch < needed):
+        for _ in range(forgotten):
             self._remove(RESULTS, self.history.pop(0).result_files)
             del self._links[0]
         with suppress(CheckpointError):
@@ -124,6 +132,15 @@ class BatchLog:
             self.sweep(STATE, keep=manifest.state_files)
             self.sweep(RESULTS, keep={file for kept in self.history for file in kept.result_files})
             self._swept = True
+
+    def _forgotten(self, history: Sequence[BatchManifest], needed: int | None) -> int:
+        """How many of the oldest commits are kept no longer."""
+        forgotten = 0
+        while len(history) - forgotten > self._kept_batches and (
+            needed is None or history[forgotten].batch < needed
+        ):
+            forgotten += 1
+        return forgotten
 
     def sweep(self, folder: str, *, keep: Collection[str]) -> None:
         """Remove the other files of a folder, as far as this driver or an older one wrote them."""

@@ -58,6 +58,8 @@ class Computations:
         """By template: how many computations have it."""
         self.by_id: dict[int, Computation] = {}
         self._id_of_definition: dict[tuple[Any, ...], int] = {}
+        self._private: dict[int, tuple[Any, ...]] = {}
+        """Computations that one tenant has alone, and their definitions with its name."""
         self._unused: set[int] = set()
         """Templates that no computation has."""
         self._hosted: dict[ServerTemplate, HostedConstants] = {}
@@ -134,7 +136,8 @@ class Computations:
         key = (computation.server, computation.template)
         self._servers_of_source = None
         self.by_id[computation.id] = computation
-        self._id_of_definition[computation.definition] = computation.id
+        if not self.templates[computation.template].remembers:
+            self._id_of_definition[computation.definition] = computation.id
         hosted = self._hosted.get(key)
         if hosted is None:
             hosted = self._hosted[key] = HostedConstants(self.templates[computation.template])
@@ -146,7 +149,7 @@ class Computations:
         computation = self.by_id.pop(number)
         key = (computation.server, computation.template)
         self._servers_of_source = None
-        self._id_of_definition.pop(computation.definition, None)
+        self._id_of_definition.pop(self._private.pop(number, computation.definition), None)
         self._uses[computation.template] -= 1
         if not self._uses[computation.template]:
             self._unused.add(computation.template)
@@ -162,20 +165,31 @@ class Computations:
 
     # -- changes
 
-    def find_or_place(self, prepared: Prepared, changes: Changes) -> int:
-        """Return the computation of a query: an equal one if there is one, else a new one, placed now."""
-        number = self.find_or_add(prepared, changes)
+    def find_or_place(self, prepared: Prepared, changes: Changes, tenant: str = "") -> int:
+        """Return the computation of a tenant's query: an equal one if there is one, else a new one, placed now."""
+        number = self.find_or_add(prepared, changes, tenant)
         self.place_added(changes)
         return number
 
-    def find_or_add(self, prepared: Prepared, changes: Changes) -> int:
-        """Return the computation of a query: an equal one if there is one, else a new one, which `place_added` places
-        with all others that were added since.
+    def belongs(self, number: int, tenant: str) -> None:
+        """Take note whose a computation is. One that remembers is shared by the queries of one tenant only: another's
+        would see that it was there before, and what came then.
+        """
+        computation = self.by_id[number]
+        if number not in self._private and self.templates[computation.template].remembers:
+            key = self._private[number] = (*computation.definition, tenant)
+            self._id_of_definition.setdefault(key, number)
+
+    def find_or_add(self, prepared: Prepared, changes: Changes, tenant: str = "") -> int:
+        """Return the computation of a tenant's query: an equal one if there is one, else a new one, which `place_added`
+        places with all others that were added since.
         """
         template = self._template_id(prepared.template, changes)
         by_name = self._sources.by_name
         sources = tuple([by_name[name].id for name in prepared.sources])
-        definition = (template, sources, prepared.constants)
+        definition: tuple[Any, ...] = (template, sources, prepared.constants)
+        if prepared.template.remembers:
+            definition = (*definition, tenant)
         equal = self._id_of_definition.get(definition)
         if equal is not None:
             return equal

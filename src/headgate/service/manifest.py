@@ -53,6 +53,8 @@ class BatchManifest:
     run: str
     origin: str | None = None
     """The id of the Spark streaming query that delivers batches; None if nobody did yet, or a direct call."""
+    oldest: int | None = None
+    """The first of the batches that are kept with this one; None if an earlier version committed it."""
     delivered: int = -1
     """Spark's own number of the last batch that its query delivered; -1 before the first."""
     offsets: Mapping[str, Any] = field(default_factory=dict)
@@ -89,6 +91,7 @@ class BatchManifest:
             "batch": self.batch,
             "run": self.run,
             "origin": self.origin,
+            "oldest": self.oldest,
             "delivered": self.delivered,
             "offsets": self.offsets,
             "pieces": [
@@ -112,6 +115,7 @@ class BatchManifest:
             batch=body["batch"],
             run=body["run"],
             origin=body["origin"],
+            oldest=body.get("oldest"),
             delivered=body.get("delivered", body["batch"]),  # earlier versions had no batches of their own
             offsets=body.get("offsets", {}),
             pieces={(p[0], p[1], p[2]): _stored_tables(p[3]) for p in body["pieces"]},

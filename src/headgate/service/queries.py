@@ -100,7 +100,7 @@ class Queries:
                 self._check_limit(tenant, len(added))
                 _check_readable(prepared, readable)
                 self._check_templates(tenant, prepared.template)
-                computation = computations.find_or_add(prepared, changes)
+                computation = computations.find_or_add(prepared, changes, tenant)
             except HeadgateError as error:
                 answers.append(error)
                 continue
@@ -217,7 +217,7 @@ class Queries:
         changes: Changes = {}
         _check_readable(prepared, readable)
         self._check_templates(tenant, prepared.template)
-        computation = self._computations.find_or_place(prepared, changes)
+        computation = self._computations.find_or_place(prepared, changes, tenant)
         since = self._computations.begins(computation)
         resumed = replace(query, computation=computation, since=since, state=ACTIVE, why="")
         self._join_computation(resumed)
@@ -300,6 +300,7 @@ class Queries:
     def _join_computation(self, query: Query) -> None:
         assert query.computation is not None
         computation = self._computations.by_id[query.computation]
+        self._computations.belongs(query.computation, query.tenant)
         sharing = self._ids_of_computation.get(query.computation)
         if sharing is None:
             self._ids_of_computation[query.computation] = {query.id}

@@ -156,9 +156,12 @@ class SQLite(_Database):
 
         def connect() -> sqlite3.Connection:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite's other files take its mode
-            connection = sqlite3.connect(path, check_same_thread=False)
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")  # a commit is durable when it returns
+            try:
+                connection = sqlite3.connect(path, check_same_thread=False)
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = FULL")  # a commit is durable when it returns
+            except sqlite3.DatabaseError as error:
+                raise damaged(f"{path}: {error}") from error
             return connection
 
         super().__init__(connect)

@@ -112,6 +112,11 @@ class Service:
         self._preparing = Preparing(preparer or Preparer(settings.limits, settings.functions))
         try:
             self.batch_log = BatchLog(places.state, settings.kept_batches)
+            if self.batch_log.history and not self._registry.read("SELECT id FROM servers LIMIT 1"):
+                raise damaged(
+                    f"it is empty, and {places.state} has commits up to batch {self.last_batch}. If there is no backup, move "
+                    "state and push away to begin anew"
+                )
             assert self.batch_log.commits.claim is not None
             self._registry.own(self.batch_log.commits.claim.number)
         except BaseException:
@@ -448,6 +453,7 @@ class Service:
     def set_limits(self, tenant: str, values: Mapping[str, float | None]) -> dict[str, float]:
         """Set limits of one tenant; None takes one back. Returns those in force."""
         with self._lock:
+            self.tenants.get(tenant)  # raises, if there is none
             self.tenant_limits.set(tenant, values)
             return self.tenant_limits.shown(tenant)
 

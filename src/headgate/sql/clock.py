@@ -66,21 +66,25 @@ def far_ahead(latest: Times, rows: pa.Table) -> dict[int, int]:
     return dict(zip(sources.tolist(), counts.tolist(), strict=True))
 
 
-def timed(template: Template, constants: pa.Table, clock: Clock) -> pa.Table:
-    """Constants with the watermark of each computation before and after the batch.
+def marked(template: Template, constants: pa.Table, marks: Times) -> Times:
+    """The watermark of each computation, given those of the sources.
 
     For a join it is the time up to which all pairs are known: the least of the first source's
     watermark and of each other source's watermark, less the time by which its rows may follow
     those of the first. For a UNION ALL it is the least watermark of its sources.
     """
-    with_marks = constants
+    of = [marks[constants.column(f"s{i}").to_numpy()] for i in range(template.sources)]
+    if template.arms:
+        return np.asarray(np.minimum.reduce(of))
+    mark = of[0]
+    if template.mode is Mode.panes or template.outer_on:
+        for other, (_, later) in zip(of[1:], template.bounds, strict=True):
+            mark = np.minimum(mark, other - max(later, 0))
+    return np.asarray(mark)
+
+
+def timed(template: Template, constants: pa.Table, clock: Clock) -> pa.Table:
+    """Constants with the watermark of each computation before and after the batch."""
     for name, marks in (("old", clock.old), ("new", clock.new)):
-        mark = marks[constants.column("s0").to_numpy()]
-        if template.arms:
-            others = [marks[constants.column(f"s{i}").to_numpy()] for i in range(1, template.sources)]
-            mark = np.minimum.reduce([mark, *others])
-        if template.mode is Mode.panes or template.outer_on:
-            for i, (_, later) in enumerate(template.bounds, start=1):
-                mark = np.minimum(mark, marks[constants.column(f"s{i}").to_numpy()] - max(later, 0))
-        with_marks = with_marks.append_column(name, pa.array(mark))
-    return with_marks
+        constants = constants.append_column(name, pa.array(marked(template, constants, marks)))
+    return constants

@@ -11,6 +11,7 @@ before it is computed, and nothing of it twice.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headgate.sql.blame import Attempt, Guarded, guarded, ids_of, owners_of
-from headgate.sql.clock import NEVER, Clock
+from headgate.sql.clock import NEVER, Clock, marked
 from headgate.sql.purses import Purses, distinct
 from headgate.sql.shared import Label, Piece, TemplateResult, Work, by_computation
 from headgate.sql.template import Template
@@ -45,6 +46,9 @@ def waits(label: Label) -> bool:
     return label < WAITING // 2
 
 
+_SOURCE = re.compile(r"s\d+")
+
+
 @dataclass(frozen=True)
 class Deferred:
     """The rows of one batch that wait for some computations, with the watermarks of their sources then."""
@@ -62,7 +66,7 @@ class Deferred:
         """What of a work has to wait."""
         ids = np.concatenate(parts)
         waiting = work.constants.filter(pa.array(np.isin(ids_of(work.constants), ids)))
-        sources = np.unique(waiting.column("s0").to_numpy()).astype(np.int64)
+        sources = _read_by(waiting)
         return cls(
             work.batch, _rows_for(work, sources), sources, work.clock.old[sources], work.clock.new[sources], tuple(parts)
         )  # fmt: skip
@@ -115,7 +119,7 @@ class Deferred:
             parts += [found[whose == owner] for owner in np.unique(whose)]
         if not parts:
             return None
-        read = np.unique(here.filter(pa.array(np.isin(ids, np.concatenate(parts)))).column("s0").to_numpy())
+        read = _read_by(here.filter(pa.array(np.isin(ids, np.concatenate(parts)))))
         kept = np.isin(self.sources, read)
         rows = self.rows.filter(pa.array(np.isin(self.rows.column("source").to_numpy(), read)))
         return Deferred(self.batch, rows, self.sources[kept], self.old[kept], self.new[kept], tuple(parts))
@@ -168,7 +172,7 @@ class TemplateRun:
         stored = _among(backlog, work.constants)
         self._backlog = sorted([*stored, *_among(of_lost, work.constants)], key=lambda one: one.batch)
         self._stored = _by_batch(stored)
-        self.waits = work.template.sources == 1
+        self.waits = work.template.joins == 1
         self.gone = {WAITING + one.batch for one in backlog if one.batch not in self._stored}
         self.results: list[tuple[int, pa.Table]] = []
         """(batch whose rows they are of, results)."""
@@ -264,7 +268,7 @@ class TemplateRun:
         after = reached.copy()
         hosted = self.work.constants
         here = np.isin(ids_of(hosted), ids_of(work.touched))
-        after[here] = work.clock.new[hosted.column("s0").to_numpy()[here]]
+        after[here] = marked(work.template, hosted.filter(pa.array(here)), work.clock.new)
         everyone = hosted.append_column("old", pa.array(reached)).append_column("new", pa.array(after))
         work = replace(work, everyone=everyone, state=self._state)
         done = guarded(work, attempt, purses, waits=self.waits, trial=trial)
@@ -296,13 +300,12 @@ class TemplateRun:
         """By computation: the watermark up to which it is computed."""
         if self._reached is None:
             hosted = self.work.constants
-            self._reached = np.array(self.work.clock.old[hosted.column("s0").to_numpy()])
+            self._reached = np.array(marked(self.work.template, hosted, self.work.clock.old))
             ids = ids_of(hosted)
             for deferred in reversed(self._backlog):
                 at = np.flatnonzero(np.isin(ids, deferred.ids))
-                self._reached[at] = deferred.clock(len(self.work.clock.old)).old[
-                    hosted.column("s0").to_numpy()[at]
-                ]
+                before = deferred.clock(len(self.work.clock.old)).old
+                self._reached[at] = marked(self.work.template, hosted.take(pa.array(at)), before)
         return self._reached
 
     def _ids_behind(self, before: int | None = None) -> Ids:
@@ -383,3 +386,11 @@ def in_turns(
         for batch in sorted({batch for run in having for batch in run.batches}):
             for run in having:
                 turn(run, batch, owner)
+
+
+def _read_by(constants: pa.Table) -> Ids:
+    """The sources that some computations read."""
+    numbers = [
+        constants.column(name).to_numpy() for name in constants.column_names if _SOURCE.fullmatch(name)
+    ]
+    return np.unique(np.concatenate(numbers)).astype(np.int64)

@@ -99,6 +99,12 @@ class Template:
         return self.sources if self.bounds else 1
 
     @property
+    def remembers(self) -> bool:
+        """Whether its results show rows that came before a query began to share it."""
+        pairs = self.joins > 1 and self.mode is Mode.rows and not self.outer_on
+        return pairs or self.mode is Mode.last
+
+    @property
     def warm_us(self) -> int:
         """How long after its beginning a query may still lack rows that came before it, and would have been partners."""
         return max(self.bounds[0][0], 0) if self.outer_on else 0

@@ -16,12 +16,12 @@ router = APIRouter()
 class TenantLimits(BaseModel, extra="forbid"):
     """Limits of one tenant. What is left out stays as it is; null takes a limit back."""
 
-    queries: int | None = Field(None, gt=0)
-    templates: int | None = Field(None, gt=0)
-    sources: int | None = Field(None, gt=0)
+    queries: int | None = Field(None, gt=0, lt=1 << 62)
+    templates: int | None = Field(None, gt=0, lt=1 << 62)
+    sources: int | None = Field(None, gt=0, lt=1 << 62)
     tenant_seconds: float | None = Field(None, gt=0, lt=1e9, description="Of a batch, on each server.")
-    state_bytes: int | None = Field(None, gt=0)
-    result_bytes: int | None = Field(None, gt=0)
+    state_bytes: int | None = Field(None, gt=0, lt=1 << 62)
+    result_bytes: int | None = Field(None, gt=0, lt=1 << 62)
 
 
 @router.get("/usage", tags=["service"])
