@@ -75,7 +75,7 @@ def cutoffs(lab: Lab) -> Claim:
     got = {}
     for cutoff in CUTOFFS:
         of = {CUTOFF: lab, None: lab.wide}.get(cutoff) or Lab(
-            quick=lab.quick, progress=lab.report, cutoff=cutoff
+            quick=lab.quick, progress=lambda what, part: lab.tell(what), cutoff=cutoff
         )
         name = "n" if cutoff is None else str(cutoff)
         got[f"{name}: MMS"] = max(of.one_ratio("off-rand", "mms", beta=b) for b in of.betas)

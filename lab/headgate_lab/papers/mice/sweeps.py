@@ -68,19 +68,25 @@ class Lab:
     """Runs experiments and caches the results. Means are over ``runs`` seeds."""
 
     def __init__(
-        self, *, quick: bool = False, progress: Progress | None = None, cutoff: int | None = CUTOFF
+        self,
+        *,
+        quick: bool = False,
+        progress: Progress | None = None,
+        cutoff: int | None = CUTOFF,
+        seeds: int | None = None,
     ) -> None:
         self.quick = quick
         self.cutoff = cutoff
-        self.report = progress
+        self.seeds = seeds
+        self._progress = progress
         self._part = 0.0
         self._known: dict[Any, Any] = {}
 
     def tell(self, what: str, part: float | None = None) -> None:
         """Report the present step and the fraction of the whole that is done."""
         self._part = self._part if part is None else part
-        if self.report is not None:
-            self.report(what, self._part)
+        if self._progress is not None:
+            self._progress(what, self._part)
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return what was made for a key, or make it."""
@@ -90,9 +96,12 @@ class Lab:
 
     @cached_property
     def wide(self) -> Lab:
-        """The same lab with degrees up to n."""
+        """The same lab with degrees up to n, and at most three seeds."""
         return type(self)(
-            quick=self.quick, progress=lambda what, part: self.tell(f"cutoff n: {what}"), cutoff=None
+            quick=self.quick,
+            progress=lambda what, part: self.tell(f"cutoff n: {what}"),
+            cutoff=None,
+            seeds=min(self.runs, 3),
         )
 
     @cached_property
@@ -178,7 +187,7 @@ class Lab:
     @cached_property
     def runs(self) -> int:
         """How many seeds: the paper has ten. The reference has one."""
-        return 3 if self.quick else 10
+        return self.seeds or (3 if self.quick else 10)
 
     @cached_property
     def churn_runs(self) -> int:
