@@ -3,7 +3,9 @@ and the three rules.
 
 All of them keep the shares they computed apart from the shares in force, so that small steps add up
 until one share departs from what is in force by 5% (MPC-E8); wait while a machine's time changed by
-more than 5% in a step (MPC-16, on the times as measured); and begin after 10 steps (MPC-E10).
+more than 5% in a step (MPC-16); and begin after 10 steps (MPC-E10). The gate looks at times that are
+averaged over `WINDOW` steps (MPC-E9): measured anew every 0.1 s they change by more than 5% with every
+job that comes or goes, and the gate would hardly ever open.
 """
 
 from __future__ import annotations
@@ -19,6 +21,10 @@ from headgate.policies.lqr import bounded, modes, regulated
 from headgate.policies.shares import departs
 
 
+WINDOW = 5
+"""Steps of the moving average: with the mean load of 3 jobs one more job is +25%, so 5% in a step of it."""
+
+
 @dataclass
 class Ruled:
     """The rules, and a moving average of `window` steps; a controller says what the next shares are."""
@@ -27,7 +33,7 @@ class Ruled:
     deadband: float = 0.05
     gate: float | None = 0.05
     settle: int = 10
-    window: int = 1
+    window: int = WINDOW
     seen: int = 0
     past: deque[Floats] = field(default_factory=deque)
     before: Floats | None = None
@@ -61,13 +67,18 @@ class Ruled:
 
 @dataclass
 class MpcAsPrinted(Ruled):
-    """Eq. 2 with B in seconds for the whole workload and R as given (MPC-14, MPC-E6)."""
+    """Eq. 2 with R as given (MPC-14), and B over its mean, as in `policies.Mpc.paper`.
+
+    With `normalised` off B is in seconds for the whole workload; then R hardly counts (MPC-E6).
+    """
 
     weight: float = 5.0
     horizon: Horizon = field(default_factory=Horizon)
+    normalised: bool = True
 
     def next(self, unit_s: Floats) -> Floats:
         """The first step of the plan."""
+        unit_s = unit_s / unit_s.mean() if self.normalised else unit_s
         plan = least_imbalance(unit_s, self.computed, weight=self.weight, horizon=self.horizon)
         return self.computed if plan is None else np.asarray(plan[0])
 

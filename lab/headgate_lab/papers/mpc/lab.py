@@ -12,7 +12,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from headgate.policies.horizon import Floats, Horizon
-from headgate_lab.papers.mpc.controllers import LqrOfChanges, LqrOfValues, MpcAsPrinted, MpcInSeconds
+from headgate_lab.papers.mpc.controllers import (
+    WINDOW,
+    LqrOfChanges,
+    LqrOfValues,
+    MpcAsPrinted,
+    MpcInSeconds,
+)
 from headgate_lab.papers.mpc.load import STEP_S, jobs
 from headgate_lab.papers.mpc.query import Controller, Query, QueryRun, run
 from headgate_lab.papers.rerun import Progress
@@ -45,6 +51,9 @@ class Scenario:
             steps=LOAD_STEPS,
             rng=rng,
         )
+
+
+TUNED_ON = Scenario("poisson", 3)
 
 
 @dataclass
@@ -109,16 +118,19 @@ class Lab:
         weight: float = 5.0,
         control: int = 5,
         prediction: int = 10,
-        window: int = 1,
+        window: int = WINDOW,
         gate: float | None = 0.05,
+        normalised: bool = True,
     ) -> list[QueryRun]:
         """The paper's controller."""
-        name = f"mpc R={weight:g} Hu={control} Hp={prediction} window={window} gate={gate}"
+        name = f"mpc R={weight:g} Hu={control} Hp={prediction} window={window} gate={gate} {normalised}"
         horizon = Horizon(control, prediction)
         return self.outcomes(
             scenario,
             name,
-            lambda n: MpcAsPrinted(n, weight=weight, horizon=horizon, window=window, gate=gate),
+            lambda n: MpcAsPrinted(
+                n, weight=weight, horizon=horizon, window=window, gate=gate, normalised=normalised
+            ),
         )
 
     def ours(self, scenario: Scenario) -> list[QueryRun]:
@@ -137,6 +149,13 @@ class Lab:
         return self.outcomes(
             scenario, f"lqr {form} {weight:g}", lambda machines: kind(machines, weight=weight)
         )
+
+    def fixed_lqr(self, scenario: Scenario) -> tuple[str, list[QueryRun]]:
+        """One LQR for all scenarios, as the paper has one: it penalises input values, as the text says, and its
+        weight was tuned once, on one of three machines under 3 jobs a second.
+        """
+        weight = min(WEIGHTS, key=lambda w: mean_s(self.regulated(TUNED_ON, "values", w)))
+        return f"values {weight:g}", self.regulated(scenario, "values", weight)
 
     def lqr(self, scenario: Scenario) -> tuple[str, list[QueryRun]]:
         """The best LQR stand-in in this scenario, of both forms and all weights: its name and its runs."""
