@@ -2,7 +2,7 @@
 for the same ones.
 
 Full scale is the paper's: 100K queries on 100 servers, up to 1M and 1,000, a million steps of
-churn, lifetimes from 10 to a million, ten seeds (three under churn, where one life takes minutes).
+churn, lifetimes from 10 to a million, ten seeds (three under churn and for the largest instances).
 Quick takes a tenth of the queries, a hundredth of the steps, shorter axes, and fewer seeds.
 
 Degrees of sources end at `world.CUTOFF`; `Lab.wide` has them end at n, as the digest reads it.
@@ -101,7 +101,7 @@ class Lab:
             quick=self.quick,
             progress=lambda what, part: self.tell(f"cutoff n: {what}"),
             cutoff=None,
-            seeds=min(self.runs, 3),
+            seeds=1 if self.quick else 3,
         )
 
     @cached_property
@@ -189,6 +189,11 @@ class Lab:
         """How many seeds: the paper has ten. The reference has one."""
         return self.seeds or (3 if self.quick else 10)
 
+    def seeds_of(self, *, n: int, d: int, k: int, **_: float) -> range:
+        """The seeds of a setting: three at most of the largest, which vary least and take longest."""
+        large = n * d > 500_000 or k > 300
+        return range(min(self.runs, 3) if large else self.runs)
+
     @cached_property
     def churn_runs(self) -> int:
         """How many seeds under churn; repair and the reference have one."""
@@ -216,13 +221,13 @@ class Lab:
     def measured(self, name: str, **axis: float) -> Measured:
         """`still` with its error."""
         c = self.config(**axis)
-        runs = 1 if name in ("hypergraph", "repair") else self.runs
-        return Measured.of([self.one(name, seed, **c)["factor"] for seed in range(runs)])
+        seeds = range(1) if name in ("hypergraph", "repair") else self.seeds_of(**c)
+        return Measured.of([self.one(name, seed, **c)["factor"] for seed in seeds])
 
     def ratio(self, name: str, rival: str, **axis: float) -> Measured:
         """A factor over another, seed by seed on the same workload."""
         c = self.config(**axis)
-        pairs = [[self.one(a, seed, **c)["factor"] for a in (name, rival)] for seed in range(self.runs)]
+        pairs = [[self.one(a, seed, **c)["factor"] for a in (name, rival)] for seed in self.seeds_of(**c)]
         return Measured.of([one / other for one, other in pairs])
 
     def one_ratio(self, name: str, rival: str, **axis: float) -> float:

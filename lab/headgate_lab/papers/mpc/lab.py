@@ -7,13 +7,14 @@ ends and the middle.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from headgate.policies.horizon import Floats, Horizon
 from headgate_lab.papers.mpc.controllers import (
-    WINDOW,
+    GATE_WINDOW,
     LqrOfChanges,
     LqrOfValues,
     MpcAsPrinted,
@@ -66,6 +67,12 @@ class Lab:
     cache: dict[tuple[object, ...], list[QueryRun]] = field(default_factory=dict)
     figure: str = ""
     part: float = 0.0
+    gate_window: int = GATE_WINDOW
+
+    @cached_property
+    def raw(self) -> Lab:
+        """The same lab with a gate that looks at each measurement alone."""
+        return replace(self, gate_window=1, cache={})
 
     @property
     def seeds(self) -> int:
@@ -118,7 +125,7 @@ class Lab:
         weight: float = 5.0,
         control: int = 5,
         prediction: int = 10,
-        window: int = WINDOW,
+        window: int = 1,
         gate: float | None = 0.05,
         normalised: bool = True,
     ) -> list[QueryRun]:
@@ -129,7 +136,13 @@ class Lab:
             scenario,
             name,
             lambda n: MpcAsPrinted(
-                n, weight=weight, horizon=horizon, window=window, gate=gate, normalised=normalised
+                n,
+                weight=weight,
+                horizon=horizon,
+                window=window,
+                gate_window=self.gate_window,
+                gate=gate,
+                normalised=normalised,
             ),
         )
 
@@ -147,7 +160,9 @@ class Lab:
         """An LQR stand-in of one form and weight."""
         kind = FORMS[form]
         return self.outcomes(
-            scenario, f"lqr {form} {weight:g}", lambda machines: kind(machines, weight=weight)
+            scenario,
+            f"lqr {form} {weight:g}",
+            lambda machines: kind(machines, weight=weight, gate_window=self.gate_window),
         )
 
     def fixed_lqr(self, scenario: Scenario) -> tuple[str, list[QueryRun]]:
