@@ -55,7 +55,12 @@ class Lab:
     @property
     def shares(self) -> tuple[int, ...]:
         """Rows of a batch for each worker, Figure 4."""
-        return (50, 300, 1000, 3000) if self.quick else (30, 100, 300, 1000, 2000, 4000)
+        return (50, 300, 1000, 3000) if self.quick else (30, 100, 200, 300, 500, 1000, 2000, 4000)
+
+    @property
+    def few_shares(self) -> tuple[int, ...]:
+        """The same where N is compared, up to the paper's threshold."""
+        return (50, 300, 1000) if self.quick else (30, 100, 300, 1000)
 
     @property
     def widths(self) -> tuple[int, ...]:
