@@ -83,7 +83,8 @@ def figure_4(lab: Lab) -> list[Claim]:
               f"{MODEL}; the text does not give B here. Both gates have N, so up to 1 and 4 batches are at work. Without pauses of "
               f"workers, B={SHARE} C: " + ", ".join(f"{w} workers {took[0] / took[1]:.2f}" for w, took in calm.items())),
         Claim("FC-2", f"N from 2 to {lab.widths[-1]}, B={SHARE} C: slowest over fastest, less 1",
-              "very limited effect, less with more threads", spread, "<= 0.15; not rising with the workers", max(spread.values()) <= 0.15 and spread[ends[1]] <= spread[ends[0]],
+              "very limited effect, less with more threads", spread,
+              "<= 0.15; not rising with the workers", max(spread.values()) <= 0.15 and spread[ends[1]] <= spread[ends[0]],
               f"{MODEL}; from 4 on " + ", ".join(f"{max(t[2:]) / min(t[2:]) - 1:.3f}" for t in by_width.values())
               + "; the pauses of workers do it, see the row without"),
         Claim("FC-2 no pauses", "the same, workers never pause", "very limited effect, less with more threads", calm_spread,
