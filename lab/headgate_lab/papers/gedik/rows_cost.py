@@ -55,7 +55,7 @@ def _by_skew(lab: Lab, frequencies: Frequencies) -> Claim:
     least = "delta" if frequencies == "exact" else "delta - epsilon"
     return Claim("PX-53", f"explicit map by skew, f >= {least}", "counter nearly flat; map grows super-linearly",
                  {f"z={z:g}": float(p) for z, p in zip(zs, pins, strict=True)}, "order",
-                 bool(np.all(np.diff(slopes) >= -1e-9)) and flat <= 2 and held[-1] <= max(held),
+                 bool(np.all(np.diff(slopes) >= -1e-9)) and slopes[-1] > slopes[0] and flat <= 2 and held[-1] < max(held),
                  f"counter entries, most / least over z: LCL {flat:.2f}; LQL {'rises, then falls' if hump else 'does not rise and fall'} "
                  f"({quadratic[0]:.0f}, at most {max(quadratic):.0f}, {quadratic[-1]:.0f}); the map grows by "
                  + ", ".join(str(int(x)) for x in np.diff(pins)) + " keys from point to point")  # fmt: skip
