@@ -24,8 +24,8 @@ CUTOFFS = (100, 447, CUTOFF, 10_000, None)
 
 
 def rising(values: Sequence[float]) -> bool:
-    """Whether a curve never falls."""
-    return all(b >= a for a, b in pairwise(values))
+    """Whether a curve never falls, and ends higher than it began."""
+    return all(b >= a for a, b in pairwise(values)) and values[-1] > values[0]
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> float:
