@@ -8,6 +8,7 @@ they are, `NO_MUTATION` those that none was made for, with the reason.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,14 +25,20 @@ from headgate.routing.lossy_counting import LossyCounter, SlidingLossyCounter
 from headgate.routing.partitioning import PartitioningFunction
 from headgate.routing.ring import HashRing
 from headgate_lab.papers.claims import Claim
-from headgate_lab.papers.faucet import units as faucet
-from headgate_lab.papers.flux import units as flux
-from headgate_lab.papers.gedik import toy
-from headgate_lab.papers.gedik import units as gedik
-from headgate_lab.papers.mice import units as mice
-from headgate_lab.papers.mpc import units as mpc
+from headgate_lab.papers.faucet.units import Loop
 
 Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def part(name: str) -> Any:
+    """A module of the papers, all of whose names may be patched."""
+    return importlib.import_module(f"headgate_lab.papers.{name}")
+
+
+faucet, flux, gedik, mice, mpc = (
+    part(f"{paper}.units") for paper in ("faucet", "flux", "gedik", "mice", "mpc")
+)
+toy = part("gedik.toy")
 
 
 @dataclass(frozen=True)
@@ -142,6 +149,11 @@ def at_random(load: Any, servers: Any, algorithm: str, **options: Any) -> Any:
     return SOLVE(load, servers, "off-rand", chance=np.random.default_rng(1).random(997))
 
 
+def at_random_host(rates: Any, *, servers: int, rule: str) -> Host:
+    """Every host chooses its servers at random."""
+    return Host(rates, servers=servers, rule="on-rand", draw=np.random.default_rng(1).random)
+
+
 @dataclass(frozen=True)
 class Dear:
     """An assignment whose streams are counted eight times."""
@@ -170,7 +182,7 @@ def leaking(rows: Any) -> Any:
     return Rows(row for number, row in enumerate(rows) if number % 3)
 
 
-class Careless(faucet.Loop):
+class Careless(Loop):
     """A graph whose rows all come out, so that no batch is without output."""
 
     def fan_out(self, row: Any) -> int:
@@ -200,7 +212,7 @@ FAST: tuple[Mutation, ...] = (
     Mutation("Eq. 1 with a tenth more", ("MX-19",), mice.pure_random, scaled(mice, "expected_random_traffic", 1.1)),
     Mutation("offline algorithms choose at random", ("MX-24",), mice.single_source, put(mice, "solve", at_random)),
     Mutation("LeastCost chooses at random", ("MX-20",), mice.in_blocks,
-             put(mice, "Host", lambda rates, *, servers, rule: Host(rates, servers=servers, rule="on-rand", draw=np.random.default_rng(1).random))),
+             put(mice, "Host", at_random_host)),
     Mutation("the absolute relaxation is on", ("MX-21",), mice.example_1, put(mice, "Balance", lambda **_: Balance())),
     Mutation("the relative relaxation is a tenth", ("MX-22",), mice.switch, put(mice, "Balance", partial(Balance, relative=0.1))),
     Mutation("no relaxation at all", ("MX-23",), mice.within_limits,
@@ -212,3 +224,6 @@ FAST: tuple[Mutation, ...] = (
     Mutation("a move need not make its pair more even", ("FX-36",), flux.figure_6,
              lambda patch: patch.setattr("headgate.policies.flux_load.STRICTLY", 10.0)),
 )  # fmt: skip
+
+NO_MUTATION: dict[str, str] = {}
+"""Claims that hold and that no mutation was made for, and why."""
