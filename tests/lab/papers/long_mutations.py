@@ -282,7 +282,7 @@ def cubed(patch: pytest.MonkeyPatch) -> None:
 
 MPC = mpc_lab.Lab
 OF_MPC = (
-    Mutation("the controller keeps the shares", ("CX-1", "CX-2", "CX-7"), on(MPC, mpc.figure_1, mpc.figure_2_left, mpc.figure_2_right),
+    Mutation("the controller keeps the shares", ("CX-2", "CX-7"), on(MPC, mpc.figure_2_left, mpc.figure_2_right),
              put(controllers.MpcAsPrinted, "next", idle)),
     Mutation("R counts with its third power", ("CX-6",), on(MPC, mpc.settings), cubed),
     Mutation("B in seconds, and no average before the gate", ("CX-8",), on(MPC, mpc.figure_2_right), hasty),

@@ -2,9 +2,9 @@
 
 import datetime
 import json
+from typing import Any
 
 import pytest
-from click.testing import Result
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -72,7 +72,7 @@ def test_a_figure_is_saved_beside_the_others_in_order(tmp_path) -> None:
     assert results.read(tmp_path / "none.json") == {}
 
 
-def call(*words: str) -> Result:
+def call(*words: str) -> Any:
     return CliRunner(env={"COLUMNS": "200"}).invoke(app, list(words))
 
 

@@ -98,6 +98,10 @@ class Lab:
         order = np.random.default_rng([self.seed, 3]).permutation(graph.vertices)
         return np.sort(order[: round(part * graph.vertices)])
 
+    def offered(self, part: float) -> int:
+        """The rows that a part of the input offers to the first gate: as many as its vertices have edges."""
+        return int(self.graph.degrees[self.first(self.graph, part)].sum())
+
     def run(
         self, gate: Gate | None, *, workers: int = 8, size: int = 3, part: float = 1.0, pauses: bool = True
     ) -> ModelRun:

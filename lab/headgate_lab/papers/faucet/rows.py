@@ -124,7 +124,7 @@ def figure_5(lab: Lab) -> list[Claim]:
     filled = [
         (part, free_peak, peak)
         for part, free_peak, peak in zip(lab.parts, free, gated, strict=True)
-        if lab.run(full, part=part).most_rows >= full.rows
+        if lab.offered(part) >= full.rows
     ]
     parts = [part for part, _, _ in filled]
     enough = len(filled) > 1
@@ -146,7 +146,7 @@ def figure_5(lab: Lab) -> list[Claim]:
               f"{MODEL}; by workers " + ", ".join(f"{w} {np.mean(of_workers) - 1:.3f}" for w, of_workers in ratios.items())),
         Claim("FC-7", "exponent with which peak tuples grow with the input, where it fills the gates", {"without": 1.0, "gates": 0.0},
               judged, "gates within 0.1", abs(judged["gates"]) <= 0.1 and judged["without"] >= 0.7,
-              f"{MODEL}; N=4, B=8000, 8 workers; {_points(parts)} of the vertices to begin with fill the gates (N B rows at once); "
+              f"{MODEL}; N=4, B=8000, 8 workers; {_points(parts)} of the vertices to begin with fill the first gate (N B rows); "
               f"over all points, {_points(lab.parts)}, {slopes['gates']:.3f} with gates and {slopes['without']:.3f} without{small}"),
         Claim("FC-8", "the largest input: peak without gates over peak with", "one to two orders of magnitude", ratio, "10..100",
               10 <= ratio <= 100, f"{MODEL}; {free[-1]} and {gated[-1]} tuples{small}"),

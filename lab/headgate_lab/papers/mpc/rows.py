@@ -45,15 +45,21 @@ def unevenness(outcomes: Sequence[QueryRun]) -> Floats:
 def figure_1(lab: Lab) -> list[Claim]:
     """Completion times under control, CX-1."""
     scenario = example()
-    got = unevenness(lab.mpc(scenario, weight=10.0, gate=None))
-    ruled = float(unevenness(lab.mpc(scenario, weight=10.0)).mean())
     still = float(unevenness(lab.static(scenario)).mean())
-    mean = float(got.mean())
+
+    def row(reading: str, note: str, *, normalised: bool) -> Claim:
+        got = unevenness(lab.mpc(scenario, weight=10.0, gate=None, normalised=normalised))
+        ruled = float(unevenness(lab.mpc(scenario, weight=10.0, normalised=normalised)).mean())
+        mean = float(got.mean())
+        return Claim(" ".join(filter(None, ("CX-1", reading))),
+                     "three machines under cyclic load, R=10: longest over shortest time, over a second", "roughly equal",
+                     {"no gate": mean, "with the gate": ruled, "static": still}, "<= 1.3 in the mean, no gate", mean <= 1.3,
+                     f"nine tenths are below {np.quantile(got, 0.9):.2f}. {note}")  # fmt: skip
+
     return [
-        Claim("CX-1", "three machines under cyclic load, R=10: longest over shortest time, over a second", "roughly equal",
-              {"no gate": mean, "with the gate": ruled, "static": still}, "<= 1.3 in the mean, no gate", mean <= 1.3,
-              "the example stands in section IV, the gate among the rules of section V: read as without it; with it the row fails. "
-              f"Nine tenths are below {np.quantile(got, 0.9):.2f}. The text does not give the rate, taken as 3 jobs/s"),
+        row("", "The example stands in section IV, the gate among the rules of section V: read as without it. B over its mean, so R = 10 "
+            "slows the controller down; in seconds it does not. The text does not give the rate, taken as 3 jobs/s", normalised=True),
+        row("in seconds", "B in seconds for the whole workload: R is without effect", normalised=False),
     ]  # fmt: skip
 
 
