@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.lab.papers.mutations import Mutation, Patch, part, put, where_it_was
+from tests.lab.papers.mutations import Mutation, Patch, gedik, miscounting, part, put, where_it_was
 
-from headgate.policies import Static
+from headgate.policies import FluxLoad, Static
 from headgate.routing.balance import ResourceFunction
 from headgate.routing.builders import Objective, Problem
 from headgate_lab.papers.claims import Claim
@@ -177,6 +177,12 @@ def scattered(problem: Problem, **_: Any) -> Any:
     return replace(where_it_was(problem), channel=where.astype(np.int64))
 
 
+def one_skew(patch: pytest.MonkeyPatch) -> None:
+    """Every workload has skew 1."""
+    usual = sweeps.Lab.world
+    patch.setattr(sweeps.Lab, "world", lambda self, domain=10**6, skew=1.0: usual(self, domain))
+
+
 ALL_STAY = {
     "scan": where_it_was,
     "redist": where_it_was,
@@ -203,6 +209,9 @@ OF_GEDIK = (
     Mutation("a counter ten times as fine", ("PX-51",), on(GEDIK, rows_cost.figure_9), thresholds(lambda delta, n: delta / 10)),
     Mutation("a threshold that falls with the square of N", ("PX-54",), on(GEDIK, rows_cost.figure_11),
              thresholds(lambda delta, n: delta * 10 / n**1.5)),
+    Mutation("readj counts more state than it moves", ("PX-9",), gedik.readjustment, put(gedik, "readj", miscounting)),
+    Mutation("a cap of no move at all", ("PX-10",), gedik.readjustment, put(gedik, "CAP", 0)),
+    Mutation("skew is not looked at", ("PX-53",), on(GEDIK, rows_cost.figure_10), one_skew),
     Mutation("readj is scan", ("PX-55", "PX-57"), on(GEDIK, rows_cost.figure_12, rows_cost.figure_14), builders({"readj-literal": "scan"})),
     Mutation("a ring of ten replicas", ("PX-56",), on(GEDIK, rows_cost.figure_13),
              lambda patch: patch.setattr(tree_ring.TreeRing, "__init__", _small_ring)),
@@ -236,12 +245,41 @@ def policy_is(name: str, policy: Any) -> Patch:
     return lambda patch: patch.setitem(flux_lab.POLICIES, name, policy)
 
 
+def crowded(patch: pytest.MonkeyPatch) -> None:
+    """Loaded machines are the slower, the more of them there are."""
+    event = flux_lab.Event
+
+    def slower(at_s: float, nodes: Any, *, speed: float | None = None, **rest: Any) -> Any:
+        return event(at_s, nodes, speed=speed and speed / (1 + len(nodes) / 8), **rest)
+
+    patch.setattr(flux_lab, "Event", slower)
+
+
+def one_disk(patch: pytest.MonkeyPatch) -> None:
+    """The disk has one speed."""
+    cycling = flux_lab.Lab.cycling
+    patch.setattr(flux_lab.Lab, "cycling", lambda self, speed: cycling(self, 20.0))
+
+
+def one_delta(patch: pytest.MonkeyPatch) -> None:
+    """The least collection time is 10 ms, whatever was asked for."""
+    usual = flux_lab.Lab.one_loaded
+    patch.setattr(flux_lab.Lab, "one_loaded", lambda self, policy, delta_min_s=0.01: usual(self, policy))
+
+
 FLUX = flux_lab.Lab
+EASY = replace(FluxLoad.paper(), imbalance=1.8, settle=1.8)
 OF_FLUX = (
     Mutation("a tuple takes 60 us", ("FX-1", "FX-2"), on(FLUX, rows_load.baseline), clusters(service_us=60.0)),
     Mutation("the external load is light", ("FX-4",), on(FLUX, rows_load.figure_3), clusters(loaded_speed=0.95)),
     Mutation("buffers hold nothing", ("FX-5",), on(FLUX, rows_load.figure_3), clusters(buffer_tuples=0)),
     Mutation("small buffers", ("FX-6",), on(FLUX, rows_load.figure_7), clusters(buffer_tuples=200)),
+    Mutation("the policy is content with a ratio of 1.8", ("FX-8", "FX-10"), on(FLUX, rows_load.figure_7), policy_is("load", EASY)),
+    Mutation("state moves at 5 mbps", ("FX-11",), on(FLUX, rows_load.figure_7), clusters(move_pair_mbps=5.0)),
+    Mutation("loaded machines slow each other down", ("FX-12",), on(FLUX, rows_load.figure_8), crowded),
+    Mutation("the load policy moves nothing", ("FX-13",), on(FLUX, rows_load.figure_8), policy_is("load", Static())),
+    Mutation("the collection time is not looked at", ("FX-17",), on(FLUX, rows_load.figure_9), one_delta),
+    Mutation("the disk has one speed", ("FX-26",), on(FLUX, rows_memory.figure_14), one_disk),
     Mutation("the disk is four times as fast", ("FX-18", "FX-25"), on(FLUX, rows_memory.figure_11, rows_memory.figure_14),
              memory_clusters(disk_mb_per_s=80.0)),
     Mutation("no memory is lost", ("FX-19", "FX-24"), on(FLUX, rows_memory.figure_11, rows_memory.figure_14),
@@ -280,11 +318,23 @@ def cubed(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def short_sighted(patch: pytest.MonkeyPatch) -> None:
+    """With a horizon beyond ten steps changes cost a million times as much."""
+    plan = controllers.least_imbalance
+    patch.setattr(
+        controllers, "least_imbalance",
+        lambda unit, shares, *, weight, horizon: plan(
+            unit, shares, weight=weight * (1e6 if horizon.prediction > 10 else 1), horizon=horizon
+        ),
+    )  # fmt: skip
+
+
 MPC = mpc_lab.Lab
 OF_MPC = (
     Mutation("the controller keeps the shares", ("CX-2", "CX-7"), on(MPC, mpc.figure_2_left, mpc.figure_2_right),
              put(controllers.MpcAsPrinted, "next", idle)),
     Mutation("R counts with its third power", ("CX-6",), on(MPC, mpc.settings), cubed),
+    Mutation("a long horizon stops the controller", ("CX-5",), on(MPC, mpc.settings), short_sighted),
     Mutation("B in seconds, and no average before the gate", ("CX-8",), on(MPC, mpc.figure_2_right), hasty),
 )  # fmt: skip
 
@@ -316,8 +366,9 @@ def no_gate(patch: pytest.MonkeyPatch) -> None:
 
 FAUCET = faucet_lab.Lab
 OF_FAUCET = (
-    Mutation("a message and a completion cost nothing", ("FC-3", "FC-4"), on(FAUCET, faucet.figure_4),
+    Mutation("a message and a completion cost nothing", ("FC-1", "FC-3", "FC-4"), on(FAUCET, faucet.figure_4),
              machines(message_us=0.0, progress_us=0.0, network_us=0.0)),
+    Mutation("workers pause for long", ("FC-2",), on(FAUCET, faucet.figure_4), machines(pause_us=20_000.0)),
     Mutation("batches of one size", ("FC-5",), on(FAUCET, faucet.figure_4), same_batch),
     Mutation("a completion is known after 20 ms", ("FC-6",), on(FAUCET, faucet.figure_5), machines(progress_us=20_000.0)),
     Mutation("gates are open", ("FC-9",), on(FAUCET, faucet.figure_5), no_gate),

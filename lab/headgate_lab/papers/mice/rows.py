@@ -52,7 +52,8 @@ def both(rows: Callable[[Lab], list[Claim]], lab: Lab) -> list[Claim]:
 
 def least_sure(values: Iterable[Measured]) -> str:
     """The largest error of some means, as a part of them."""
-    return f"largest error of a mean {max(v.error / v.mean for v in values):.1%}"
+    most = max(v.error / v.mean for v in values)
+    return f"largest error of a mean {most:.1%}" if most else "one seed"
 
 
 def figure_3(lab: Lab) -> list[Claim]:
