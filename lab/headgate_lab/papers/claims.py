@@ -42,6 +42,10 @@ class Claim:
     ok: bool | None
     note: str = ""
 
+    def __post_init__(self) -> None:
+        """Make a verdict of numpy a plain one."""
+        object.__setattr__(self, "ok", None if self.ok is None else bool(self.ok))
+
     @property
     def verdict(self) -> str:
         """`ok` as a word: yes, no, or a dash."""
