@@ -194,7 +194,7 @@ def sigmas(lab: Lab) -> list[Claim]:
     def share(r: str) -> float:
         """The part of a curve's range that lies below sigma = 0.25."""
         b = {s: mean[r, "redist", s].b for s in costly}
-        return (b[0.25] - b[costly[0]]) / (max(b.values()) - min(b.values()))
+        return (b[0.25] - b[costly[0]]) / max(max(b.values()) - min(b.values()), 1e-12)
 
     lcl_gain, lql_gain = share("LCL"), share("LQL")
     change = {
