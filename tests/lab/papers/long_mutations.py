@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.lab.papers.mutations import Mutation, Patch, gedik, miscounting, part, put, where_it_was
 
-from headgate.policies import FluxLoad, Static
+from headgate.policies import FluxLoad, FluxMemory, Static
 from headgate.routing.balance import ResourceFunction
 from headgate.routing.builders import Objective, Problem
 from headgate_lab.papers.claims import Claim
@@ -187,9 +187,18 @@ ALL_STAY = {
     "readj-literal": where_it_was,
     "readj": where_it_was,
 }
+
+
+def many_rings(*, quick: bool, progress: Any) -> Any:
+    """The lab in full, for rows that five rings do not settle."""
+    return sweeps.Lab(quick=False, progress=progress)
+
+
 GEDIK = sweeps.Lab
 OF_GEDIK = (
     Mutation("the ring is rank mod N", ("PX-33",), on(GEDIK, rows_balance.figure_4), ring_is("ring", "modulo")),
+    Mutation("the ring is rank mod N, 20 rings", ("PX-20", "PX-26"), on(many_rings, rows_balance.figure_3), ring_is("ring", "modulo")),
+    Mutation("no key is placed, 20 rings", ("PX-28",), on(many_rings, rows_balance.figure_3), builders(ALL_STAY)),
     Mutation("uniform is a random hash", ("PX-21",), on(GEDIK, rows_balance.figure_3),
              ring_is("modulo", "random")),
     Mutation("the uniform hash uses two channels", ("PX-27", "PX-31", "PX-35", "PX-41", "PX-49"),
@@ -268,6 +277,11 @@ def one_delta(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(flux_lab.Lab, "one_loaded", lambda self, policy, delta_min_s=0.01: usual(self, policy))
 
 
+def uncapped(lab: Any) -> Any:
+    """FX-28 to FX-32, without the cap on all moves together."""
+    return rows_memory.pressed(lab, capped=False)
+
+
 FLUX = flux_lab.Lab
 EASY = replace(FluxLoad.paper(), imbalance=2.2, settle=2.2)
 OF_FLUX = (
@@ -276,19 +290,21 @@ OF_FLUX = (
     Mutation("buffers hold nothing", ("FX-5",), on(FLUX, rows_load.figure_3), clusters(buffer_tuples=0)),
     Mutation("small buffers", ("FX-6",), on(FLUX, rows_load.figure_7), clusters(buffer_tuples=200)),
     Mutation("the policy is content with a ratio of 2.2", ("FX-8", "FX-10"), on(FLUX, rows_load.figure_7), policy_is("load", EASY)),
-    Mutation("state moves at 5 mbps", ("FX-11",), on(FLUX, rows_load.figure_7), clusters(move_pair_mbps=5.0)),
+    Mutation("state moves at 5 mbps", ("FX-7", "FX-11"), on(FLUX, rows_load.figure_7), clusters(move_pair_mbps=5.0)),
     Mutation("loaded machines slow each other down", ("FX-12",), on(FLUX, rows_load.figure_8), crowded),
     Mutation("the load policy moves nothing", ("FX-13",), on(FLUX, rows_load.figure_8), policy_is("load", Static())),
     Mutation("the collection time is not looked at", ("FX-17",), on(FLUX, rows_load.figure_9), one_delta),
     Mutation("the memory policy moves nothing, over all", ("FX-33",), on(FLUX, rows_memory.overall), policy_is("memory", Static())),
     Mutation("collecting is short, however long moving took", ("FX-35",), on(FLUX, rows_memory.overall),
              lambda patch: patch.setattr("headgate.simulator.controller.max", lambda first, least: least, raising=False)),
+    Mutation("the hybrid is the memory policy", ("FX-28",), on(FLUX, uncapped), policy_is("hybrid", FluxMemory.paper())),
+    Mutation("the hybrid is the load policy", ("FX-31", "FX-32"), on(FLUX, uncapped), policy_is("hybrid", FluxLoad.paper())),
     Mutation("the disk has one speed", ("FX-26",), on(FLUX, rows_memory.figure_14), one_disk),
     Mutation("the disk is four times as fast", ("FX-18", "FX-25"), on(FLUX, rows_memory.figure_11, rows_memory.figure_14),
              memory_clusters(disk_mb_per_s=80.0)),
     Mutation("no memory is lost", ("FX-19", "FX-24"), on(FLUX, rows_memory.figure_11, rows_memory.figure_14),
              put(flux_lab, "half_memory", lambda cluster: cluster.memory_mb)),
-    Mutation("the memory policy moves nothing", ("FX-20", "FX-21", "FX-22", "FX-23"),
+    Mutation("the memory policy moves nothing", ("FX-20", "FX-21", "FX-23"),
              on(FLUX, rows_memory.figure_11, rows_memory.figure_12, rows_memory.figure_13), policy_is("memory", Static())),
 )  # fmt: skip
 
