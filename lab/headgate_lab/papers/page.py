@@ -41,9 +41,11 @@ def end(name: str) -> str:
     return f"<!-- papers {name}: end -->"
 
 
-def overview(counted: Sequence[Tally]) -> str:
+def overview(counted: Sequence[Tally], known: Mapping[str, Mapping[str, Any]]) -> str:
     """The table of the README."""
     pages = {paper: page for page, paper in PAGES.items()}
+    runs = [run["quick"] for figures in known.values() for run in figures.values()]
+    scale = f"Of {len(runs)} parts {runs.count(False)} were run in full, and {runs.count(True)} with `--quick`, in a smaller world."
     lines = [
         "| paper | claims | hold | do not | nothing to check |",
         "|---|---|---|---|---|",
@@ -52,7 +54,7 @@ def overview(counted: Sequence[Tally]) -> str:
             for t in counted
         ),
     ]
-    return "\n".join([*_wrapped(headline(counted).capitalize() + "."), "", *lines])
+    return "\n".join([*_wrapped(f"{headline(counted).capitalize()}. {scale}"), "", *lines])
 
 
 def claims_table(figures: Mapping[str, Any], claims: Sequence[Claim]) -> str:
@@ -93,7 +95,7 @@ def pages(root: Path) -> dict[Path, tuple[str, str]]:
     known = read(root / RESULTS)
     by_paper = rows(known)
     made = {page: (paper, claims_table(known[paper], by_paper[paper])) for page, paper in PAGES.items()}
-    return {README: ("all", overview(tallies(by_paper))), **made}
+    return {README: ("all", overview(tallies(by_paper), known)), **made}
 
 
 def _wrapped(text: str, width: int = 100) -> list[str]:
