@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.lab.papers.long_mutations import LONG
-from tests.lab.papers.mutations import FAST, NO_MUTATION, Mutation
+from tests.lab.papers.mutations import FAST, NO_MUTATION, SLOW, Mutation
 
 from headgate_lab.papers.claims import RUN_BY_THE_DIGEST, of_the_paper
 from headgate_lab.papers.results import RESULTS, read, rows
@@ -28,14 +28,14 @@ def test_a_broken_mechanism_is_seen(mutation, monkeypatch) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("mutation", LONG, ids=lambda mutation: mutation.says)
+@pytest.mark.parametrize("mutation", [*SLOW, *LONG], ids=lambda mutation: mutation.says)
 def test_a_broken_mechanism_is_seen_in_the_figures(mutation, monkeypatch) -> None:
     seen(mutation, monkeypatch)
 
 
 def test_every_claim_that_holds_has_a_mutation_or_says_why_not() -> None:
     """A claim that does not hold needs none: it fails as it is."""
-    covered = Counter(name for mutation in (*FAST, *LONG) for name in mutation.rows)
+    covered = Counter(name for mutation in (*FAST, *SLOW, *LONG) for name in mutation.rows)
     assert [name for name, times in covered.items() if times > 1] == []
     held = {
         c.id for claims in rows(read(ROOT / RESULTS)).values() for c in claims if of_the_paper(c) and c.ok
