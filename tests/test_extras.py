@@ -41,7 +41,7 @@ LAB_COMMANDS = [
     ["demo"],
     ["bench"],
     ["bench", "placement", "--quick"],
-    ["reproduce"],
+    ["reproduce", "--list"],
     ["reproduce", "mice", "--quick"],
     ["cliques", "edges.txt"],
     ["rmat", "edges.txt"],

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from headgate.cli.console import Tick, unknown
+
+Each = Callable[[str, list[Any]], object]
+"""Gets a figure and its claims."""
 
 
 class Paper(Protocol):
@@ -16,7 +19,9 @@ class Paper(Protocol):
 
     FIGURES: Sequence[str]
 
-    def reproduce(self, figure: str | None, *, quick: bool, out: Path | None, progress: Tick) -> list[Any]:
+    def reproduce(
+        self, figure: str | None, *, quick: bool, out: Path | None, progress: Tick, each: Each | None
+    ) -> list[Any]:
         """Rerun a figure, or all of them; return the rows of the claims table."""
 
 
@@ -43,11 +48,45 @@ def figures(name: str) -> tuple[str, ...]:
     return tuple(load(name).FIGURES)
 
 
-def run(name: str, figure: str | None, *, quick: bool, out: Path | None, progress: Tick) -> list[Any]:
-    """Rerun a paper, or one of its figures; the rows are `papers.claims.Claim`."""
+def run(
+    name: str,
+    figure: str | None,
+    *,
+    quick: bool,
+    out: Path | None,
+    progress: Tick,
+    save: Path | None = None,
+) -> list[Any]:
+    """Rerun a paper, or one of its figures; the rows are `papers.claims.Claim`.
+
+    With ``save`` each figure goes into that results file as soon as it is measured.
+    """
     paper = load(name)
     if figure is not None and figure not in paper.FIGURES:
         raise unknown(f"figure of {name}", figure, tuple(paper.FIGURES))
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-    return paper.reproduce(figure, quick=quick, out=out, progress=progress)
+
+    def keep(done: str, claims: list[Any]) -> None:
+        from headgate_lab.papers.results import save as put
+
+        assert save is not None
+        put(save, name, {done: claims}, quick=quick, order={known: figures(known) for known in papers()})
+
+    each = None if save is None else keep
+    return paper.reproduce(figure, quick=quick, out=out, progress=progress, each=each)
+
+
+def run_all(
+    *, quick: bool, out: Path | None, progress: Tick, save: Path | None = None
+) -> dict[str, list[Any]]:
+    """Rerun all papers; the rows by paper."""
+    known = papers()
+
+    def part_of(number: int) -> Tick:
+        return lambda what, part: progress(f"{known[number]}: {what}", (number + part) / len(known))
+
+    return {
+        name: run(name, None, quick=quick, out=out, progress=part_of(number), save=save)
+        for number, name in enumerate(known)
+    }

@@ -219,7 +219,7 @@ def test_reproduce_wraps_between_words() -> None:
         ("place", "QUERIES", "--servers", "3", "--out", "PLACED"),
         ("rmat", "GRAPH", "--scale", "4"),
         ("bench",),
-        ("reproduce",),
+        ("reproduce", "--list"),
         ("version",),
         ("--help",),
         *(

@@ -94,7 +94,15 @@ def test_migration() -> None:
 
 @pytest.mark.parametrize(
     "utility, wanted",
-    [("A", 2.0), ("APM", 2.5), ("APLM", 2 + np.log(1.5)), ("ATM", 3.0), ("ATLM", 2 * (1 + np.log(1.5)))],
+    [
+        ("A", 2.0),
+        ("APM", 2.5),
+        ("APLM", 2 + np.log(1.5)),
+        ("ATM", 3.0),
+        ("ATLM", 2 * (1 + np.log(1.5))),
+        ("APLM10", 2 + np.log10(1.5)),
+        ("ATLM10", 2 * (1 + np.log10(1.5))),
+    ],
 )
 def test_utilities(utility: str, wanted: float) -> None:
     assert Utility[utility](2.0, 0.5) == pytest.approx(wanted)

@@ -85,7 +85,7 @@ def grown(world: World, channels: int, sigma: float, algorithm: str) -> Problem:
     objective = Objective(sigma=sigma)
     where: dict[int, int] = {}
     for n in range(2, channels + 1):
-        keys, f = tracked(world, objective, n, seed=0, frequencies="exact")
+        keys, f = tracked(world, objective, n, seed=0, frequencies="returned")
         on_ring = world.ring(0, n - 1).lookup_ints(keys)
         old = np.array(
             [where.get(int(k), int(c)) for k, c in zip(keys, on_ring, strict=True)], dtype=np.int64

@@ -4,10 +4,15 @@ paper beside the measurement.
 `ok` is True or False where there is something to check, and None where the paper gives
 nothing to check. A claim that cannot be reproduced stays in the table with `ok=False` and the
 reason in its note.
+
+A row counts as a claim of the paper if its id is one of the digest's, such as `PX-32`. Rows beside it
+with another reading have a word more (`PX-32 counted`), and rows of our own have another name
+(`HG-2`, `FLUX-F1`); neither is counted, nor are those that compare us with the digest's own runs.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,6 +21,9 @@ from rich.table import Table
 from rich.text import Text
 
 Value = float | str | Mapping[str, float]
+
+RUN_BY_THE_DIGEST = frozenset({"CX-9", "CX-10", "CX-11", "CX-12"})
+"""Rows whose expected values are the digest's own computation, not the paper's."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +42,10 @@ class Claim:
     ok: bool | None
     note: str = ""
 
+    def __post_init__(self) -> None:
+        """Make a verdict of numpy a plain one."""
+        object.__setattr__(self, "ok", None if self.ok is None else bool(self.ok))
+
     @property
     def verdict(self) -> str:
         """`ok` as a word: yes, no, or a dash."""
@@ -46,6 +58,19 @@ class Claim:
             value = row[name]
             row[name] = {k: _plain(v) for k, v in value.items()} if isinstance(value, dict) else _plain(value)
         return row
+
+
+def of_the_paper(claim: Claim) -> bool:
+    """Tell whether a row is a claim of its paper, and not another reading of one or a row of our own.
+
+    >>> from dataclasses import replace
+    >>> row = Claim("PX-32", "", "", "", "", ok=True)
+    >>> [of_the_paper(replace(row, id=id)) for id in ("PX-32", "PX-32 counted", "FX-1d", "HG-2", "CX-9")]
+    [True, False, False, False, False]
+    """
+    return (
+        re.fullmatch(r"(FX|FC|MX|CX|PX)-[0-9]+", claim.id) is not None and claim.id not in RUN_BY_THE_DIGEST
+    )
 
 
 def as_json(paper: str, claims: Iterable[Claim]) -> dict[str, Any]:

@@ -48,9 +48,10 @@ class Reproduction(Generic[_Lab]):
         quick: bool = False,
         out: Path | None = None,
         progress: Progress | None = None,
+        each: Callable[[str, list[Claim]], object] | None = None,
     ) -> list[Claim]:
-        """Measure the claims of one figure, or of all of them in order, and draw
-        into ``out`` if given.
+        """Measure the claims of one figure, or of all of them in order, and draw into ``out`` if given.
+        ``each`` gets every figure and its claims as soon as they are measured.
 
         Random choices are seeded, so all but measured times come out the same each time.
         """
@@ -61,7 +62,10 @@ class Reproduction(Generic[_Lab]):
         claims: list[Claim] = []
         for number, name in enumerate(chosen):
             lab.tell(name, number / len(chosen))
-            claims += self.rows[name](lab)
+            found = self.rows[name](lab)
+            claims += found
+            if each is not None:
+                each(name, found)
             if out is not None:
                 self.draw(name, lab, Path(out))
         lab.tell("done", 1.0)

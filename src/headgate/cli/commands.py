@@ -98,28 +98,39 @@ def bench(
 
 @app.command()
 def reproduce(
-    paper: Annotated[str | None, typer.Argument(help="Which paper; by default, list them.")] = None,
+    paper: Annotated[str | None, typer.Argument(help="Which paper; by default, all of them.")] = None,
     figure: Annotated[str | None, typer.Argument(help="One figure; by default, all of them.")] = None,
     quick: Quick = False,
     out: Annotated[Path | None, typer.Option(help="Folder for pictures and data.")] = None,
+    save: Annotated[Path | None, typer.Option(help="A results file to put what was measured into.")] = None,
+    listing: Annotated[bool, typer.Option("--list", help="Name papers and figures; run nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Rerun a paper's figures, and show its claims beside the measurements."""
+    """Rerun the papers' figures, and show their claims beside the measurements."""
     from headgate_lab import reproduce as papers
 
     output = Output(as_json=as_json)
-    if paper is None:
+    if listing:
         known = {name: list(papers.figures(name)) for name in papers.papers()}
         output.result(
             "\n".join(f"{n}: {', '.join(f)}" for n, f in known.items()) or "none yet", {"papers": known}
         )
         return
-    with output.progress(f"reproduce {paper}") as tick:
-        claims = papers.run(paper, figure, quick=quick, out=out, progress=tick)
-    from headgate_lab.papers.claims import as_json as claims_json
-    from headgate_lab.papers.claims import as_table as claims_table
+    from headgate_lab.papers import claims as table
+    from headgate_lab.papers import overview
 
-    output.result(claims_table(paper, claims), claims_json(paper, claims))
+    with output.progress(f"reproduce {paper or 'all papers'}") as tick:
+        if paper is None:
+            every = papers.run_all(quick=quick, out=out, progress=tick, save=save)
+        else:
+            rows = papers.run(paper, figure, quick=quick, out=out, progress=tick, save=save)
+    if paper is not None:
+        output.result(table.as_table(paper, rows), table.as_json(paper, rows))
+        return
+    if not as_json:
+        for name, rows in every.items():
+            output.console.print(table.as_table(name, rows))
+    output.result(overview.as_table(overview.tallies(every)), overview.all_as_json(every))
 
 
 @app.command()

@@ -97,13 +97,18 @@ class Resources:
 
 
 class Utility(Enum):
-    """How balance and migration penalties are combined into one number; lower is better (section 4.3)."""
+    """How balance and migration penalties are combined into one number; lower is better (section 4.3).
+
+    The paper does not give the base of the logarithm: APLM and ATLM have e, APLM10 and ATLM10 have 10.
+    """
 
     A = 0
     APM = 1
     APLM = 2
     ATM = 3
     ATLM = 4
+    APLM10 = 5
+    ATLM10 = 6
 
     def __call__(self, rho: float, gamma: float) -> float:
         """Return U(rho, gamma).
@@ -117,6 +122,10 @@ class Utility(Enum):
             return rho + gamma
         if self is Utility.APLM:
             return rho + math.log1p(gamma)
+        if self is Utility.APLM10:
+            return rho + math.log10(1 + gamma)
+        if self is Utility.ATLM10:
+            return rho * (1 + math.log10(1 + gamma))
         return rho * (1 + gamma) if self is Utility.ATM else rho * (1 + math.log1p(gamma))
 
 
@@ -260,11 +269,12 @@ def balance_penalty(
     alpha: float | Sequence[float],
     *,
     mean: Floats | None = None,
+    thirds: bool = False,
 ) -> float:
     """Return rho (Eq. 19, 20) of channel loads (3, N): constants omitted, each resource floored.
 
-    ``mean`` is the fair load of each resource, if it is not the mean of ``loads``
-    (channels of unequal speed).
+    ``mean`` is the fair load of each resource, if it is not the mean of ``loads`` (channels of unequal
+    speed). With ``thirds`` the exponent is 1/3 as printed, also if fewer than three resources count.
     """
     channels = loads.shape[1]
     chosen = resources.balanced
@@ -274,7 +284,7 @@ def balance_penalty(
         allowed = theta(alphas(alpha)[k], channels) * float(average[k])
         spread = float(loads[k].max() - loads[k].min())
         product *= max(spread / allowed, RHO_FLOOR) if allowed > 0 else RHO_FLOOR
-    return float(product ** (1 / len(chosen)))
+    return float(product ** (1 / (3 if thirds else len(chosen))))
 
 
 def migration_penalty(moved_state: float, considered_state: float, channels: int) -> float:

@@ -13,7 +13,7 @@ from headgate_lab.papers.flux.rows_load import crossing, given_away, settles_at
 from headgate_lab.papers.flux.rows_memory import damping
 from headgate_lab.papers.flux.units import figure_6
 
-ROWS = {*(f"FX-{n}" for n in range(1, 37)), "FX-1d", "FLUX-F1"}
+ROWS = {*(f"FX-{n}" for n in range(1, 37)), "FX-1d", "FLUX-F1", *(f"FX-{n} capped" for n in range(28, 33))}
 
 
 def test_fx_36_is_exact() -> None:

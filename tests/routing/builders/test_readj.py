@@ -48,7 +48,7 @@ def slow_readj(problem: Problem, variant: str) -> tuple[list[int], int]:
         where, steps = best, steps + 1
 
 
-UTILITIES = ["A", "APM", "APLM", "ATM", "ATLM"]
+UTILITIES = ["A", "APM", "APLM", "ATM", "ATLM", "APLM10", "ATLM10"]
 
 
 @pytest.mark.parametrize("variant", ["clean", "literal"])

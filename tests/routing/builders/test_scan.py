@@ -1,10 +1,13 @@
 """scan and redist against the paper's listings written out slowly."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.routing.builders.problems import problem
 
 from headgate.routing.builders import (
+    Objective,
     Problem,
     redist,
     scan,
@@ -47,7 +50,7 @@ def slow_redist(problem: Problem) -> list[int]:
     return [placed[d] for d in range(len(placed))]
 
 
-UTILITIES = ["A", "APM", "APLM", "ATM", "ATLM"]
+UTILITIES = ["A", "APM", "APLM", "ATM", "ATLM", "APLM10", "ATLM10"]
 
 
 @pytest.mark.parametrize("utility", UTILITIES)
@@ -57,3 +60,16 @@ def test_scan_and_redist_equal_the_slow_listings(resources: str, utility: str, s
     p = problem(seed, resources=resources, utility=utility)
     assert scan(p).channel.tolist() == slow_scan(p)
     assert redist(p).channel.tolist() == slow_redist(p)
+
+
+@pytest.mark.parametrize("resources", ["LCL", "LQL", "CCL"])
+def test_the_printed_exponent_of_a_third(resources: str) -> None:
+    """The builders see the penalty that the slow form gives, and it changes what APM chooses."""
+    changed = 0
+    for seed in range(6):
+        usual = problem(seed, resources=resources)
+        p = replace(usual, objective=Objective(resources=resources, thirds=True))
+        assert scan(p).channel.tolist() == slow_scan(p)
+        assert redist(p).channel.tolist() == slow_redist(p)
+        changed += redist(p).channel.tolist() != redist(usual).channel.tolist()
+    assert (changed > 0) == ("C" in resources), "with three resources a third is their number"

@@ -55,7 +55,12 @@ class Lab:
     @property
     def shares(self) -> tuple[int, ...]:
         """Rows of a batch for each worker, Figure 4."""
-        return (50, 300, 1000, 3000) if self.quick else (30, 100, 300, 1000, 2000, 4000)
+        return (50, 300, 1000, 3000) if self.quick else (30, 100, 200, 300, 500, 1000, 2000, 4000)
+
+    @property
+    def few_shares(self) -> tuple[int, ...]:
+        """The same where N is compared, up to the paper's threshold."""
+        return (50, 300, 1000) if self.quick else (30, 100, 300, 1000)
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -92,6 +97,10 @@ class Lab:
         """A random part of the vertices; a larger one holds the smaller."""
         order = np.random.default_rng([self.seed, 3]).permutation(graph.vertices)
         return np.sort(order[: round(part * graph.vertices)])
+
+    def offered(self, part: float) -> int:
+        """The rows that a part of the input offers to the first gate: as many as its vertices have edges."""
+        return int(self.graph.degrees[self.first(self.graph, part)].sum())
 
     def run(
         self, gate: Gate | None, *, workers: int = 8, size: int = 3, part: float = 1.0, pauses: bool = True

@@ -16,6 +16,8 @@ from headgate_lab.papers.gedik.rows_cost import fit
 
 FELT = 0.9
 SETTLED = 0.97
+SHED_BY_S = 20
+"""When bins are counted that a loaded machine gave away: in the paper it is steady from 14 s on."""
 
 
 def steady(result: Result, last_s: int = 8) -> float:
@@ -107,7 +109,7 @@ def figure_7(lab: Lab) -> list[Claim]:
     felt = {name: felt_at(r, free) for name, r in (("static", still), ("balanced", moved))}
     each = [(repeat.one_loaded("load"), repeat.some(1, repeat.nodes)[0]) for repeat in lab.repeats]
     taken = [settles_at(run) - first_move(run) for run, _ in each]
-    shed = [given_away(run, node, settles_at(run)) for run, node in each]
+    shed = [given_away(run, node, SHED_BY_S) for run, node in each]
     at_end = [given_away(run, node, run.seconds) for run, node in each]
     low, high = steady(still) / free, steady(moved) / free
     carry = moved.cluster.bin_bytes * 8 / (moved.cluster.move_pair_mbps * 1e6)
@@ -120,8 +122,8 @@ def figure_7(lab: Lab) -> list[Claim]:
               f"first second below {FELT} of unloaded; loaded from {LOADED_FROM_S:g} s on"),
         Claim("FX-7", "from the first move to steady state, s", 9.0, median(taken), "6..13",
               6 <= median(taken) <= 13, f"within 3% of the final level; by seed: {_list(taken)}"),
-        Claim("FX-8", "bins off the loaded machine at steady state", 32.0, float(median(shed)), "30..34",
-              30 <= median(shed) <= 34, f"by seed: {_list(shed)}; after 40 s: {_list(at_end)}; a window of 10 ms holds 200 "
+        Claim("FX-8", f"bins that the loaded machine has given away at {SHED_BY_S} s", 32.0, float(median(shed)), "30..34",
+              30 <= median(shed) <= 34, f"by seed: {_list(shed)}; after {still.seconds} s: {_list(at_end)}; a window of 10 ms holds 200 "
               "tuples of a machine, so later moves follow chance"),
         Claim("FX-9", "least transfer time of 32 bins, s", 2.0, 32 * carry, "see FLUX-E9", None,
               "32 x 0.8 MB at 250 mbps; the text's 2 s does not follow from its own numbers"),

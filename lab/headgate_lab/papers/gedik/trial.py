@@ -8,6 +8,7 @@ Every algorithm gets the same ring and the same tracked keys; balance and migrat
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,11 +23,14 @@ from headgate.routing.balance import (
     relative_migration,
     tracking_threshold,
 )
-from headgate.routing.builders import ALGORITHMS, Objective, Problem
+from headgate.routing.builders import ALGORITHMS, Assignment, Objective, Problem
 from headgate.routing.ring import HashRing
 from headgate_lab.papers.gedik.world import World
 
-Frequencies = Literal["exact", "stream"]
+Frequencies = Literal["exact", "returned", "counted"]
+"""Exact ones of the keys with f >= delta (section 4.1); exact ones of the keys that a counter would
+return, f >= delta - epsilon; or those that a counter over a sampled stream has counted."""
+Build = Callable[[Problem], Assignment]
 BASELINES = {"consistent": "ring", "uniform": "modulo", "random": "random"}
 BUILDERS = {"scan": "scan", "redist": "redist", "readj": "readj-literal", "readj-clean": "readj"}
 _ROW = {ResourceFunction.CONSTANT: 0, ResourceFunction.LINEAR: 1, ResourceFunction.QUADRATIC: 2}
@@ -51,18 +55,18 @@ def tracked(
     """Return the keys to pin at N channels and the frequencies that the
     builder sees, hottest first.
 
-    Exact frequencies take f >= delta - epsilon with epsilon = 0.1 delta, as the counter
-    would return (PART-E7, E8).
+    A counter has epsilon = 0.1 delta, and returns f >= delta - epsilon (PART-E7, E8).
     """
     at = {"alpha": goal.alpha, "sigma": goal.sigma, "domain": world.domain}
     delta = tracking_threshold(goal.resources, channels, **at)  # type: ignore[arg-type]
-    if frequencies == "exact":
-        keys = world.above(0.9 * delta)
+    least = 1.0 if frequencies == "exact" else 0.9
+    if frequencies != "counted":
+        keys = world.above(least * delta)
         f = world.frequency(keys)
     else:
         keys, f, _ = world.estimate(seed, channels, delta)
     if ResourceFunction.QUADRATIC in goal.resources.functions:
-        keep = f >= 0.9 * pinning_threshold(f, goal.resources, channels, **at)  # type: ignore[arg-type]
+        keep = f >= least * pinning_threshold(f, goal.resources, channels, **at)  # type: ignore[arg-type]
         keys, f = keys[keep], f[keep]
     return keys, f
 
@@ -85,12 +89,16 @@ def grow(
     seed: int,
     frequencies: Frequencies = "exact",
     measure_from: int | None = None,
+    build: Build | None = None,
 ) -> list[Step]:
-    """Grow from 1 to ``channels`` and return the steps from ``measure_from`` (default: the last one only)."""
+    """Grow from 1 to ``channels`` and return the steps from ``measure_from`` (default: the last one only).
+
+    ``build`` takes the place of the algorithm's own builder.
+    """
     if algorithm in BASELINES:
         first = channels if measure_from is None else measure_from
         return [baseline(world, algorithm, goal, n, seed=seed) for n in range(max(2, first), channels + 1)]
-    build = ALGORITHMS[BUILDERS[algorithm]]
+    build = build or ALGORITHMS[BUILDERS[algorithm]]
     keys, where = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     seen: dict[int, float] = {}
     steps = []

@@ -122,7 +122,7 @@ class World:
         return out
 
     def estimate(self, seed: int, period: int, delta: float) -> tuple[Ints, Floats, int]:
-        """Return keys, estimated frequencies and entries held, from a lossy counter
+        """Return keys, counted frequencies and entries held, from a lossy counter
         over a sampled window.
 
         The window is as many rows as there are keys (at most 10^7), drawn afresh for each period;

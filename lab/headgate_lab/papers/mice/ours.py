@@ -7,6 +7,7 @@ The goals of HG-1..4 were set before anything was measured.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -84,9 +85,9 @@ def _sweeps(lab: Lab) -> list[Claim]:
     for figure, servers_too in (("fig5", False), ("fig6", True)):
         for x, v in churn_settings(lab, servers_too=servers_too):
             names.append(f"{figure} {x}={v:g}")
+            at: dict[str, Any] = {x: v}
             alone, moved, least = (
-                lab.churned(a, servers_too=servers_too, **{x: v})
-                for a in ("rare-first", "repair", "least-cost")
+                lab.churned(a, servers_too=servers_too, **at) for a in ("rare-first", "repair", "least-cost")
             )
             gain[figure].append(alone.replication / least.replication)
             known = [
@@ -168,7 +169,7 @@ def _exact() -> Claim:
 
 
 def _costs(lab: Lab) -> Claim:
-    load = graph(lab.queries // 10, seed=1)
+    load = graph(lab.queries // 10, cutoff=lab.cutoff, seed=1)
     cost = np.random.default_rng(1).pareto(2.5, load.queries) + 0.2
     weighed = arrive(replace(load, cost=cost), 20, DEFAULT_RULE)
     counted = _loads_by_count(load, cost)
@@ -185,7 +186,7 @@ def _loads_by_count(load: Workload, cost: Floats) -> float:
 
 
 def _sizes(lab: Lab) -> Claim:
-    load = graph(lab.queries // 10, seed=1)
+    load = graph(lab.queries // 10, cutoff=lab.cutoff, seed=1)
     sizes = np.array([1.0] * 10 + [2.0] * 5 + [4.0] * 5)
     got = {}
     for rule in (LeastCost(), DEFAULT_RULE):

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from headgate.cli import pictures
 from headgate_lab.papers.gedik.plots import new
-from headgate_lab.papers.mice.sweeps import OFFLINE, ONLINE, OURS, Lab
+from headgate_lab.papers.mice.sweeps import OFFLINE, ONLINE, OURS, Lab, Measured
 
 STYLE: Mapping[str, tuple[str, str, str]] = {
     "floor": (pictures.LIGHT, "", ":"),
@@ -32,14 +32,22 @@ LABEL = {"repair": "rare-first, repair", "hypergraph": "hypergraph (offline)"}
 
 
 def curves(
-    axis: Any, x: Sequence[float], lines: Mapping[str, Sequence[float]], label: str, *, log_x: bool = False
+    axis: Any,
+    x: Sequence[float],
+    measured: Mapping[str, Sequence[Measured]],
+    label: str,
+    *,
+    log_x: bool = False,
 ) -> None:
-    """Draw one curve for each name."""
+    """Draw one curve for each name, with the errors of its means."""
+    lines = {name: [point.mean for point in points] for name, points in measured.items()}
     for name, y in lines.items():
         colour, mark, line = STYLE[name]
-        axis.plot(
+        axis.errorbar(
             x[: len(y)],
             y,
+            yerr=[point.error for point in measured[name]],
+            capsize=2,
             color=colour,
             marker=mark or None,
             linestyle=line,
@@ -76,7 +84,7 @@ def still(lab: Lab, title: str, names: Sequence[str]) -> Figure:
     for axis, (name, label, x) in zip(axes, panels, strict=True):
         shown = [a for a in names if a not in ("hypergraph", "repair") or name != "n"]
         short = {"hypergraph": lab.reference_ds} if name == "d" else {}
-        lines = {a: [lab.still(a, **{name: v}) for v in short.get(a, x)] for a in shown}
+        lines = {a: [lab.measured(a, **{name: v}) for v in short.get(a, x)] for a in shown}
         curves(axis, x, lines, label, log_x=name in "kn")
     legend(axes[0])
     return figure
@@ -97,11 +105,10 @@ def churned(lab: Lab, title: str, *, servers_too: bool) -> Figure:
         last,
     )
     for axis, (name, label, x) in zip(axes, panels, strict=True):
-        lines = {
-            a: [lab.churned(a, servers_too=servers_too, **{name: v}).replication for v in x]
-            for a in (*ONLINE, *OURS)
-        }
-        lines["hypergraph"] = [lab.churn_reference(servers_too=servers_too, **{name: v}) for v in x]
+        lines = {a: [lab.lived(a, servers_too=servers_too, **{name: v}) for v in x] for a in (*ONLINE, *OURS)}
+        lines["hypergraph"] = [
+            Measured(lab.churn_reference(servers_too=servers_too, **{name: v}), 0.0) for v in x
+        ]
         curves(axis, x, lines, label, log_x=name in ("k", "lifetime", "gamma"))
     legend(axes[0])
     return figure
@@ -115,9 +122,10 @@ def figure_7(lab: Lab) -> Figure:
         lines = {a: [lab.rated(a, e, how) for e in lab.exponents] for a in names}  # type: ignore[arg-type]
         shown = {("ic" if a == "mms" else a): y for a, y in lines.items()}
         curves(axis, lab.exponents, shown, f"exponent of rates ({how})")
-        for line in axis.get_lines():
-            if line.get_label() == "ic":
-                line.set(label="mms (offline)", linestyle="--", color=pictures.BLACK)
+        for bars in axis.containers:
+            if bars.get_label() == "ic":
+                bars.set_label("mms (offline)")
+                bars.lines[0].set(linestyle="--", color=pictures.BLACK)
     legend(axes[0])
     return figure
 

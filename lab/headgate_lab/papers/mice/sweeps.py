@@ -2,12 +2,16 @@
 for the same ones.
 
 Full scale is the paper's: 100K queries on 100 servers, up to 1M and 1,000, a million steps of
-churn. Quick takes a tenth of the queries, a fiftieth of the steps, and shorter axes.
+churn, lifetimes from 10 to a million, ten seeds (three under churn and for the largest instances).
+Quick takes a tenth of the queries, a hundredth of the steps, shorter axes, and fewer seeds.
+
+Degrees of sources end at `world.CUTOFF`; `Lab.wide` has them end at n, as the digest reads it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +26,16 @@ from headgate.hosting.online import rules
 from headgate.hosting.online.rules import Rule
 from headgate.hosting.workload import Workload
 from headgate_lab.papers.mice.trial import TrialResult, arrive, live
-from headgate_lab.papers.mice.world import Attachment, Churn, Lifetimes, churn, graph, with_rates
+from headgate_lab.papers.mice.world import (
+    CUTOFF,
+    Attachment,
+    Churn,
+    Lifetimes,
+    churn,
+    graph,
+    with_popular_rates,
+    with_rates,
+)
 from headgate_lab.papers.rerun import Progress
 
 OFFLINE = ("ic", "mms", "mqp", "off-rand")
@@ -32,11 +45,39 @@ REPAIR = Repair()
 RULE: dict[str, Rule] = {name: rules.RULES[name]() for name in rules.RULES} | {"repair": rules.DEFAULT_RULE}
 
 
+@dataclass(frozen=True)
+class Measured:
+    """A mean over seeds, and its error: the standard deviation of that mean (0 for one seed)."""
+
+    mean: float
+    error: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Measured:
+        """Of one value for each seed."""
+        count = len(values)
+        error = float(np.std(values, ddof=1)) / count**0.5 if count > 1 else 0.0
+        return cls(float(np.mean(values)), error)
+
+    def __str__(self) -> str:
+        """Return 1.234 +- 0.005."""
+        return f"{self.mean:.4g} +- {self.error:.2g}"
+
+
 class Lab:
     """Runs experiments and caches the results. Means are over ``runs`` seeds."""
 
-    def __init__(self, *, quick: bool = False, progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        quick: bool = False,
+        progress: Progress | None = None,
+        cutoff: int | None = CUTOFF,
+        seeds: int | None = None,
+    ) -> None:
         self.quick = quick
+        self.cutoff = cutoff
+        self.seeds = seeds
         self._progress = progress
         self._part = 0.0
         self._known: dict[Any, Any] = {}
@@ -52,6 +93,16 @@ class Lab:
         if key not in self._known:
             self._known[key] = make()
         return self._known[key]
+
+    @cached_property
+    def wide(self) -> Lab:
+        """The same lab with degrees up to n, and at most three seeds."""
+        return type(self)(
+            quick=self.quick,
+            progress=lambda what, part: self.tell(f"cutoff n: {what}"),
+            cutoff=None,
+            seeds=1 if self.quick else 3,
+        )
 
     @cached_property
     def queries(self) -> int:
@@ -100,8 +151,8 @@ class Lab:
 
     @cached_property
     def lives(self) -> tuple[int, ...]:
-        """Mean lifetimes."""
-        return tuple(self.steps // x for x in ((1000, 10, 1) if self.quick else (10_000, 1000, 100, 10, 1)))
+        """Mean lifetimes: from 10 steps on, as printed; with 100 servers that is a tenth of a query on each."""
+        return (10, 1000, 10_000) if self.quick else (10, 100, 1000, 10_000, 100_000, 1_000_000)
 
     @cached_property
     def churn_betas(self) -> tuple[float, ...]:
@@ -133,17 +184,27 @@ class Lab:
         """Sources per query where there is a reference: the partitioner's time grows steeply with them."""
         return tuple(d for d in self.ds if d <= 5)
 
-    def runs(self, n: int, d: int = 2) -> int:
-        """How many seeds: the paper has ten; large instances vary little and take long.
-        The reference has one.
-        """
-        return 1 if self.quick or n * d > 500_000 else 3
+    @cached_property
+    def runs(self) -> int:
+        """How many seeds: the paper has ten. The reference has one."""
+        return self.seeds or (3 if self.quick else 10)
+
+    def seeds_of(self, *, n: int, d: int, k: int, **_: float) -> range:
+        """The seeds of a setting: three at most of the largest, which vary least and take longest."""
+        large = n * d > 500_000 or k > 300
+        return range(min(self.runs, 3) if large else self.runs)
+
+    @cached_property
+    def churn_runs(self) -> int:
+        """How many seeds under churn; repair and the reference have one."""
+        return 1 if self.quick else 3
 
     def graph(self, n: int, beta: float, d: int, seed: int) -> Workload:
         """A workload; the last one is cached."""
         key = (n, beta, d, seed)
         if self._known.get("graph key") != key:
-            self._known["graph key"], self._known["graph"] = key, graph(n, beta=beta, d=d, seed=seed)
+            made = graph(n, beta=beta, d=d, cutoff=self.cutoff, seed=seed)
+            self._known["graph key"], self._known["graph"] = key, made
         workload: Workload = self._known["graph"]
         return workload
 
@@ -155,10 +216,24 @@ class Lab:
         """The mean factor of an offline algorithm or an online rule without departures, of
         `hypergraph`, or of the `floor`.
         """
+        return self.measured(name, **axis).mean
+
+    def measured(self, name: str, **axis: float) -> Measured:
+        """`still` with its error."""
         c = self.config(**axis)
-        runs = 1 if name == "hypergraph" else self.runs(c["n"], c["d"])
-        factors = [self.one(name, seed, **c)["factor"] for seed in range(runs)]
-        return float(np.mean(factors))
+        seeds = range(1) if name in ("hypergraph", "repair") else self.seeds_of(**c)
+        return Measured.of([self.one(name, seed, **c)["factor"] for seed in seeds])
+
+    def ratio(self, name: str, rival: str, **axis: float) -> Measured:
+        """A factor over another, seed by seed on the same workload."""
+        c = self.config(**axis)
+        pairs = [[self.one(a, seed, **c)["factor"] for a in (name, rival)] for seed in self.seeds_of(**c)]
+        return Measured.of([one / other for one, other in pairs])
+
+    def one_ratio(self, name: str, rival: str, **axis: float) -> float:
+        """A factor over another, of seed 0 alone."""
+        c = self.config(**axis)
+        return self.one(name, 0, **c)["factor"] / self.one(rival, 0, **c)["factor"]
 
     def one(self, name: str, seed: int, *, beta: float, d: int, n: int, k: int) -> dict[str, float]:
         """One run of `still`."""
@@ -191,20 +266,36 @@ class Lab:
             "sources": float(load.sources),
         }
 
-    def rated(self, name: str, exponent: float, attachment: Attachment) -> float:
+    def rated(self, name: str, exponent: float, attachment: Attachment) -> Measured:
         """The factor with heavy-tailed rates (Figure 7)."""
 
-        def make() -> float:
-            self.tell(f"{name} rates {exponent:g} {attachment}")
-            load = with_rates(self.graph(self.queries, 2.0, 2, 0), exponent, attachment, seed=0)
-            return self.placed(name, load, self.servers, 0)["factor"]
+        def make() -> Measured:
+            factors = []
+            for seed in range(self.runs):
+                self.tell(f"{name} rates {exponent:g} {attachment}")
+                load = with_rates(self.graph(self.queries, 2.0, 2, seed), exponent, attachment, seed=seed)
+                factors.append(self.placed(name, load, self.servers, seed)["factor"])
+            return Measured.of(factors)
 
-        factor: float = self.once((name, exponent, attachment), make)
+        factor: Measured = self.once((name, exponent, attachment), make)
         return factor
 
-    def life(self, beta: float, d: int, lifetime: float, gamma: int | None, lifetimes: Lifetimes) -> Churn:
+    def popular(self, name: str, beta: float, attachment: Attachment) -> float:
+        """The factor with rates that are the popularity itself, or one over it; one seed."""
+
+        def make() -> float:
+            self.tell(f"{name} rates as popular, beta={beta:g} {attachment}")
+            load = with_popular_rates(self.graph(self.queries, beta, 2, 0), attachment)
+            return self.placed(name, load, self.servers, 0)["factor"]
+
+        factor: float = self.once((name, "popular", beta, attachment), make)
+        return factor
+
+    def life(
+        self, beta: float, d: int, lifetime: float, gamma: int | None, lifetimes: Lifetimes, seed: int
+    ) -> Churn:
         """A life; the last one is cached."""
-        key = (beta, d, lifetime, gamma, lifetimes)
+        key = (beta, d, lifetime, gamma, lifetimes, seed)
         if self._known.get("life key") != key:
             self._known["life key"] = key
             self._known["life"] = churn(
@@ -213,15 +304,16 @@ class Lab:
                 queries=self.queries,
                 beta=beta,
                 d=d,
+                cutoff=self.cutoff,
                 gamma=gamma,
                 lifetimes=lifetimes,
-                seed=0,
+                seed=seed,
             )
         known: Churn = self._known["life"]
         return known
 
-    def churned(self, name: str, *, servers_too: bool = False, **axis: Any) -> TrialResult:
-        """The outcome of a rule under churn of queries, and of servers."""
+    def churned(self, name: str, *, servers_too: bool = False, seed: int = 0, **axis: Any) -> TrialResult:
+        """The outcome of a rule under churn of queries, and of servers; one seed."""
         c: dict[str, Any] = {
             "beta": 2.0,
             "d": 2,
@@ -233,11 +325,16 @@ class Lab:
 
         def make() -> TrialResult:
             self.tell(f"{name} under churn " + " ".join(f"{x}={y}" for x, y in axis.items()))
-            life = self.life(c["beta"], c["d"], c["lifetime"], c["gamma"], c["lifetimes"])
-            return live(life, c["k"], RULE[name], repair=REPAIR if name == "repair" else None)
+            life = self.life(c["beta"], c["d"], c["lifetime"], c["gamma"], c["lifetimes"], seed)
+            return live(life, c["k"], RULE[name], repair=REPAIR if name == "repair" else None, seed=seed)
 
-        outcome: TrialResult = self.once(("churn", name, *c.values()), make)
+        outcome: TrialResult = self.once(("churn", name, seed, *c.values()), make)
         return outcome
+
+    def lived(self, name: str, **axis: Any) -> Measured:
+        """The factor of a rule under churn over the seeds."""
+        runs = 1 if name == "repair" else self.churn_runs
+        return Measured.of([self.churned(name, seed=seed, **axis).replication for seed in range(runs)])
 
     def churn_reference(self, *, servers_too: bool = False, **axis: Any) -> float:
         """The hypergraph partitioner's factor for the queries that are there at the end of a life."""

@@ -51,17 +51,19 @@ def at_random(load: Workload, k: int, runs: int) -> float:
 
 def unit_claims() -> list[Claim]:
     """MX-19..25."""
-    return [_random(), _blocks(), _example_1(), _switch(), _limit(), _single_source(), _bounds()]
+    return [pure_random(), in_blocks(), example_1(), switch(), within_limits(), single_source(), bounds()]
 
 
-def _random() -> Claim:
+def pure_random() -> Claim:
+    """MX-19."""
     load = graph(10_000, seed=3)
     wanted, got = expected_random_traffic(load, 100), at_random(load, 100, 5)
     return Claim("MX-19", f"pure random placement, n=10K, k=100, m={load.sources}", wanted, got, "2%",
                  abs(got / wanted - 1) <= 0.02, "Eq. 1 beside the mean of 5 runs")  # fmt: skip
 
 
-def _blocks() -> Claim:
+def in_blocks() -> Claim:
+    """MX-20."""
     k, load = 10, blocks(10, 5, 30)
     m = float(load.sources)
     said = k * m * (1 - (1 - 1 / k) ** 30)
@@ -76,7 +78,8 @@ def _blocks() -> Claim:
                  "5%; at most 2m", ok)  # fmt: skip
 
 
-def _example_1() -> Claim:
+def example_1() -> Claim:
+    """MX-21."""
     host = Host({"a": 1.0}, servers=10, rule="least-cost", balance=Balance(absolute=0))
     servers = {host.place(str(i), ["a"]).server for i in range(10)}
     return Claim("MX-21", "Example 1: k=10, nu=0.05, relative limit alone, 10 queries of one source", 10.0,
@@ -84,7 +87,8 @@ def _example_1() -> Claim:
                  f"{host.status().fallbacks} of them by the least-filled fallback (MICE-E1)")  # fmt: skip
 
 
-def _switch() -> Claim:
+def switch() -> Claim:
+    """MX-22."""
     limits = Balance()
     n = limits.crossover(100)
     meets = (
@@ -95,7 +99,8 @@ def _switch() -> Claim:
                  "exact", bool(n == 20_000 and meets))  # fmt: skip
 
 
-def _limit() -> Claim:
+def within_limits() -> Claim:
+    """MX-23."""
     load, above, most = graph(2000, seed=5), 0, 0.0
     host = Host(numbered(load), servers=20)
     for q in range(load.queries):
@@ -109,7 +114,8 @@ def _limit() -> Claim:
                  "exact", above == 0 and host.status().fallbacks == 0)  # fmt: skip
 
 
-def _single_source() -> Claim:
+def single_source() -> Claim:
+    """MX-24."""
     draw = np.random.default_rng(2)
     worst, ok = {"unit: traffic/(m+k)": 0.0, "rates: traffic/2w": 0.0, "rounds/(m+k)": 0.0}, True
     for _ in range(200):
@@ -128,7 +134,8 @@ def _single_source() -> Claim:
                  "exact", ok, "largest ratio to the bound")  # fmt: skip
 
 
-def _bounds() -> Claim:
+def bounds() -> Claim:
+    """MX-25."""
     draw = np.random.default_rng(4)
     worst = {"mqp / bound": 0.0, "mqp / optimum": 0.0, "any / (k optimum)": 0.0}
     chance = draw.random(997)

@@ -3,7 +3,10 @@ and the three rules.
 
 All of them keep the shares they computed apart from the shares in force, so that small steps add up
 until one share departs from what is in force by 5% (MPC-E8); wait while a machine's time changed by
-more than 5% in a step (MPC-16, on the times as measured); and begin after 10 steps (MPC-E10).
+more than 5% in a step (MPC-16); and begin after 10 steps (MPC-E10). The gate looks at times that are
+averaged over `GATE_WINDOW` steps (MPC-E9): measured anew every 0.1 s they change by more than 5% with
+every job that comes or goes, and the gate would hardly ever open. What a controller sees behind the gate
+is the last measurement, unless it has the moving average of MPC-21 (`window`).
 """
 
 from __future__ import annotations
@@ -18,16 +21,23 @@ from headgate.policies.horizon import Floats, Horizon, least_imbalance, least_ti
 from headgate.policies.lqr import bounded, modes, regulated
 from headgate.policies.shares import departs
 
+GATE_WINDOW = 5
+"""Steps of the average before the gate: at the mean load of 3 jobs one more job is +25%, so 5% in a step of it."""
+
 
 @dataclass
 class Ruled:
-    """The rules, and a moving average of `window` steps; a controller says what the next shares are."""
+    """The rules, and a moving average of `window` steps; a controller says what the next shares are.
+
+    `gate_window` is the average that the gate looks at.
+    """
 
     machines: int
     deadband: float = 0.05
     gate: float | None = 0.05
     settle: int = 10
     window: int = 1
+    gate_window: int = GATE_WINDOW
     seen: int = 0
     past: deque[Floats] = field(default_factory=deque)
     before: Floats | None = None
@@ -40,19 +50,22 @@ class Ruled:
         """The shares after the ones computed last."""
         raise NotImplementedError
 
+    def _mean(self, steps: int) -> Floats:
+        return np.asarray(np.mean(np.array(self.past)[-steps:], axis=0), dtype=np.float64)
+
     def step(self, unit_s: Floats) -> Floats | None:
         """Apply the rules around `next`."""
         self.past.append(unit_s)
-        if len(self.past) > self.window:
+        if len(self.past) > max(self.window, self.gate_window):
             self.past.popleft()
-        smooth = np.mean(np.array(self.past), axis=0) if self.window > 1 else unit_s
+        smooth = self._mean(self.gate_window)
         before, self.before = self.before, smooth
         self.seen += 1
         if self.seen <= self.settle or before is None:
             return None
         if self.gate is not None and float(np.abs(smooth / before - 1).max()) > self.gate:
             return None
-        self.computed = self.next(smooth)
+        self.computed = self.next(self._mean(self.window))
         if not departs(self.computed, self.enforced, self.deadband):
             return None
         self.enforced = self.computed
@@ -61,13 +74,18 @@ class Ruled:
 
 @dataclass
 class MpcAsPrinted(Ruled):
-    """Eq. 2 with B in seconds for the whole workload and R as given (MPC-14, MPC-E6)."""
+    """Eq. 2 with R as given (MPC-14), and B over its mean, as in `policies.Mpc.paper`.
+
+    With `normalised` off B is in seconds for the whole workload; then R hardly counts (MPC-E6).
+    """
 
     weight: float = 5.0
     horizon: Horizon = field(default_factory=Horizon)
+    normalised: bool = True
 
     def next(self, unit_s: Floats) -> Floats:
         """The first step of the plan."""
+        unit_s = unit_s / unit_s.mean() if self.normalised else unit_s
         plan = least_imbalance(unit_s, self.computed, weight=self.weight, horizon=self.horizon)
         return self.computed if plan is None else np.asarray(plan[0])
 

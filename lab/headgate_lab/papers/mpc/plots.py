@@ -18,7 +18,7 @@ from headgate_lab.papers.mpc.rows import example, panel, smooth
 COLOURS = {"static": pictures.GREY, "lqr": pictures.GOLD, "mpc": pictures.BLUE, "ours": pictures.RED}
 NAMES = {
     "static": "static",
-    "lqr": "LQR, best stand-in",
+    "lqr": "LQR, tuned once",
     "mpc": "MPC of the paper",
     "ours": "ours: in seconds, with forecast",
 }
@@ -53,11 +53,13 @@ def figure_2(lab: Lab) -> Figure:
     """Response times of the four controllers in three settings."""
     figure, axes = new(3, "Figure 2: response time of the query")
     for axis, kind in zip(axes, ("poisson", "cyclic"), strict=False):
-        _lines(axis, lab.rates, panel(lab, kind), f"external jobs/s on 1 of 3 machines ({kind})")
+        _lines(
+            axis, lab.rates, panel(lab, kind, tuple(NAMES)), f"external jobs/s on 1 of 3 machines ({kind})"
+        )
     right = lab.right()
     rows: dict[str, list[float]] = {
         "static": [mean_s(lab.static(scenario)) for scenario in right],
-        "lqr": [mean_s(lab.lqr(scenario)[1]) for scenario in right],
+        "lqr": [mean_s(lab.fixed_lqr(scenario)[1]) for scenario in right],
         "mpc": [mean_s(lab.mpc(scenario)) for scenario in right],
         "ours": [mean_s(lab.ours(scenario)) for scenario in right],
     }

@@ -17,7 +17,7 @@ BEST = np.array([4.0, 2.0, 1.0]) / 7
 
 def controller(lab: object) -> list[Claim]:
     """All of them; they need no lab."""
-    return [*_golden(), _arrival(), _invariants(), _deadband(), _bias()]
+    return [*golden(), arrival(), invariants(), deadband(), bias()]
 
 
 def _plan(unit_s: Floats, shares: Floats, weight: float, offset_s: Floats | float = 0.0) -> Floats:
@@ -26,7 +26,8 @@ def _plan(unit_s: Floats, shares: Floats, weight: float, offset_s: Floats | floa
     return plan
 
 
-def _golden() -> list[Claim]:
+def golden() -> list[Claim]:
+    """CX-9, 10 and 11."""
     cases: Sequence[tuple[str, float, float, tuple[float, ...], tuple[float, ...] | None]] = (
         ("CX-9", 1, 5, (0.1274, 0.0045, -0.1319), (0.5680, 0.2885, 0.1435)),
         ("CX-10", 1, 10, (0.1023, 0.0083, -0.1106), (0.5604, 0.2944, 0.1452)),
@@ -46,7 +47,8 @@ def _golden() -> list[Claim]:
     return claims
 
 
-def _arrival() -> Claim:
+def arrival() -> Claim:
+    """CX-12."""
     cases = {"R=5": (1, 5), "R=10": (1, 10), "B x10, R=5": (10, 5), "B x10, R=10": (10, 10)}
     expected = {"R=5": 5.0, "R=10": 7.0, "B x10, R=5": 1.0, "B x10, R=10": 1.0}
     taken: dict[str, float] = {}
@@ -60,7 +62,8 @@ def _arrival() -> Claim:
     return Claim("CX-12", "steps until within 0.01 of the optimum", expected, taken, "exact, +-1", ok)
 
 
-def _invariants() -> Claim:
+def invariants() -> Claim:
+    """CX-13."""
     machines = (B, np.array([1, 1, 1e4]), np.array([1, 1, 1e6]), np.array([3, 0.2, 5, 1, 1, 9]))
     worst, gap, longest = 0.0, 0.0, 0
     for unit in machines:
@@ -78,7 +81,8 @@ def _invariants() -> Claim:
     )  # fmt: skip
 
 
-def _deadband() -> Claim:
+def deadband() -> Claim:
+    """CX-14."""
     counts = {}
     for change in (0.049, 0.051):
         slow = (3 / (1 - change) - 1) / 2  # its share at equal times is 1 / (2 slow + 1)
@@ -92,14 +96,15 @@ def _deadband() -> Claim:
     )  # fmt: skip
 
 
-def _bias() -> Claim:
-    bias, shares, settled = np.array([0.3, 0.0, 0.0]), EVEN, 0
+def bias() -> Claim:
+    """CX-15."""
+    offset, shares, settled = np.array([0.3, 0.0, 0.0]), EVEN, 0
     for step in range(1, 101):
-        new = _plan(B, shares, 5.0, bias)[0]
+        new = _plan(B, shares, 5.0, offset)[0]
         if np.abs(new - shares).max() > 1e-3:
             settled = step
         shares = new
-    times = B * shares + bias
+    times = B * shares + offset
     return Claim(
         "CX-15", "steps until the shares stand still, one time measured 0.3 too high", "settles", float(settled), "< 50",
         settled < 50, f"the times as measured end within {times.max() / times.min() - 1:.2%} of each other"

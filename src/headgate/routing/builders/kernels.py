@@ -31,6 +31,10 @@ def utility_of(code, rho, gamma):
         return rho + np.log1p(gamma)
     if code == 3:
         return rho * (1.0 + gamma)
+    if code == 5:
+        return rho + np.log10(1.0 + gamma)
+    if code == 6:
+        return rho * (1.0 + np.log10(1.0 + gamma))
     return rho * (1.0 + np.log1p(gamma))
 
 

@@ -32,8 +32,10 @@ class Objective:
     """What a good placement is: resource functions, tolerated imbalance, and the weight of migration.
 
     ``alpha`` is the tolerated max/min load ratio (one number, or one for each of state, computation,
-    communication). ``sigma`` is the part of that tolerance reserved for keys without a pin. The
-    defaults are the paper's.
+    communication). ``sigma`` is the part of that tolerance reserved for keys without a pin. ``thirds``
+    has the geometric mean over the resources as printed, with exponent 1/3 even if constant ones are
+    omitted from it; otherwise the exponent is one over their number (PART-E14). The other defaults are
+    the paper's.
 
     >>> Objective(resources="LQL", alpha=1.1).resources.computation.value
     'Q'
@@ -43,6 +45,7 @@ class Objective:
     alpha: float | Sequence[float] = 1.2
     sigma: float = 0.1
     utility: Utility = Utility.APM
+    thirds: bool = False
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class Objective:
         alpha: float | Sequence[float] = 1.2,
         sigma: float = 0.1,
         utility: Utility | str = Utility.APM,
+        thirds: bool = False,
     ) -> None:
         """Read the letters of ``resources`` and the name of ``utility``, and check the ranges."""
         known = Resources.parse(resources) if isinstance(resources, str) else resources
@@ -68,6 +72,7 @@ class Objective:
         object.__setattr__(self, "alpha", alpha if isinstance(alpha, int | float) else tuple(alpha))
         object.__setattr__(self, "sigma", float(sigma))
         object.__setattr__(self, "utility", utility)
+        object.__setattr__(self, "thirds", thirds)
 
 
 @dataclass(frozen=True)
@@ -156,7 +161,9 @@ class Problem:
         if self.channels == 1:
             return 0.0
         goal = self.objective
-        return balance_penalty(self.levels(channel), goal.resources, goal.alpha, mean=self.fair())
+        return balance_penalty(
+            self.levels(channel), goal.resources, goal.alpha, mean=self.fair(), thirds=goal.thirds
+        )
 
     def worst(self, channel: Ints) -> float:
         """Return the largest rho of one resource: at most 1 means that every resource is within tolerance."""
@@ -197,7 +204,9 @@ class Problem:
             else:
                 rows.append(k)
                 counts.append(1)
-        if len(rows) == 1:
+        if self.objective.thirds:
+            counts.append(3 - sum(counts))  # after the resources: constant ones, whose factor is 1
+        elif len(rows) == 1:
             counts = [1]  # the geometric mean of equal factors is the factor
         considered = self.considered_state
         return Packed(
@@ -214,7 +223,11 @@ class Problem:
 
 @dataclass(frozen=True)
 class Packed:
-    """A problem as kernels see it; loads are (items, resources), base (channels, resources)."""
+    """A problem as kernels see it; loads are (items, resources), base (channels, resources).
+
+    ``counts`` says how often each resource is a factor of the mean; one more entry may follow, for
+    factors of 1.
+    """
 
     loads: Floats
     base: Floats

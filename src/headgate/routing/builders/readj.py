@@ -8,7 +8,8 @@
 Two variants (PART-E9). ``clean``, the default: u is the utility of the current placement. ``literal``:
 as printed in the paper, u starts at 0 and takes the value of every improving candidate within a pass,
 so that the result depends on the order of enumeration (channels i, j, item d1, then the move, then the
-swaps). The reproduction says which variant produced a number.
+swaps). The reproduction says which variant produced a number. The utility may have either base of the
+logarithm.
 
 A pass costs O(items^2) in the worst case. Exact shortcuts make it much cheaper: rho falls only if, for
 some resource, the only channel with the highest level gives, or the only channel with the lowest level

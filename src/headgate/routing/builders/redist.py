@@ -6,6 +6,7 @@
 
 Costs O(items^2 * channels). The migration of a step is charged to the chosen item, not to the last item
 tried as in the printed listing (PART-E12). It is the paper's most robust builder, and the default here.
+The utility may have either base of the logarithm.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@
 
 Costs O(items * channels); ties go to the lowest channel, and between equal items to the earlier one
 (PART-E27). It is the fastest of the three, and about as balanced as `redist`. It never revises a choice.
+The utility may have either base of the logarithm.
 """
 
 from __future__ import annotations
