@@ -57,7 +57,7 @@ def rows_with_bad_ones(rng):
 
 
 @pytest.mark.parametrize(
-    ("count", "seed"), [(150, 1), pytest.param(2_000, 2, marks=pytest.mark.full)], ids=["some", "many"]
+    ("count", "seed"), [(150, 1), pytest.param(20_000, 2, marks=pytest.mark.full)], ids=["some", "many"]
 )
 def test_no_statement_stops_a_batch(tmp_path, count, seed) -> None:
     rng = np.random.default_rng(seed)
