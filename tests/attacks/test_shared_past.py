@@ -44,7 +44,8 @@ def test_a_union_waits_like_any_other_query(local) -> None:
     for name in ("alpha", "beta"):
         local.service.grant(local.ann, name, "bob")
     union = "SELECT n FROM alpha UNION ALL SELECT n FROM beta"
-    windows = f"SELECT count(*) FROM ({union}) GROUP BY TUMBLE(time, INTERVAL '10 seconds')"
+    inner = union.replace("n FROM", "time, n FROM")
+    windows = f"SELECT count(*) FROM ({inner}) GROUP BY TUMBLE(time, INTERVAL '10 seconds')"
     rows, panes = local.service.register(
         bob, [(union, ""), (windows.replace("count(*)", "count(*) + 0"), "")]
     )

@@ -94,7 +94,7 @@ class ServiceRaw(Raw):
 
     def _table(self, files: Files, folder: str, table: list[Any]) -> Iterator[str]:
         """A table that a manifest names is there, and its bytes are what was written."""
-        name, _, _, at, size, checksum = table
+        name, _, _, at, size, checksum, *_ = table
         path = f"{self.checkpoint}/{folder}/{name}"
         data = files.get(path)
         if data is None:

@@ -37,10 +37,14 @@ class Users:
     cursors: dict[int, str] = field(default_factory=dict)
     read: dict[int, int] = field(default_factory=dict)
     """By query: up to which batch its results were read."""
+    committed: dict[int, int] = field(default_factory=dict)
+    """By query: the batch that was committed last when it was registered."""
 
     def copy(self) -> Users:
         """The same, to be changed."""
-        return Users(dict(self.queries), dict(self.paused), dict(self.cursors), dict(self.read))
+        return Users(
+            dict(self.queries), dict(self.paused), dict(self.cursors), dict(self.read), dict(self.committed)
+        )
 
 
 class ServicePlayer(Player):
@@ -189,6 +193,7 @@ class ServicePlayer(Player):
         self.users.queries[answer.id] = Query(answer.id, asked, answer.since, born)
         self.users.cursors.pop(answer.id, None)
         self.users.read[answer.id] = answer.since - 1
+        self.users.committed[answer.id] = committed
 
     def _committed(self) -> int:
         manifests = [] if self._rotten else self.raw.manifests(self.world.contents())
@@ -223,6 +228,13 @@ class ServicePlayer(Player):
         registered = service.get_query(OPERATOR, number)
         if registered.state != ACTIVE:
             raise Failure(f"query {number} has stopped ({registered.why}): {query.asked.text}")
+        if registered.since != query.since:  # the batch that was under way was computed again, after the registration
+            if not self._rotten and not users.committed[number] < registered.since < query.since:
+                raise Failure(f"query {number} began with batch {query.since}, and begins with {registered.since} now")
+            for other in [one for one in users.queries.values() if one.asked == query.asked]:
+                users.queries[other.number] = replace(other, born=min(other.born, registered.since))
+            query = users.queries[number] = replace(users.queries[number], since=registered.since)
+            users.read[number] = registered.since - 1
         upto = service.last_batch
         found: dict[int, list[tuple[int, ...]]] = {}
         limit = 2 + self.history.seed % 9

@@ -32,6 +32,7 @@ _INSERT = "INSERT INTO computations VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _INSERT_TEMPLATE = "INSERT INTO templates VALUES (?, ?, ?)"
 _DELETE = "DELETE FROM computations WHERE id = ?"
 _DELETE_TEMPLATE = "DELETE FROM templates WHERE id = ?"
+_UPDATE_BORN = "UPDATE computations SET born = ? WHERE id = ?"
 _UPDATE_SERVER = "UPDATE computations SET server = ? WHERE id = ?"
 
 
@@ -242,6 +243,15 @@ class Computations:
     def reads(self, number: int, source: int) -> bool:
         """Whether a computation reads a source."""
         return source in self.by_id[number].sources
+
+    def born_by(self, number: int, batch: int, changes: Changes) -> tuple[int, ...]:
+        """Have a computation see the rows of this batch, if it was to be born later; returns its sources."""
+        computation = self.by_id[number]
+        if computation.born > batch:
+            self.by_id[number] = computation = replace(computation, born=batch)
+            self._hosted[computation.server, computation.template].replace(computation)
+            changes.setdefault(_UPDATE_BORN, []).append((batch, number))
+        return computation.sources
 
     def begins(self, number: int) -> int:
         """The first batch whose results a query of a computation may see, if it is registered now. A computation

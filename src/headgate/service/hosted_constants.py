@@ -90,6 +90,11 @@ class HostedConstants:
         self._stale.add(number)
         self._fresh.add(number)
 
+    def replace(self, computation: Computation) -> None:
+        """Put a computation in the place of the one with its number."""
+        self._computations[computation.id] = computation
+        self.refresh(computation.id)
+
     def build(self, owner_of: Callable[[int], int]) -> dict[int, str]:
         """Build the table; returns the computations that do not fit in it, and why. They are left out."""
         table, unfit = self.table, dict[int, str]()

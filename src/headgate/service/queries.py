@@ -261,6 +261,24 @@ class Queries:
         ]
         return [self._stop(query, FAILED, why) for query in reading]
 
+    def begin_by(self, batch: int) -> None:
+        """Have every query begin with this batch at the latest: all were registered before it takes its snapshot. Some
+        were to begin later, because a batch was under way that has failed, or died with its process.
+        """
+        if max(self._begun, default=-1) <= batch:
+            return
+        changes: Changes = {_UPDATE: []}
+        for query in [query for query in self.by_id.values() if query.since > batch]:
+            changes[_UPDATE].append((query.computation, batch, query.state, query.why, query.id))
+            if query.computation is not None:
+                sources = self._computations.born_by(query.computation, batch, changes)
+                self._beginning.setdefault(batch, set()).update(sources)
+            self.by_id[query.id] = replace(query, since=batch)
+            self._forget_begun(query.since)
+            self._begun[batch] += 1
+        self._beginning = {number: sources for number, sources in self._beginning.items() if number <= batch}
+        self._registry.write(*changes.items())
+
     def sources_beginning(self, batch: int) -> set[int]:
         """The sources of the queries that begin with a batch. What came before it is forgotten."""
         for earlier in [number for number in self._beginning if number < batch]:

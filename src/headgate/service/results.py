@@ -149,7 +149,9 @@ class Results:
             if count >= limit or at == until:
                 return pages, at
             at = Cursor(manifest.batch + 1)
-        return pages, at
+        # A query may yet begin earlier, with the next batch: a cursor never passes over one that is not there.
+        following = Cursor(history[-1].batch + 1 if history else 0)
+        return pages, min(at, following, key=lambda cursor: (cursor.batch, cursor.row))
 
     def _page_of_batch(
         self, manifest: BatchManifest, view: View, template: Template, skip: int, most: int

@@ -187,13 +187,17 @@ class Service:
     def begin_batch(self, batch: int) -> HostingSnapshot:
         """Take the snapshot of what is hosted where, with which a batch works."""
         with self._lock:
+            self.queries.begin_by(batch)
             begin = self.queries.sources_beginning(batch)
             if begin:
                 last = self.batch_log.last
                 known = last.latest if last else {}
                 latest = json.dumps([(source, known[source]) for source in sorted(begin) if source in known])
-                insert = "INSERT INTO starts VALUES (?, ?) ON CONFLICT (batch) DO NOTHING"
+                insert = (  # a batch that is tried again may have more queries that begin with it
+                    "INSERT INTO starts VALUES (?, ?) ON CONFLICT (batch) DO UPDATE SET latest = excluded.latest"
+                )
                 self._registry.write((insert, [(batch, latest)]), *self.queries.starts_to_forget(batch))
+                self._latest_before.pop(batch, None)
             status = self.computations.host.status()
             facts = {
                 "at": time.time(),

@@ -294,3 +294,31 @@ def test_a_batch_is_bounded_by_the_bytes_of_the_batches_before(tmp_path) -> None
     assert lag["streams"]["alpha"]["rows"] == 10
     loop.stop()
     local.service.close()
+
+
+def test_a_query_misses_nothing_of_a_batch_that_is_computed_again_with_more_rows(tmp_path) -> None:
+    local = Local(tmp_path / "service")
+    rows = rows_of(np.random.default_rng(3), 60)
+    local.add("SELECT x FROM alpha")
+
+    def die(*_):
+        raise CheckpointError("the process dies")
+
+    local.processor._job, job = die, local.processor._job
+    with pytest.raises(CheckpointError):
+        local.processor.process_ranges(rows.slice(0, 20), {"s": 20})
+    (late,) = local.add("SELECT n FROM alpha")  # while the first batch is under way
+    (windows,) = local.add(COUNT.format("alpha"))
+    assert local.service.get_query(local.ann, late).since == 1
+    local.processor._job = job
+    for restarted in (False, True):
+        if restarted:
+            local.restart()
+        local.processor.process_ranges(rows.slice(20 * restarted, 40), {"s": 20 * restarted + 40})
+        assert local.service.get_query(local.ann, late).since == 0
+    local.processor.process_ranges(rows.slice(59, 1), {"s": 99})
+    seen = sum(local.answers(late).values())
+    mine = [rows.slice(0, 40), rows.slice(20, 40), rows.slice(59, 1)]
+    assert seen == sum(int((part.column("source").to_numpy() == 0).sum()) for part in mine)
+    assert local.answers(windows)
+    local.service.close()
