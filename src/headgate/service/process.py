@@ -22,6 +22,7 @@ from typing import Any, Protocol, Self
 
 from headgate import logs
 from headgate.errors import CheckpointError, ConfigError, HeadgateError, Superseded
+from headgate.hosting import Host
 from headgate.service.config import ServiceConfig
 from headgate.service.delivery.dispatch import Dispatcher
 from headgate.service.http.app import create_app
@@ -103,6 +104,7 @@ class ServiceProcess:
         try:
             self._take_signals()
             self._start_http()
+            compile_placement()
             self._engine.warm(self._stack)
         except BaseException:
             self._stack.close()
@@ -243,6 +245,13 @@ class ServiceProcess:
         self._end_http()  # after the last results were sent, before what answers need is closed
         self._stack.close()
         late.cancel()
+
+
+def compile_placement() -> None:
+    """Have the placement of queries compiled before the first is registered: with an empty cache that takes long."""
+    host = Host({"a": 1.0}, servers=2)
+    host.place_many([("q", ["a"], 1.0)])
+    host.remove("q")
 
 
 def _end_late(seconds: float) -> None:
