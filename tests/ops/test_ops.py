@@ -86,7 +86,8 @@ def test_the_container_runs_the_service_as_nobody_special() -> None:
     assert by_name["USER"] == [f"{USER}:{USER}"]
     assert f"--uid {USER}" in " ".join(by_name["RUN"])
     (health,) = by_name["HEALTHCHECK"]
-    assert f"http://127.0.0.1:{PORT}/health" in health
+    assert "HEADGATE_HEALTH_URL" in health
+    assert f"HEADGATE_HEALTH_URL=http://127.0.0.1:{PORT}/health" in " ".join(by_name["ENV"])
     for rest in by_name["COPY"]:
         *sources, _ = [word for word in rest.split() if not word.startswith("--")]
         if "--from" not in rest:
@@ -95,7 +96,8 @@ def test_the_container_runs_the_service_as_nobody_special() -> None:
 
 def test_the_container_installs_extras_that_exist_and_what_the_service_needs() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    (extras,) = re.findall(r"\.\[([\w,]+)\]", CONTAINER.read_text())
+    (extras,) = re.findall(r"ARG EXTRAS=([\w,]+)", CONTAINER.read_text())
+    assert ".[${EXTRAS}]" in CONTAINER.read_text()
     assert set(extras.split(",")) <= set(project["optional-dependencies"])
     assert {"service", "spark", "postgres"} <= set(extras.split(","))
     (version,) = set(re.findall(r"FROM python:(\d+\.\d+)", CONTAINER.read_text()))

@@ -228,9 +228,13 @@ class ServicePlayer(Player):
         registered = service.get_query(OPERATOR, number)
         if registered.state != ACTIVE:
             raise Failure(f"query {number} has stopped ({registered.why}): {query.asked.text}")
-        if registered.since != query.since:  # the batch that was under way was computed again, after the registration
+        if (
+            registered.since != query.since
+        ):  # the batch that was under way was computed again, after the registration
             if not self._rotten and not users.committed[number] < registered.since < query.since:
-                raise Failure(f"query {number} began with batch {query.since}, and begins with {registered.since} now")
+                raise Failure(
+                    f"query {number} began with batch {query.since}, and begins with {registered.since} now"
+                )
             for other in [one for one in users.queries.values() if one.asked == query.asked]:
                 users.queries[other.number] = replace(other, born=min(other.born, registered.since))
             query = users.queries[number] = replace(users.queries[number], since=registered.since)
