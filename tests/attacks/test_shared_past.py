@@ -5,7 +5,8 @@ from tests.service.local import Local
 from tests.sql.world import at_seconds
 
 from headgate.errors import CorruptState
-from headgate.service.service import Service, Settings
+from headgate.service.service import Service
+from headgate.service.settings import Settings
 
 JOIN = (
     "SELECT a.time, b.time FROM alpha a JOIN beta b ON a.city = b.city"

@@ -11,7 +11,8 @@ from tests.sql.world import KIND, NAMES, plain
 from headgate.service.batch.processor import BatchProcessor
 from headgate.service.batch.report import JobReport, ServerReport
 from headgate.service.queries import Query
-from headgate.service.service import Service, Settings
+from headgate.service.service import Service
+from headgate.service.settings import Settings
 from headgate.sql.source_schema import slot_type
 
 _attempts = count()

@@ -23,7 +23,8 @@ from headgate.service.batch.loop import Loop
 from headgate.service.batch.processor import BatchProcessor
 from headgate.service.batch_log import PINS
 from headgate.service.places import Places
-from headgate.service.service import Service, Settings
+from headgate.service.service import Service
+from headgate.service.settings import Settings
 from headgate.sql.prepare import Preparer
 from headgate.storage.commit_log import sealed, unsealed
 

@@ -10,7 +10,8 @@ from tests.sql.world import named, rows_of
 
 from headgate.errors import BadToken
 from headgate.service.registry import FORMAT
-from headgate.service.service import Service, Settings
+from headgate.service.service import Service
+from headgate.service.settings import Settings
 
 DUMP = Path(__file__).with_name("registry_format_2.sql")
 """A registry that the version before tokens had roles wrote."""

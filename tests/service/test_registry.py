@@ -10,7 +10,8 @@ from tests.sql.world import DELAY, named, oracle, rows_of
 
 from headgate.errors import ConfigError, HeadgateError, NewerFormat, Superseded
 from headgate.service.registry import open_registry
-from headgate.service.service import Service, Settings
+from headgate.service.service import Service
+from headgate.service.settings import Settings
 
 POSTGRES = os.environ.get("HEADGATE_TEST_POSTGRES", "")
 """URL of an empty database that this may write to."""

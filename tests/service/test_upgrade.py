@@ -18,7 +18,8 @@ from headgate.errors import CheckpointError, CorruptState
 from headgate.service.batch.loop import Loop
 from headgate.service.batch.processor import BatchProcessor
 from headgate.service.push_log import PushLog
-from headgate.service.service import Service, Settings
+from headgate.service.service import Service
+from headgate.service.settings import Settings
 from headgate.service.stream_upgrade import place_after_spark
 from headgate.service.tenants import OPERATOR
 from headgate.sources.files import Files

@@ -23,7 +23,8 @@ from headgate.cli.console import Tick
 from headgate.hosting import DEFAULT_RULE
 from headgate.service.http.background import listening
 from headgate.service.http.client import Client
-from headgate.service.service import Service, Settings
+from headgate.service.service import Service
+from headgate.service.settings import Settings
 from headgate.spark.local import local_spark
 from headgate.sql.limits import Limits
 from headgate_lab.bench.result import Goal, Report, Result, machine

@@ -27,7 +27,7 @@ from headgate.service.batch.processor import BatchProcessor
 from headgate.service.batch.report import JobReport, ServerReport
 from headgate.service.batch.task import ServerTask
 from headgate.service.service import Service
-from headgate.service.service import Settings as ServiceSettings
+from headgate.service.settings import Settings as ServiceSettings
 from headgate.service.snapshot import HostingSnapshot
 from headgate.service.tenants import OPERATOR
 from headgate.sql.prepare import Preparer

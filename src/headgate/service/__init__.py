@@ -70,10 +70,11 @@ puts them together, and `config` is what it can be told.
 `backup` copies a running service and makes a service of a copy (`registry_copy` for its database).
 
 `http/routes_tenants` and `accounts` are what admins and tenants do with tenants and tokens; `http/client_tenants` is
-that part of the client. `migrations` bring registries of earlier formats to the present one.
-`weather` feeds a demonstration source; `http/metrics` is for Prometheus; `http/background` serves HTTP from a thread;
-`http/delivery_calls` is a part of the client;
-`http/description` writes `/docs`; `overview` is the service at a glance; `private` closes the folder to others.
+that part of the client. `migrations` bring registries of earlier formats to the present one. `weather` feeds a
+demonstration source; `http/metrics` is for Prometheus; `http/background` serves HTTP from a thread;
+`http/delivery_calls` is a part of the client; `http/description` writes `/docs`; `settings` are what a service is
+told; `explaining` says what a text became; `overview` is the service at a glance; `private` closes the folder to
+others.
 """
 
 from __future__ import annotations

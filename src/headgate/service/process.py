@@ -32,7 +32,8 @@ from headgate.service.leadership import Both, FolderLock, Leadership, Lease, alo
 from headgate.service.places import Places
 from headgate.service.private import private_folder
 from headgate.service.registry import Registry, open_registry
-from headgate.service.service import Service, Settings
+from headgate.service.service import Service
+from headgate.service.settings import Settings
 from headgate.service.stream_config import StreamConfig
 from headgate.service.tenants import OPERATOR
 from headgate.service.weather import Weather

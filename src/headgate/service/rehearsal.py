@@ -9,7 +9,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from headgate import logs
-from headgate.service.service import Service, Settings
+from headgate.service.service import Service
+from headgate.service.settings import Settings
 from headgate.service.tenants import OPERATOR
 
 log = logs.logger("headgate.service")

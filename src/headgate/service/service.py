@@ -11,24 +11,23 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from headgate import logs
 from headgate.errors import AccessDenied, HeadgateError, NotFound
-from headgate.hosting import DEFAULT_RULE, Host
+from headgate.hosting import Host
 from headgate.service.accounts import Accounts
 from headgate.service.audit import Audit
 from headgate.service.batch_log import BatchLog
 from headgate.service.collecting import collecting_later
-from headgate.service.computations import COST_UNIT, Computations
+from headgate.service.computations import Computations
 from headgate.service.delivery.orders import Deliveries
 from headgate.service.delivery.publications import Published
-from headgate.service.flow import Flow
+from headgate.service.explaining import explain, explain_query
 from headgate.service.grants import EVERYONE, Grants
 from headgate.service.lag import Lag
 from headgate.service.lock import RegistryLock
@@ -42,18 +41,16 @@ from headgate.service.push_upgrade import open_push_log
 from headgate.service.queries import Queries, Query
 from headgate.service.registry import damaged, open_registry
 from headgate.service.results import Cursor, Results, View
+from headgate.service.settings import Settings
 from headgate.service.snapshot import HostingSnapshot
 from headgate.service.sources import Source, Sources, rows_in_slots
-from headgate.service.targets_config import Allowed
 from headgate.service.tenant_limits import TenantLimits
 from headgate.service.tenants import ADMIN, OPERATOR, WRITER, Tenant, Tenants
 from headgate.service.upgrade import upgrade
 from headgate.service.usage import Usage
 from headgate.service.usage_view import above_their_limits, first_readable
 from headgate.sql.clock import NEVER
-from headgate.sql.engine import Function
-from headgate.sql.limits import Limits
-from headgate.sql.prepare import Preparer
+from headgate.sql.prepare import Prepared, Preparer
 from headgate.sql.template import Template
 
 log = logs.logger("headgate.service")
@@ -63,38 +60,6 @@ SHOWN_FAILED = 20
 """How many of the queries that failed are named to whoever asks whether the service is ready."""
 REGISTER_AT_ONCE = 2_500
 """How many queries are registered before the lock is released, so that a batch need not wait for a large request."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Where a service stores its data, and how large it is."""
-
-    folder: Path
-    servers: int = 4
-    """Servers at the first start; later they are added and removed over HTTP."""
-    tasks: int = 0
-    """How many tasks a batch has at most: servers share them. 0 means as many as Spark runs at a time."""
-    registry: str = ""
-    """A path (SQLite) or a postgresql:// URL; empty means a SQLite file in the folder."""
-    state: str = ""
-    """Where state and results are stored: a folder or a URL; empty means `state` in the folder."""
-    push: str = ""
-    """Where pushed events wait: a folder or a URL; empty means what `places` chooses."""
-    limits: Limits = field(default_factory=Limits)
-    flow: Flow = field(default_factory=Flow)
-    functions: Mapping[str, Function] = field(default_factory=dict)
-    kept_batches: int = 500
-    """For how many batches results stay readable."""
-    memory: str = "512MB"
-    """What the engine of one task may use."""
-    rule: str = DEFAULT_RULE.name
-    """How queries are placed: a rule of `headgate.hosting`."""
-    allowed: Allowed = field(default_factory=Allowed)
-    """Where results may be delivered."""
-    seed: int = 7
-    """For a rule that draws random numbers."""
-    audit_entries: int = 500_000
-    """How many entries of the audit log are kept."""
 
 
 class Service:
@@ -388,36 +353,16 @@ class Service:
             self.queries.remove(tenant.name, number)
 
     def explain(self, tenant: Tenant, text: str) -> dict[str, Any]:
-        """What a query would become, without registering it; to an admin also where it would be placed, which
-        tells about the load of everyone.
-        """
-        prepared = self._preparing.prepare(text, self.grants.readable(tenant))
-        explanation = prepared.explanation()
-        if tenant.admin:
-            sources = list(dict.fromkeys(prepared.sources))
-            with self._lock:
-                placement = self.computations.host.explain(sources, prepared.template.cost / COST_UNIT)
-            explanation["placement"] = str(placement).splitlines()
-        return explanation
+        """What a query would become, without registering it (`explaining`)."""
+        return explain(self, tenant, text)
 
     def explain_query(self, tenant: Tenant, number: int) -> dict[str, Any]:
-        """The same for a registered query, with its server and how many of the tenant's queries share its work; to
-        an admin, how many of all.
-        """
-        explanation = self.explain(tenant, self.get_query(tenant, number).text)
-        with self._lock:
-            query = self.queries.get(tenant.name, number)
-            if query.computation is not None:
-                computation = self.computations.by_id[query.computation]
-                among = None if tenant.admin else tenant.name
-                explanation |= {
-                    "server": computation.server,
-                    "queries_of_computation": self.queries.count_sharing(computation.id, among),
-                }
-                if tenant.admin:
-                    count = self.computations.count_of_template(computation.template)
-                    explanation |= {"template": computation.template, "computations_of_template": count}
-            return explanation
+        """The same for a registered query, with its server and how many queries share its work."""
+        return explain_query(self, tenant, number)
+
+    def prepare(self, tenant: Tenant, text: str) -> Prepared:
+        """Read a text over the sources that a tenant may read."""
+        return self._preparing.prepare(text, self.grants.readable(tenant))
 
     def read(
         self, tenant: Tenant, number: int, cursor: str | None = None, limit: int = 1000

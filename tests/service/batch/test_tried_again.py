@@ -8,7 +8,8 @@ from tests.sql.world import batches_of, oracle, rows_of
 from headgate.errors import CheckpointError, Superseded
 from headgate.service.batch.processor import BatchProcessor
 from headgate.service.batch_log import BatchLog
-from headgate.service.service import Service, Settings
+from headgate.service.service import Service
+from headgate.service.settings import Settings
 
 COUNT = "SELECT count(*), sum(n) FROM alpha WHERE n > {} GROUP BY TUMBLE(time, INTERVAL '10 seconds')"
 WINDOW = ("TUMBLE(time, INTERVAL '10 seconds')", 10, 10)

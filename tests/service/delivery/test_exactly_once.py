@@ -16,7 +16,8 @@ from tests.service.local import Local
 
 from headgate.service.delivery.dispatch import Dispatcher
 from headgate.service.delivery.senders import SinkSender, WebhookSender
-from headgate.service.service import Service, Settings
+from headgate.service.service import Service
+from headgate.service.settings import Settings
 from headgate.service.targets_config import Target
 from headgate.stage.sinks import Parquet
 

@@ -24,7 +24,8 @@ from tests.kafka_mock import MockCluster
 import headgate as hg
 from headgate.errors import ConfigError
 from headgate.service.batch.connector_stream import open_streams
-from headgate.service.service import Service, Settings
+from headgate.service.service import Service
+from headgate.service.settings import Settings
 from headgate.storage.store import Store
 
 PAGE = (Path(__file__).parents[3] / "docs" / "service-operate.md").read_text()

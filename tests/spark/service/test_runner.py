@@ -14,7 +14,8 @@ import headgate as hg
 from headgate.service.batch.connector_stream import open_streams
 from headgate.service.batch.runner import Runner
 from headgate.service.http.background import listening
-from headgate.service.service import Service, Settings
+from headgate.service.service import Service
+from headgate.service.settings import Settings
 
 
 class Served:
