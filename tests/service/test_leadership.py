@@ -9,12 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.service.local import Local
+from tests.service.test_migrations import DUMP
 
 from headgate.errors import CheckpointError, HeadgateError, NewerFormat, Superseded
 from headgate.service.http.client import Client
 from headgate.service.leadership import Both, FolderLock, Lease, fenced
 from headgate.service.places import Places
 from headgate.service.registry import FORMAT, open_registry
+from headgate.service.service import Service
+from headgate.service.settings import Settings
 
 
 class Row:
@@ -143,22 +146,23 @@ def aged(folder, number) -> None:
         registry.execute("UPDATE about SET value = ? WHERE name = 'format'", (str(number),))
 
 
-def test_an_older_registry_is_copied_and_upgraded_once(local) -> None:
-    (number,) = local.add("SELECT x FROM alpha")
-    assert local.service.upgraded == ""
-    local.service.close()
-    aged(local.folder, 1)
-    local.start()
-    assert f"from format 1 to {FORMAT}" in local.service.upgraded
-    copy = local.folder / "registry.db.format-1"
-    assert str(copy) in local.service.upgraded
+def test_an_older_registry_is_copied_and_upgraded_once(tmp_path) -> None:
+    folder = tmp_path / "service"
+    folder.mkdir()
+    with sqlite3.connect(folder / "registry.db") as registry:
+        registry.executescript(DUMP.read_text())
+    service = Service(Settings(folder))
+    assert f"from format 2 to {FORMAT}" in service.upgraded
+    copy = folder / "registry.db.format-2"
+    assert str(copy) in service.upgraded
     assert not copy.stat().st_mode & 0o077
     with sqlite3.connect(copy) as before:
-        assert before.execute("SELECT value FROM about WHERE name = 'format'").fetchall() == [("1",)]
-        assert before.execute("SELECT count(*) FROM queries").fetchall() == [(1,)]
-    assert local.service.get_query(local.ann, number).id == number
-    local.restart()
-    assert local.service.upgraded == ""
+        assert before.execute("SELECT value FROM about WHERE name = 'format'").fetchall() == [("2",)]
+        assert before.execute("SELECT count(*) FROM queries").fetchone()[0] == service.queries.count() > 0
+    service.close()
+    again = Service(Settings(folder))
+    assert again.upgraded == ""
+    again.close()
 
 
 def test_a_newer_registry_is_left_alone(local) -> None:

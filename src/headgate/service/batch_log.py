@@ -67,8 +67,8 @@ class BatchLog:
         self._links = list[Link]()
         self.history = list[BatchManifest]()
         self._in_doubt = self._swept = False
-        self.needed_from: Callable[[], int | None] = lambda: None
-        """Gives the first batch whose results somebody has still to read, however old it is."""
+        self.needed_from: Callable[[BatchManifest], int | None] = lambda last: None
+        """Gives the first batch whose results somebody has still to read after a commit, however old it is."""
         self._pinned = False
         self._waiting = list[str]()
         """What is to be removed when no pin is left."""
@@ -108,7 +108,7 @@ class BatchLog:
 
     def commit(self, manifest: BatchManifest) -> None:
         """Commit a batch, or raise `Superseded`; then remove what is needed no longer."""
-        before, needed = self.last, self.needed_from()
+        before, needed = self.last, self.needed_from(manifest)
         forgotten = self._forgotten([*self.history, manifest], needed)
         manifest = replace(manifest, oldest=[*self.history, manifest][forgotten].batch)
         self._in_doubt = True

@@ -31,6 +31,7 @@ import pyarrow as pa
 from headgate.errors import HeadgateError, TaskFailed
 from headgate.service.batch.attempt import Bounds, bounded
 from headgate.service.table_file import STATE, read_table
+from headgate.spark import inside
 from headgate.sql.blame import Tried
 from headgate.sql.engine import Engine, Function
 from headgate.sql.shared import Piece, Work, step
@@ -141,12 +142,7 @@ class CarefulEngine:
 
 def _pickled(settings: Any) -> bytes:
     """Functions of the operator may be local to a module that the child cannot import: Spark's pickler takes those too."""
-    try:
-        from pyspark import cloudpickle
-    except ImportError:  # batches in a process without Spark
-        return pickle.dumps(settings)
-    data: bytes = cloudpickle.dumps(settings)
-    return data
+    return inside.pickled(settings) or pickle.dumps(settings)
 
 
 def _ended(code: int | None) -> str:

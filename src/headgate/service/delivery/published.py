@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from headgate import logs
 from headgate.errors import CheckpointError, ConfigError, CursorGone, HeadgateError, NotFound
 from headgate.service.delivery.publications import Publication
+from headgate.service.manifest import BatchManifest
 from headgate.service.results import Cursor, Page
 from headgate.service.service import Service
 from headgate.service.sources import ALL_SLOTS, Source
@@ -197,15 +198,13 @@ class PublishedSource(Reading):
         assert self._service is not None
         return min((one.since for one in self._service.published.by_source.values()), default=following)
 
-    def _needed_from(self) -> int | None:
-        """The first batch whose results have not been fed; None if nothing is published."""
+    def _needed_from(self, last: BatchManifest) -> int | None:
+        """The first batch whose results have not been fed after a commit; None if nothing is published."""
         assert self._service is not None
         if not self._service.published.by_source:
             return None
-        last = self._service.batch_log.last
-        committed = last.offsets.get(PUBLISHED) if last else None
-        known = [one for one in (committed, self._standing) if one is not None]
-        return max(known) if known else self._begin(last.batch + 1 if last else 0)
+        known = [one for one in (last.offsets.get(PUBLISHED), self._standing) if one is not None]
+        return max(known) if known else self._begin(last.batch + 1)
 
     def _rows(self, batch: int) -> Iterator[pa.Table]:
         assert self._service is not None

@@ -10,8 +10,9 @@ from pydantic import BaseModel, Field
 from headgate.service.delivery.desk import KEPT, Desk
 from headgate.service.delivery.published import publish
 from headgate.service.http.dependencies import CurrentService, CurrentTenant
+from headgate.service.http.errors import ERRORS
 
-router = APIRouter(tags=["deliveries"])
+router = APIRouter(tags=["deliveries"], responses=ERRORS)
 
 
 class NewDelivery(BaseModel):

@@ -8,9 +8,10 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from headgate.service.http.dependencies import CurrentAdmin, CurrentService, CurrentTenant
+from headgate.service.http.errors import ERRORS
 from headgate.service.usage_view import usage_of, usage_of_all
 
-router = APIRouter()
+router = APIRouter(responses=ERRORS)
 
 
 class TenantLimits(BaseModel, extra="forbid"):
