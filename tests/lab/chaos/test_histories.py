@@ -18,7 +18,7 @@ from headgate_lab.chaos.report import run, run_all
 from headgate_lab.chaos.story import story
 from headgate_lab.chaos.trace import page
 
-HISTORIES = 2000
+HISTORIES = 1200
 
 
 def test_every_history_holds_and_every_fault_strikes() -> None:

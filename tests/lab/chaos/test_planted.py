@@ -107,8 +107,10 @@ def forgets_to_clear_the_tag(monkeypatch) -> None:
     monkeypatch.setattr(BinCache, "open", opening)
 
 
-BUGS = [removes_claims, does_not_publish_again, publishes_before_the_commit, overwrites_a_log_entry]
+BUGS = [does_not_publish_again, publishes_before_the_commit]
 MORE = [
+    removes_claims,
+    overwrites_a_log_entry,
     sweeps_before_the_commit,
     a_copy_that_is_there_counts_as_complete,
     sweeps_files_of_later_drivers,
