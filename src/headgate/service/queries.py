@@ -94,16 +94,20 @@ class Queries:
         answers = list[Query | HeadgateError]()
         changes: Changes = {}
         added = list[Query]()
-        computations, checked = self._computations, set[str]()
+        computations, checked, running = self._computations, set[str](), set[str]()
+        room = self.limits_of(tenant).queries - len(self._ids_of_tenant.get(tenant, ()))
         for text, name, prepared in requests:
             try:
                 if isinstance(prepared, HeadgateError):
                     raise prepared
-                self._check_limit(tenant, len(added))
+                if len(added) >= room:
+                    raise self._too_many(tenant)
                 if not checked.issuperset(prepared.sources):
                     _check_readable(prepared, readable)
                     checked.update(prepared.sources)
-                self._check_templates(tenant, prepared.template)
+                if prepared.template.key not in running:
+                    self._check_templates(tenant, prepared.template)
+                    running.add(prepared.template.key)
                 computation = computations.find_or_add(prepared, changes, tenant)
             except HeadgateError as error:
                 answers.append(error)
@@ -123,13 +127,12 @@ class Queries:
             self._begun.update(query.since for query in added)
         return answers
 
-    def _check_limit(self, tenant: str, more: int) -> None:
+    def _too_many(self, tenant: str) -> QueryRefused:
         limit = self.limits_of(tenant).queries
-        if len(self._ids_of_tenant.get(tenant, ())) + more >= limit:
-            raise QueryRefused(
-                f"tenant {tenant!r} already has {limit} queries, and no more are allowed (the limit is queries): remove some",
-                "too-many-queries",
-            )
+        return QueryRefused(
+            f"tenant {tenant!r} already has {limit} queries, and no more are allowed (the limit is queries): remove some",
+            "too-many-queries",
+        )
 
     def _check_templates(self, tenant: str, template: Template) -> None:
         limit = self.limits_of(tenant).templates

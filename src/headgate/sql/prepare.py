@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -30,8 +30,7 @@ MOST_SHAPES = 50_000
 """Size of the cache of shapes. When it is full, it is emptied, so that its memory is bounded."""
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(NamedTuple):
     """A query that was accepted. Two queries with equal parts are one computation."""
 
     template: Template
