@@ -41,7 +41,7 @@ def played(page: Path, names: dict[str, Any], here: Path) -> str:
             said = out.getvalue()
             return block[0]
         if kind == "console":
-            said = "".join(_command(line) for line in text.splitlines() if line.startswith("$ "))
+            said = "".join(command(line) for line in text.splitlines() if line.startswith("$ "))
         assert said, f"{page.name} shows what is printed, but nothing is: block {number}"
         return f"```{kind}\n{_trimmed(said.replace(str(here), '/data'))}```"
 
@@ -63,7 +63,8 @@ def without_consoles(text: str) -> str:
     return re.sub(r"```console\n.*?```", "", text, flags=re.S)
 
 
-def _command(line: str) -> str:
+def command(line: str) -> str:
+    """A line `$ headgate ...`, and what it prints."""
     done = CliRunner().invoke(app, shlex.split(line)[2:])
     assert done.exit_code == 0, done.output
     return f"{line}\n{done.stdout}"
