@@ -17,7 +17,7 @@ from tests.pages import command
 
 def played(notebook: dict[str, Any], names: dict[str, Any], title: str, here: Path) -> dict[str, Any]:
     """The notebook, with what its cells print and show now."""
-    cells = []
+    cells: list[dict[str, Any]] = []
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             number = sum(cell["cell_type"] == "code" for cell in cells) + 1

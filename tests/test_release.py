@@ -116,8 +116,8 @@ def test_a_licence_is_what_the_installed_package_says() -> None:
             about = importlib.metadata.metadata(name)
         except importlib.metadata.PackageNotFoundError:
             continue  # an extra that this environment does not have
-        expression, text = about.get("License-Expression"), about.get("License")
-        said = [expression or "", (text or "")[:200], *(about.get_all("Classifier") or [])]
+        texts = [text for field in ("License-Expression", "License") for text in about.get_all(field) or []]
+        said = [text[:200] for text in texts] + (about.get_all("Classifier") or [])
         found = [family for word, family in families.items() if re.search(word, " ".join(said).lower())]
         assert any(family in licence for family in found), f"{name}: {said}"
         seen += 1
