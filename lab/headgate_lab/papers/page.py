@@ -20,11 +20,11 @@ TITLES = {
     "mpc": "Model predictive control (Yfoulis, Gounaris)",
 }
 PAGES = {
-    Path("docs/faucet.md"): "faucet",
-    Path("docs/flux.md"): "flux",
-    Path("docs/partitioning.md"): "gedik",
-    Path("docs/placement.md"): "mice",
-    Path("docs/control.md"): "mpc",
+    Path("docs/research/faucet.md"): "faucet",
+    Path("docs/research/flux.md"): "flux",
+    Path("docs/research/partitioning.md"): "gedik",
+    Path("docs/research/placement.md"): "mice",
+    Path("docs/research/control.md"): "mpc",
 }
 """The page about each paper."""
 README = Path("README.md")
