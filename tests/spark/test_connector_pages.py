@@ -143,6 +143,16 @@ def test_the_examples_of_the_page_about_databases_run(
     assert written("files to PostgreSQL", tmp_path, None, postgres) == TOTALS  # type: ignore[arg-type]
 
 
+def test_the_recipe_from_kafka_to_delta_runs(
+    spark: Any, cluster: MockCluster, tmp_path: Path, monkeypatch: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("deltalake")
+    text = (DOCS / "recipes/kafka-to-delta.md").read_text()
+    assert run(text, tmp_path, monkeypatch, brokers=cluster.servers) == 2
+    (shown,) = re.findall(r"```text\n(.*?)```", text, re.S)
+    assert capsys.readouterr().out == shown
+
+
 def test_the_files_that_the_pages_name_exist() -> None:
     for page in ("kafka", "lakehouse", "databases"):
         for name in re.findall(r"`((?:tests|benchmarks)/[\w/.-]+)`", (DOCS / f"reference/{page}.md").read_text()):
