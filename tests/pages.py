@@ -51,7 +51,7 @@ def played(page: Path, names: dict[str, Any], here: Path) -> str:
             said = out.getvalue()
             return block[0]
         if kind == "console":
-            said = "".join(_command(line, here) for line in text.splitlines() if line.startswith("$ "))
+            said = "".join(command(line, here) for line in text.splitlines() if line.startswith("$ "))
         assert said, f"{page.name} shows what is printed, but nothing is: block {number}"
         return f"{indent}```{kind}{mark or ''}\n{_trimmed(said.replace(str(here), '/data'))}{indent}```"
 
@@ -81,10 +81,11 @@ def without_consoles(text: str) -> str:
     return BLOCK.sub(lambda block: "" if block[2] == "console" else block[0], text)
 
 
-def _command(line: str, here: Path) -> str:
+def command(line: str, here: Path | None = None) -> str:
+    """A line `$ headgate ...` or `$ python FILE`, and what it prints."""
     if line.startswith("$ python "):
         with contextlib.redirect_stdout(io.StringIO()) as out:
-            runpy.run_path(str(here / line.removeprefix("$ python ")), run_name="__main__")
+            runpy.run_path(str((here or Path()) / line.removeprefix("$ python ")), run_name="__main__")
         return f"{line}\n{out.getvalue()}"
     done = CliRunner().invoke(app, shlex.split(line)[2:])
     assert done.exit_code == 0, done.output

@@ -10,9 +10,6 @@ from typing import Any
 import pytest
 from tests.docs import DOCS, WITH_SPARK
 from tests.pages import played, shape
-from tests.spark.test_readme import inside
-
-__all__ = ["inside"]
 
 
 @pytest.mark.classic

@@ -28,6 +28,7 @@ def _cell(cell: Mapping[str, Any]) -> Iterator[str]:
         yield f"{text}\n"
         return
     yield f"```python\n{text}\n```\n"
-    said = "".join("".join(out.get("text", "")) for out in cell["outputs"])
+    shown = (out.get("text") or out["data"]["text/plain"] for out in cell["outputs"])
+    said = "".join(line for lines in shown for line in lines)
     if said:
         yield f"```text\n{said.rstrip()}\n```\n"
