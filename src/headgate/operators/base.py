@@ -95,7 +95,7 @@ class BoundOperator(ABC):
     """Whether the state is a build side, which `builder` brings up to date."""
 
     whole: str = ""
-    """Why a key's rows must stay on one channel; empty if `merge` can merge the state of pieces."""
+    """Why a key's rows must stay on one channel; empty if `in_pieces` can spread them over several."""
 
     @abstractmethod
     def fingerprint(self) -> dict[str, Any]:
@@ -116,12 +116,22 @@ class BoundOperator(ABC):
         """Apply the chunk's rows `order` (all of one bin) to the state rows `slots`."""
 
     def merge(self, pieces: Extract) -> Extract:
-        """Merge pieces of keys: one row for each key, with the state after all rows of all its pieces."""
-        raise NotImplementedError(self.whole)
+        """Merge rows of state of the same keys into one for each key.
+
+        Only checkpoints from before a split key's state was in one place have such rows.
+        """
+        raise NotImplementedError(f"{type(self).__name__} never had several rows of state for one key")
 
     def combined(self) -> Combined | None:
         """This operator, if rows can be combined before they are sent: it takes what they are combined to."""
         return None
+
+    def in_pieces(self) -> Combined | None:
+        """This operator, taking what the channels of a split key make of its rows; None if a key must stay whole.
+
+        If `ordered`, partial rows are rows themselves, so that they can be put in the source's order.
+        """
+        return self.combined()
 
     def builder(self, mode: Any) -> BoundOperator:
         """The operator that takes build rows into the state, which both share."""

@@ -6,7 +6,7 @@ compiled code. The caller provides the tables (`open_bin`) and stores the change
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -25,8 +25,7 @@ from headgate.state.table import BinTable
 class ChannelRun:
     """The state tables that a batch touches, and what it emits.
 
-    Call `feed` with rows, `close` with the bins that are due, then `finish`. Bins in `pieces` hold a
-    part of a split key: their results are emitted after merging, not here.
+    Call `feed` with rows, `close` with the bins that are due, then `finish`.
     """
 
     def __init__(
@@ -34,11 +33,10 @@ class ChannelRun:
         operator: BoundOperator,
         open_bin: Callable[[int], BinTable],
         bins: int,
-        pieces: Container[int] = (),
         *,
         batch: int = 0,
     ) -> None:
-        self.operator, self._open, self._bins, self._pieces = operator, open_bin, bins, pieces
+        self.operator, self._open, self._bins = operator, open_bin, bins
         self.tables: dict[int, BinTable] = {}
         self.rows_of_bin = np.zeros(bins, np.int64)
         self.output: list[pa.RecordBatch] = []
@@ -151,7 +149,7 @@ class ChannelRun:
         if self._answered or not self.operator.answers_by_key:
             return
         self._answered = True
-        self._emit([self._answering(b, t) for b, t in self._touched() if b not in self._pieces])
+        self._emit([self._answering(b, t) for b, t in self._touched()])
 
     def _emit(self, pieces: list[Extract]) -> None:
         """Emit the operator's output for state rows of several bins, in one go."""

@@ -74,7 +74,6 @@ class BoundTopK(BoundOperator):
     ordered = True  # of equal values the earlier row stays
     probes = False
     answers_by_key = True
-    whole = "TopK cannot split a key, because its list is in one bin"
     resources = "CLL"  # k rows per key; a row is compared with them
 
     def __init__(self, config: TopK, key: KeySpec, schema: pa.Schema, keep: tuple[str, ...]) -> None:

@@ -158,12 +158,12 @@ class BoundWindows(AggregatingOperator):
 
     probes = False
     resources = "CLL"  # as many windows as the delay keeps open, whatever the key's frequency
-    whole = "Windows cannot split a key, because its windows are closed in one bin"
 
     def __init__(self, config: Windows, key: KeySpec, schema: pa.Schema) -> None:
         super().__init__(config.aggregates, key, schema)
         self.config, self.window, self.event_time = config, config.window, config.event_time
         self.answers_by_key = config.emit == "update"
+        self.whole = self.in_order("Windows", config.aggregates)
         self.inputs = tuple(dict.fromkeys([config.on, *self.inputs]))
         self.layout = self._layout(tuple(c for part in self.parts for c in part.columns()))
         self.time_type = schema.field(config.on).type
