@@ -70,7 +70,12 @@ def emitted(operator: Any, policy: Any, batches: int = 9) -> tuple[list[list[str
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_the_default_policy_splits_a_key_and_the_output_is_the_same(operator) -> None:
-    whole, _ = emitted(OPERATORS[operator], "static")
+    whole, before = emitted(OPERATORS[operator], "static")
+    for report in (entry.report for entry in before.journal() if entry.report.rows):
+        (rows,) = [key.rows for key in report.hot_keys if key.label == str(HOT)]
+        late = 120 - report.rows
+        assert 108 - late <= rows <= 108, "a row counts once, whatever it touches"
+        assert report.row_imbalance >= report.row_bound - 1e-9
     split, stage = emitted(OPERATORS[operator], "rebuild")
     assert split == whole
     assert stage.opened is not None

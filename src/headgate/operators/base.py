@@ -44,6 +44,8 @@ class Chunk:
     serial: int = 0
     results: dict[str, NDArray[Any]] = field(default_factory=dict)
     parts: list[Any] = field(default_factory=list)
+    groups: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = field(default_factory=list)
+    """(a row of each key, how many it has), for operators that count the rows of keys themselves (`counts_rows`)."""
     aside: list[tuple[NDArray[np.int64], str]] = field(default_factory=list)
     """Rows that the operator could not use, with the reason: counted, and sent to the `aside` sink."""
 
@@ -86,6 +88,12 @@ class BoundOperator(ABC):
     """Whether all rows of a channel in a batch should come in one chunk, even if their order does not matter.
 
     An operator that treats the rows of a key together handles one large group faster than several small ones.
+    """
+
+    counts_rows: bool = False
+    """Whether `update` says in `chunk.groups` how many rows each key has.
+
+    Otherwise the rows of a key are the touches of its state rows. That is wrong if a row touches several, or none.
     """
 
     answers_by_key: bool = False

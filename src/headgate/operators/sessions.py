@@ -33,6 +33,7 @@ class BoundSessions(BoundWindows):
     """Session windows bound to the key and schema of a stream."""
 
     gathers = True
+    counts_rows = True  # a row that opens a session touches it twice
 
     def __init__(self, config: Windows, key: KeySpec, schema: pa.Schema) -> None:
         super().__init__(config, key, schema)
@@ -64,6 +65,7 @@ class BoundSessions(BoundWindows):
         times, ends = chunk.lanes[TIME].data, self.ends(chunk)
         order = order[np.argsort(times[order], kind="stable")]
         order, keys = by_key(chunk.keys, order, fixed_key=self.layout.fixed_key)
+        chunk.groups.append((order[keys[:-1]], np.diff(keys)))
         open_rows, open_starts = state_rows(table, chunk.keys, order[keys[:-1]], by=START)
         of_row, survivor, start, end, example, dead, heir = _combine(
             order, keys, times, ends, chunk.closed,
