@@ -30,7 +30,7 @@ from headgate.control.refusal import Refusal
 from headgate.control.view import LoadView
 from headgate.errors import ConfigError
 from headgate.policies.controller import Reading, Rules, plan_to, read
-from headgate.policies.forecast import cautious
+from headgate.policies.forecast import forecast
 from headgate.policies.horizon import Floats, Horizon, least_imbalance, least_time, load_solver
 from headgate.routing.table import Table
 
@@ -112,4 +112,4 @@ class Mpc(Policy):
     def _expected(self, reading: Reading) -> Floats:
         if not self.forecast or not len(reading.history):
             return reading.unit_s
-        return np.asarray(cautious(reading.history, self.horizon.prediction), dtype=np.float64)
+        return forecast(reading.history, reading.unit_s, self.horizon.prediction)
