@@ -92,8 +92,7 @@ def steady(rng: Draw, length: int) -> Floats:
 
 
 KINDS: Mapping[str, Callable[[Draw, int], Floats]] = {
-    each.__name__: each
-    for each in (steps, square, sawtooth, waves, walk, bursts, queue, noise, ramp, steady)
+    each.__name__: each for each in (steps, square, sawtooth, waves, walk, bursts, queue, noise, ramp, steady)
 }
 
 
@@ -110,12 +109,16 @@ class Drawn(Setting):
 
     def slow(self, seed: int) -> Floats:
         """By how much each channel is slower in each batch."""
-        rng = np.random.default_rng([29, self.draw, seed])
+        rng = self.chance(seed)
         load = np.zeros((self.batches, self.channels))
         for channel in range(self.perturbed):
             kind = str(rng.choice(sorted(KINDS))) if self.kind == "mixed" else self.kind
             load[:, channel] = KINDS[kind](rng, self.batches)
         return 1 + load
+
+    def chance(self, seed: int) -> np.random.Generator:
+        """What the load is drawn from."""
+        return np.random.default_rng([29, self.draw, seed])
 
 
 def drawn(draw: int) -> Drawn:

@@ -5,16 +5,18 @@ Two decisions are learnt from the past batches, both by `hedge`:
     which predictor    for each channel, by the squared errors of `predictors`: the forecast is their
                        weighted mean, and its deviation that of its errors
     how much caution   for all channels together, by the time that the batches would have taken with
-                       shares in proportion to speed, 1 / (forecast + caution * deviation)
+                       shares in proportion to speed, 1 / (forecast + caution * deviation), moves included
 
 A batch waits for its slowest channel, so a channel whose cost is uncertain should get less work than its
 mean cost suggests. One of the candidates of the second decision is no forecast at all.
 
-Law: over any past, the batches' times under the weights that the forecast had exceed those without a
-forecast by at most `hedge.most_regret`, moves aside. A constant past gives the same constant.
+Law: over any past, the times under the weights that the candidates had exceed the times without a
+forecast by at most `hedge.most_regret`. A constant past gives the same constant.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,58 +30,84 @@ LEAST = 8
 CAUTION = (0.0, 0.5, 1.0, 2.0)
 """The margins to choose from, in deviations."""
 
+SLOW = 0.15
+"""The smoothing of the level that changes slowly."""
 
-def forecast(history: Floats, current: Floats, steps: int, *, alpha: float = 0.5) -> Floats:
+_BEYOND = 0.25  # how far a prediction may leave what was seen, as a part of its range
+
+
+class Candidates(NamedTuple):
+    """No forecast, and forecasts with more and more caution: what each expects, and its times in the past."""
+
+    shares: Floats
+    """By candidate, coming step and channel."""
+    speeds: Floats
+    """By candidate and coming step: of all channels together."""
+    times: Floats
+    """By past step and candidate: the batch's time over the least possible."""
+
+
+def forecast(
+    history: Floats, current: Floats, steps: int, *, alpha: float = 0.5, move_s: float = 0.0
+) -> Floats:
     """The expected costs, one row for each coming step, from one row for each past step, the newest last.
 
-    `current` is what would be assumed without a forecast: the costs smoothed by `alpha`.
+    `current` is what is expected without a forecast: the costs smoothed by `alpha`. `move_s` is the
+    time in which a channel gives or takes all of the work, in the unit of the costs.
 
-    >>> forecast(np.full((30, 2), 3.0), np.full(2, 3.0), 2).round(9).tolist()
+    >>> forecast(np.full((30, 2), 3.0), np.full(2, 3.0), 2).tolist()
     [[3.0, 3.0], [3.0, 3.0]]
     """
     if len(history) < LEAST or not np.ptp(history, axis=0).any():
         return np.broadcast_to(current, (steps, len(current)))
+    found = candidates(history, current, steps, alpha=alpha, move_s=move_s)
+    trust = hedge.weights(found.times)[-1]
+    shares = np.tensordot(trust, found.shares, axes=1)
+    return np.asarray(1 / (shares * (trust @ found.speeds)[:, None]), dtype=np.float64)
+
+
+def candidates(
+    history: Floats, current: Floats, steps: int, *, alpha: float = 0.5, move_s: float = 0.0
+) -> Candidates:
+    """What the second decision chooses from. The first is no forecast."""
     best, deviation = combined(history, steps, alpha)
     none = smoothed(history, 1, alpha).past
-    candidates = [Predicted(none, np.broadcast_to(current, (steps, len(current))))]
-    for caution in CAUTION:
-        candidates.append(Predicted(best.past + caution * deviation[:-1], best.ahead + caution * deviation[-1]))
-    losses = np.stack([times(each.past, history) for each in candidates], axis=1)
-    trust = hedge.weights(losses[1:])[-1]
-    speeds = np.array([1 / each.ahead for each in candidates])
-    shares = speeds / speeds.sum(axis=2, keepdims=True)
-    mixed = np.tensordot(trust, shares, axes=1)
-    pace = np.tensordot(trust, speeds.sum(axis=2), axes=1)
-    return np.asarray(1 / (mixed * pace[:, None]), dtype=np.float64)
+    past = np.stack([none, *(best.past + caution * deviation[:-1] for caution in CAUTION)])
+    now = np.broadcast_to(current, best.ahead.shape)
+    speeds = 1 / np.stack([now, *(best.ahead + caution * deviation[-1] for caution in CAUTION)])
+    together = speeds.sum(axis=2)
+    return Candidates(speeds / together[..., None], together, times(past, history, move_s)[1:])
 
 
-def times(expected: Floats, seen: Floats) -> Floats:
-    """The time of each batch with shares by the expected speeds, over the least possible with these costs."""
+def times(expected: Floats, seen: Floats, move_s: float = 0.0) -> Floats:
+    """By step and candidate: the time with shares by the expected speeds, over the least possible."""
     shares = 1 / expected
-    shares = shares / shares.sum(axis=1, keepdims=True)
-    return np.asarray((shares * seen).max(axis=1) * (1 / seen).sum(axis=1), dtype=np.float64)
+    shares /= shares.sum(axis=2, keepdims=True)
+    changes = np.abs(np.diff(shares, axis=1, prepend=shares[:, :1]))
+    spent = (shares * seen + move_s * changes).max(axis=2)
+    return np.asarray((spent * (1 / seen).sum(axis=1)).T, dtype=np.float64)
 
 
 def combined(history: Floats, steps: int, alpha: float) -> tuple[Predicted, Floats]:
-    """The predictors' weighted mean, and the deviation of its errors before each step and now."""
-    low, high = history.min(axis=0), history.max(axis=0)
-    room = 0.25 * (high - low)
-    low, high = np.maximum(low - room, low / 2), high + room
-    found = [
+    """The predictors' weighted mean, and the deviation of its errors, before each step and now."""
+    least, most = history.min(axis=0), history.max(axis=0)
+    room = _BEYOND * (most - least)
+    low, high = np.maximum(least - room, least / 2), most + room
+    found = (
         smoothed(history, steps, alpha),
         smoothed(history, steps, 1.0),
-        smoothed(history, steps, 0.15),
+        smoothed(history, steps, SLOW),
         trend(history, steps),
         regressed(history, steps),
         cycle(history, steps),
         repeated(history, steps),
-    ]
+    )
     past = np.clip(np.array([each.past for each in found]), low, high)
     ahead = np.clip(np.array([each.ahead for each in found]), low, high)
     wrong = (past - history) ** 2
-    trust = np.array([hedge.weights(wrong[:, 1:, c].T) for c in range(history.shape[1])])
+    trust = hedge.weights(wrong[:, 1:].transpose(2, 1, 0))
     then = np.concatenate([trust[:, :1], trust[:, :-1]], axis=1)
-    mean = np.einsum("ctk,ktc->tc", then, past)
-    missed = (history - mean) ** 2
-    deviation = np.sqrt(np.vstack([np.zeros((1, len(low))), np.cumsum(missed, axis=0)]) / np.arange(1, len(history) + 2)[:, None])
-    return Predicted(mean, np.einsum("ck,ksc->sc", trust[:, -1], ahead)), deviation
+    mean = (then.transpose(2, 1, 0) * past).sum(axis=0)
+    errors = np.vstack([np.zeros_like(least), np.cumsum((history - mean) ** 2, axis=0)])
+    deviation = np.sqrt(errors / np.arange(1, len(errors) + 1)[:, None])
+    return Predicted(mean, (trust[:, -1].T[:, None] * ahead).sum(axis=0)), deviation

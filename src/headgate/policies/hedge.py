@@ -17,6 +17,8 @@ and the weights before a step depend on earlier steps only.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from headgate.compiled import compiled
@@ -26,10 +28,14 @@ from headgate.policies.horizon import Floats
 def weights(losses: Floats) -> Floats:
     """The weights before every step and after the last one, from losses by step and expert.
 
+    Further dimensions in front are learners of their own.
+
     >>> weights(np.array([[0.0, 1.0], [0.0, 1.0]])).round(3).tolist()
     [[0.5, 0.5], [1.0, 0.0], [1.0, 0.0]]
     """
-    return np.asarray(_weights(np.ascontiguousarray(losses, dtype=np.float64)))
+    *learners, steps, experts = losses.shape
+    alone = np.ascontiguousarray(losses, dtype=np.float64).reshape(math.prod(learners), steps, experts)
+    return np.asarray(_weights(alone)).reshape(*learners, steps + 1, experts)
 
 
 def most_regret(losses: Floats) -> float:
@@ -43,31 +49,34 @@ def most_regret(losses: Floats) -> float:
 
 @compiled
 def _weights(losses: Floats) -> Floats:
-    steps, experts = losses.shape
-    found = np.empty((steps + 1, experts))
-    total = np.zeros(experts)
-    gaps = 0.0
-    for at in range(steps + 1):
-        w = found[at]
-        least = total.min()
-        for k in range(experts):
-            if gaps > 0:
-                w[k] = np.exp(-np.log(experts) / gaps * (total[k] - least))
-            else:  # an infinite rate: those who never lost
-                w[k] = 1.0 if total[k] == least else 0.0
-        w /= w.sum()
-        if at == steps:
-            break
-        loss = losses[at]
-        mean, smallest = (w * loss).sum(), np.inf
-        for k in range(experts):
-            if w[k] > 0:
-                smallest = min(smallest, loss[k])
-        if gaps > 0:
-            rate = np.log(experts) / gaps
-            mixed = smallest - np.log((w * np.exp(-rate * (loss - smallest))).sum()) / rate
-        else:
+    learners, steps, experts = losses.shape
+    found = np.empty((learners, steps + 1, experts))
+    for learner in range(learners):
+        total = np.zeros(experts)
+        gaps = 0.0
+        for at in range(steps + 1):
+            w = found[learner, at]
+            rate = np.log(experts) / gaps if gaps > 0 else np.inf
+            least, smallest = total.min(), np.inf
+            for k in range(experts):
+                behind = total[k] - least
+                w[k] = np.exp(-rate * behind) if behind > 0 else 1.0
+            w /= w.sum()
+            if at == steps:
+                break
+            mean = 0.0
+            for k in range(experts):
+                mean += w[k] * losses[learner, at, k]
+                if w[k] > 0 and losses[learner, at, k] < smallest:
+                    smallest = losses[learner, at, k]
             mixed = smallest
-        gaps += max(0.0, mean - mixed)
-        total += loss
+            if gaps > 0:
+                kept = 0.0
+                for k in range(experts):
+                    if w[k] > 0:
+                        kept += w[k] * np.exp(-rate * (losses[learner, at, k] - smallest))
+                mixed -= np.log(kept) / rate
+            gaps += max(0.0, mean - mixed)
+            for k in range(experts):
+                total[k] += losses[learner, at, k]
     return found

@@ -24,13 +24,14 @@ import numpy as np
 from headgate.compiled import compiled
 from headgate.policies.horizon import Floats
 
-BLOCK = 16
+BLOCK = 32
 """The number of steps after which a fit is made anew."""
 
 LAGS = 16
 SHORTEST = 4
 """The shortest period, in steps."""
 
+_STILL = 1e-9  # changes of less than this part of a cost are rounding
 _PRIOR = 8.0  # the ridge of a fit, in samples: until there are more, the next value is the last one
 
 
@@ -47,7 +48,9 @@ def smoothed(history: Floats, steps: int, alpha: float) -> Predicted:
     return Predicted(past, np.broadcast_to(level, (steps, len(level))))
 
 
-def trend(history: Floats, steps: int, *, alpha: float = 0.5, beta: float = 0.2, fade: float = 0.9) -> Predicted:
+def trend(
+    history: Floats, steps: int, *, alpha: float = 0.5, beta: float = 0.2, fade: float = 0.9
+) -> Predicted:
     """Level and slope."""
     past, level, slope = _trend(history, alpha, beta, fade)
     far = np.cumsum(fade ** np.arange(1, steps + 1))[:, None]
@@ -58,61 +61,54 @@ def regressed(history: Floats, steps: int) -> Predicted:
     """The next change by least squares over the last changes of all channels."""
     length, channels = history.shape
     past = np.vstack([history[:1], history[:-1]])
-    parts = np.zeros(LAGS)
-    for begin in [*range(2 * LAGS, length, BLOCK), length]:
-        if begin < 2 * LAGS:
-            break
-        mean = history[:begin].mean(axis=0)
-        parts = _fitted(history[:begin], mean)
-        end = min(begin + BLOCK, length)
-        if begin < length:
-            past[begin:end] += _features(history, mean, begin, end) @ parts
-    ahead = np.empty((steps, channels))
-    line = history[-LAGS - 1 :]
-    mean = history.mean(axis=0)
-    for step in range(steps):
-        if len(line) > LAGS:
-            seen = np.vstack([line, line[-1:]])
-            ahead[step] = line[-1] + (_features(seen, mean, len(line), len(line) + 1) @ parts)[0]
-        else:
-            ahead[step] = line[-1]
-        line = np.vstack([line[1:] if len(line) > LAGS else line, ahead[step]])
-    return Predicted(past, ahead)
-
-
-def _features(history: Floats, mean: Floats, begin: int, end: int) -> Floats:
-    """Of each step and channel: the last value's distance from the mean, and the last changes."""
+    if length <= LAGS + 1:
+        return Predicted(past, np.broadcast_to(history[-1], (steps, channels)))
     changes = np.diff(history, axis=0)
-    columns = [history[begin - 1 : end - 1] - mean]
-    columns += [changes[begin - 1 - lag : end - 1 - lag] for lag in range(1, LAGS)]
-    return np.stack(columns, axis=-1)
-
-
-def _fitted(history: Floats, mean: Floats) -> Floats:
-    features = _features(history, mean, LAGS, len(history))
-    wanted = np.diff(history, axis=0)[LAGS - 1 :]
-    scale = wanted.std(axis=0)
-    lively = scale > 1e-9 * np.abs(mean)
-    if not lively.any():
-        return np.zeros(LAGS)
-    x = (features[:, lively] / scale[lively, None]).reshape(-1, LAGS)
-    y = (wanted[:, lively] / scale[lively]).ravel()
-    gram = x.T @ x
-    gram[np.diag_indices(LAGS)] += _PRIOR * np.maximum(gram.diagonal() / len(x), 1e-12)
-    return np.asarray(np.linalg.solve(gram, x.T @ y), dtype=np.float64)
+    count = np.arange(1, length + 1)[:, None]
+    mean = np.cumsum(history, axis=0) / count
+    size = np.sqrt(np.cumsum(changes**2, axis=0) / count[:-1])
+    recent = np.lib.stride_tricks.sliding_window_view(changes, LAGS - 1, axis=0)[..., ::-1]
+    features = np.concatenate(
+        [(history - mean)[LAGS - 1 :, :, None], recent], axis=2
+    )  # known after step LAGS - 1 + k
+    wanted = changes[LAGS - 1 :]
+    scale = size[LAGS - 2 : -1]
+    weight = np.divide(
+        1.0, scale, out=np.zeros_like(scale), where=scale > _STILL * np.abs(mean[LAGS - 1 : -1])
+    )
+    x = (features[:-1] * weight[:, :, None]).reshape(-1, LAGS)
+    y = (wanted * weight).ravel()
+    gram, right, parts = np.zeros((LAGS, LAGS)), np.zeros(LAGS), np.zeros(LAGS)
+    for begin in range(0, len(wanted), BLOCK):
+        rows = slice(begin * channels, (begin + BLOCK) * channels)
+        past[LAGS + begin : LAGS + begin + BLOCK] += (
+            features[begin : begin + BLOCK][: len(wanted) - begin] @ parts
+        )
+        gram += x[rows].T @ x[rows]
+        right += x[rows].T @ y[rows]
+        samples = max(1, np.count_nonzero(y[: rows.stop]))
+        ridge = np.diag(_PRIOR * np.maximum(gram.diagonal() / samples, _STILL))
+        parts = np.linalg.solve(gram + ridge, right)
+    ahead, state, value = np.empty((steps, channels)), features[-1].copy(), history[-1]
+    for step in range(steps):
+        change = state @ parts
+        value = value + change
+        ahead[step] = value
+        state = np.column_stack([state[:, 0] + change, change, state[:, 1:-1]])
+    return Predicted(past, ahead)
 
 
 def cycle(history: Floats, steps: int) -> Predicted:
     """A sinusoid with its first overtone around the mean, and a rest that fades."""
     length, channels = history.shape
     past = np.vstack([history[:1], history[:-1]])
-    for begin in range(2 * BLOCK, length, BLOCK):
+    for begin in range(BLOCK, length, BLOCK):
         end = min(begin + BLOCK, length)
         mean, waves, phi = _cycle(history[:begin], end - begin)
         expected = mean + waves
         rest = history[begin - 1 : end - 1] - expected[begin - 1 : end - 1]
         past[begin:end] = expected[begin:end] + phi * rest
-    if length < 2 * BLOCK:
+    if length < BLOCK:
         return Predicted(past, np.broadcast_to(history[-1], (steps, channels)))
     mean, waves, phi = _cycle(history, steps)
     rest = history[-1] - mean - waves[length - 1]
@@ -125,9 +121,9 @@ def _cycle(history: Floats, steps: int) -> tuple[Floats, Floats, Floats]:
     mean = history.mean(axis=0)
     rest = history - mean
     waves, fits = _waves(length)
-    factors = fits @ rest
-    missed = ((rest[None] - waves[:, :length] @ factors) ** 2).sum(axis=1)
-    best = missed.argmin(axis=0)
+    along = (waves @ rest).reshape(-1, 4, history.shape[1])
+    factors = fits @ along
+    best = (along * factors).sum(axis=1).argmax(axis=0)  # what each period explains
     angle = 2 * np.pi * np.arange(length + steps)[:, None] / (best + SHORTEST)
     chosen = factors[best, :, np.arange(history.shape[1])]
     wave = chosen[:, 0] * np.sin(angle) + chosen[:, 1] * np.cos(angle)
@@ -141,12 +137,11 @@ def _cycle(history: Floats, steps: int) -> tuple[Floats, Floats, Floats]:
 
 @lru_cache(maxsize=16)
 def _waves(length: int) -> tuple[Floats, Floats]:
-    """Sine, cosine and their overtones of every period up to the length, and their least-squares fits."""
+    """Sine, cosine and their overtones of every period as rows, and what makes factors of their products."""
     periods = np.arange(SHORTEST, max(SHORTEST + 1, 2 * length // 3))
     angle = 2 * np.pi * np.arange(length)[None, :] / periods[:, None]
-    waves = np.stack([np.sin(angle), np.cos(angle), np.sin(2 * angle), np.cos(2 * angle)], axis=2)
-    gram = waves.transpose(0, 2, 1) @ waves + np.eye(4)
-    return waves, np.linalg.solve(gram, waves.transpose(0, 2, 1))
+    waves = np.stack([np.sin(angle), np.cos(angle), np.sin(2 * angle), np.cos(2 * angle)], axis=1)
+    return waves.reshape(-1, length), np.linalg.inv(waves @ waves.transpose(0, 2, 1) + np.eye(4))
 
 
 def repeated(history: Floats, steps: int) -> Predicted:
@@ -182,7 +177,7 @@ def _trend(history: Floats, alpha: float, beta: float, fade: float) -> tuple[Flo
 @compiled
 def _repeated(history: Floats) -> tuple[Floats, Floats]:
     length, channels = history.shape
-    longest = max(1, 2 * length // 3)
+    longest = max(1, length // 2)
     past = np.empty_like(history)
     period = np.ones(channels, np.int64)
     for c in range(channels):
