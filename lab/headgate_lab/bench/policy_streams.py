@@ -1,5 +1,4 @@
-"""The default policy beside every fixed one, on the streams of `bench skew` and the troubles of `bench
-rebalance`, in modelled time and without Spark.
+"""The streams of `bench skew` and the troubles of `bench rebalance` in modelled time, without Spark.
 
 The stage, its tasks, its state and its files are the product's own (`headgate.testing.InProcess`). A row takes
 a fixed time on its channel, and state that comes to a channel is read from a modelled disk; nothing else takes
@@ -10,7 +9,7 @@ what they decide. Keys, their order and the channel that is hit are drawn by `se
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,7 +28,6 @@ SLOW = 0.43
 DISK = Disk(mb_per_s=125.0, seek_ms=5.0)
 STATE_MB = 768.0
 """The state of a channel for which its real one stands where memory is short, as in Flux's Figure 11."""
-FIXED = ("static", "rebuild", "flux-load", "flux-hybrid")
 K = 10
 
 
@@ -43,7 +41,7 @@ class Stream:
     operator: Operator
     rows: Callable[[int], pa.Table]
     before: Callable[[World, int], None]
-    limits: Limits = Limits()
+    limits: Limits | None = None
 
 
 @dataclass
@@ -83,7 +81,7 @@ def troubled(seed: int, *, quick: bool) -> Iterator[Stream]:
             return uniform(seed, number, 250 * channels, 1024 * channels)
 
         for trouble in (nothing, slow_channel, less_memory, bursts):
-            limits = Limits(memory=10**12) if trouble is less_memory else Limits()
+            limits = Limits(memory=10**12) if trouble is less_memory else None
             what = (trouble.__doc__ or "").splitlines()[0].rstrip(".")
             yield Stream(f"{what}, {channels} channels", channels, 26, history, rows, trouble, limits)
 
@@ -125,8 +123,13 @@ def less_memory(world: World, batch: int) -> None:
         world.stage.reclaim(int(held * 4 / 3 / 2), channel=world.hit)
 
 
+def streams(seed: int, *, quick: bool) -> list[Stream]:
+    """All of them."""
+    return [*skewed(seed, quick=quick), *troubled(seed, quick=quick)]
+
+
 def seconds(stream: Stream, policy: str, seed: int) -> tuple[float, ...]:
-    """The modelled time of each batch."""
+    """The modelled time of each batch under a policy; the empty name is the default."""
     watch = ModelledTime(PACE_US, DISK)
     with tempfile.TemporaryDirectory() as folder:
         stage = KeyedStage(
@@ -147,11 +150,3 @@ def seconds(stream: Stream, policy: str, seed: int) -> tuple[float, ...]:
             stream.before(world, batch)
             stage.process(stream.rows(batch), batch, "bench")
         return tuple(entry.report.wall_ms / 1e3 for entry in stage.journal())
-
-
-def compared(
-    seed: int, *, quick: bool, policies: tuple[str, ...]
-) -> Iterator[tuple[str, Mapping[str, tuple[float, ...]]]]:
-    """The batches' times of every stream, by policy; the empty name is the default."""
-    for stream in (*skewed(seed, quick=quick), *troubled(seed, quick=quick)):
-        yield stream.name, {policy: seconds(stream, policy, seed) for policy in policies}
