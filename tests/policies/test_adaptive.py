@@ -87,3 +87,15 @@ def test_it_is_fitted_to_an_operator_as_rebuild_is() -> None:
 def test_misuse_is_named(wrong) -> None:
     with pytest.raises(ConfigError, match="adaptive"):
         Adaptive(**wrong)
+
+
+def test_few_rows_that_are_uneven_by_chance_move_nothing() -> None:
+    rows = [3, 4, 3, 3, 3, 3] * 10  # 60, 70 and 60 rows on the channels
+    loop = Loop(Adaptive(), Guard(min_gain=0.0, cool_down_batches=0), "act", TABLE)
+    eager = Loop(Rebuild(), Guard(min_gain=0.0, cool_down_batches=0), "act", TABLE)
+    for batch in range(3):
+        report = builders.report(batch, TABLE, rows)
+        assert not loop.step(report).changed
+    assert eager.step(builders.report(0, TABLE, rows)).changed
+    many = builders.report(3, TABLE, [1000 * count for count in rows])
+    assert loop.step(many).changed

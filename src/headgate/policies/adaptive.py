@@ -4,7 +4,8 @@ While a bin is on disk, the memory policy decides (`flux_memory`), because readi
 imbalance. Otherwise `rebuild` decides, which pins and splits hot keys and balances bins with them. It sees
 a channel as slower or faster than the others only if it is so for long: its cost of a row differs from the
 median channel's by `unlike` in each of the last `lasting` batches, and smoothed. So a slow machine gets
-less work, and a moment's noise moves nothing. A plan of `rebuild` that would leave a channel without
+less work, and a moment's noise moves nothing. Nor does a gain that chance explains: of few rows some channel always
+has more than the others. A plan of `rebuild` that would leave a channel without
 enough memory is not proposed; the load policy (`flux_load`) takes its place, which moves bins only where there is room.
 
 Not here: predicting speeds (`mpc`), and whether the plan is worth its cost (`guard`).
@@ -12,6 +13,7 @@ Not here: predicting speeds (`mpc`), and whether the plan is worth its cost (`gu
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Self
@@ -68,6 +70,8 @@ class Adaptive(Policy):
         proposed = self.rebuild.propose(seen, table)
         if not isinstance(proposed, Plan):
             return proposed
+        if proposed.gain < chance(view, table.channels):
+            return None
         if _fits(proposed, view, table):
             return replace(proposed, policy=self.name)
         return self.load.within(seen, table, view.excess_bytes, self.name)
@@ -91,6 +95,21 @@ def lasting_speeds(view: LoadView, channels: int, *, unlike: float, lasting: int
         fast = max(smooth, *ratios) <= 1 / unlike if ratios else False
         kept[channel] = usual * sum(ratios) / len(ratios) if slow or fast else usual
     return replace(view, channel_cost_ms=kept)
+
+
+def chance(view: LoadView, channels: int) -> float:
+    """By how much the fullest of equal channels exceeds the mean because rows are few.
+
+    The largest of C deviations is about sqrt(2 ln C) standard deviations, and smoothing by alpha counts
+    (2 - alpha) / alpha batches.
+
+    >>> round(chance(LoadView(bin_work={0: 1000.0}), 8), 3)
+    0.105
+    """
+    rows = sum(view.bin_work.values()) * (2 - view.alpha) / view.alpha
+    if channels < 2 or rows <= 0 or view.basis != "rows":
+        return 0.0
+    return math.sqrt(2 * math.log(channels) * channels / rows)
 
 
 def _fits(plan: Plan, view: LoadView, table: Table) -> bool:
