@@ -125,7 +125,7 @@ class Attempt:
         def done(rows: pa.RecordBatch) -> None:
             self.rows += rows.num_rows
             if pace:
-                self.watch.sleep(max(0.0, self.rows * pace - self._busy()))
+                self.watch.sleep(max(0.0, self.rows * pace - self._busy() + self.reading))
 
         share = flow.shares[self.channel]
         admission = Admission(
@@ -241,6 +241,9 @@ class Attempt:
         table, rebuilt = self.cache.open(b, version, lambda empty: self.reader.read(b, empty))
         if rebuilt:
             self.rebuilt += 1
+            slow = self.watch.reading(table.state_bytes)
+            if slow:
+                self.watch.sleep(max(0.0, slow - (self.watch.now() - before)))
             self.reading += self.watch.now() - before
         return table
 
