@@ -14,7 +14,7 @@ from headgate import agg
 
 OPERATORS = ["Aggregate", "Dedup", "HashJoin", "HistoryWindow", "Join", "TopK", "Vectorised", "Windows"]
 OPERATORS += ["agg", "hopping", "kernel", "session", "tumbling"]
-SETTINGS = ["Expansion", "Gate", "Limits", "Routing"]
+SETTINGS = ["Expansion", "FanOut", "Gate", "Limits", "Routing"]
 MODULES = [
     "doctor",
     "errors",
@@ -28,7 +28,7 @@ MODULES = [
     "testing",
 ]
 WITHOUT_SPARK = [*OPERATORS, *SETTINGS, *MODULES]
-WITH_SPARK = ["FanOut", "Pipeline", "Stage", "bounded", "configure", "read", "two_streams"]
+WITH_SPARK = ["Pipeline", "Stage", "bounded", "configure", "read", "two_streams"]
 
 
 def test_the_public_names_are_these() -> None:

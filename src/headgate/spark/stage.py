@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -16,7 +15,7 @@ from headgate.observe.export.announcer import Announcer
 from headgate.operators.base import Operator
 from headgate.operators.columns import column_names
 from headgate.spark.engine import SparkEngine
-from headgate.spark.gates.expansion_step import checked_step
+from headgate.spark.gates.expansion_step import with_checked_step
 from headgate.spark.session import check_classic, origin_of
 from headgate.spark.versions import check_spark
 from headgate.spark.warm_up import warm_up
@@ -70,7 +69,8 @@ class Stage(LockedStage[DataFrame]):
 
     `routing` says how keys are placed (`hg.Routing`, or just the name of a policy), `limits` how
     much memory a channel may use and which rows may wait (`hg.Limits`), `expansion` adds a step
-    before the stage that makes many rows of one, and the gate that bounds it (`hg.Expansion`).
+    before the stage that makes many rows of one, and the gate that bounds it (`hg.Expansion`); several,
+    the outermost first, are nested gates.
 
     A checkpoint belongs to one streaming query, and begins with its batch 0. With `first_batch` it
     begins with a later batch, and the rows before that are not in its state. `continues` names the
@@ -93,7 +93,7 @@ class Stage(LockedStage[DataFrame]):
         aside: sinks.Sink | Callable[[DataFrame, int], None] | None = None,
         routing: Routing | str | Policy | None = None,
         limits: Limits | None = None,
-        expansion: Expansion | None = None,
+        expansion: Expansion | Sequence[Expansion] | None = None,
         first_batch: int | None = None,
         continues: str | None = None,
         durable: bool = True,
@@ -103,8 +103,7 @@ class Stage(LockedStage[DataFrame]):
     ) -> None:
         check_spark()
         self._announcer = Announcer(name, listeners, metrics_port)
-        if expansion is not None:
-            expansion = replace(expansion, step=checked_step(expansion.step))
+        given = [expansion] if isinstance(expansion, Expansion) else expansion or ()
         super().__init__(
             SparkEngine(),
             key=column_names(key, "key"),
@@ -114,7 +113,7 @@ class Stage(LockedStage[DataFrame]):
             aside=aside,
             routing=routing,
             limits=limits,
-            expansion=expansion,
+            expansion=[with_checked_step(one) for one in given],
             first_batch=first_batch,
             continues=continues,
             durable=durable,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from headgate.control.guard import Guard
 from headgate.control.modes import Mode
 from headgate.control.policy import Policy
 from headgate.errors import ConfigError
+from headgate.flow.fan_out import FanOut
 from headgate.flow.gate import Gate
 from headgate.operators.base import Operator
 from headgate.policies import get as get_policy
@@ -113,14 +114,76 @@ class Expansion:
     (`hg.Gate(in_flight=2, batch="auto")`) cuts a micro-batch into waves before the step. Each wave
     is committed on its own and numbered like a batch, so that the expanded rows of only `in_flight`
     waves exist at a time. Either may be given alone.
+
+    `fan_out` names a column that says how many rows each row becomes; the gate then counts output rows.
+    `hg.FanOut("n", "lo", "hi")` also divides the outputs of one row between waves, which makes the bound
+    hard: the step makes outputs lo to hi of each row. `explode` is a function from a row (a dict) to an
+    iterator of tuples of the given `schema`; the gate draws rows from these iterators, suspends them
+    between waves and counts the rows drawn. The step, if there is one, is applied to them.
+
+    Several expansions in a row are nested gates: what passes the first is the input of the second.
     """
 
     step: Callable[[Any], Any] | None = None
     gate: Gate | None = None
+    fan_out: str | FanOut | None = None
+    explode: Callable[[dict[str, Any]], Any] | None = None
+    schema: Any = None
 
     def __post_init__(self) -> None:
         if self.gate is not None and not isinstance(self.gate, Gate):
             raise ConfigError(f"gate={self.gate!r} is not a gate; use hg.Gate(in_flight=2, batch=...)")
+        if self.fan_out is not None and not isinstance(self.fan_out, str | FanOut):
+            raise ConfigError(
+                f'fan_out={self.fan_out!r} is not a column; name one, or use hg.FanOut("n", "lo", "hi")'
+            )
+        if self.explode is not None and not callable(self.explode):
+            raise ConfigError(
+                f"explode={self.explode!r} must be a function from a row to an iterator of tuples"
+            )
+        if self.explode is not None and self.fan_out is not None:
+            raise ConfigError("explode counts the rows as it makes them; omit fan_out")
+        if (self.explode is None) != (self.schema is None):
+            raise ConfigError(
+                'explode and schema belong together: schema="..." has the columns that it makes'
+            )
+        if self.fan_out is not None and self.step is None:
+            raise ConfigError("fan_out counts what the step makes of each row: give step=...")
+        for name in ("explode", "fan_out"):
+            if getattr(self, name) is not None and self.gate is None:
+                raise ConfigError(
+                    f"{name} is the gate's: give gate=hg.Gate(in_flight=2, batch=...), or omit it"
+                )
+
+
+def gates_of(
+    expansion: Expansion | Sequence[Expansion] | None,
+) -> tuple[Callable[[Any], Any] | None, tuple[Expansion, ...]]:
+    """A step before all gates, if there is one, and the gates, the outermost first. A step without a gate
+    belongs to the gate before it.
+    """
+    given = (expansion,) if expansion is None or isinstance(expansion, Expansion) else tuple(expansion)
+    first: Callable[[Any], Any] | None = None
+    gates: list[Expansion] = []
+    for one in given:
+        each = checked(one, Expansion, "expansion")
+        if each is None:
+            continue
+        if each.gate is not None:
+            gates.append(each)
+        elif gates:
+            gates[-1] = replace(gates[-1], step=_composed(gates[-1].step, each.step))
+        else:
+            first = _composed(first, each.step)
+    return first, tuple(gates)
+
+
+def _composed(
+    first: Callable[[Any], Any] | None, second: Callable[[Any], Any] | None
+) -> Callable[[Any], Any] | None:
+    if first is None or second is None:
+        return first or second
+    return lambda rows: second(first(rows))
 
 
 def whole_number(value: object, what: str, *, least: int = 1) -> None:

@@ -37,6 +37,7 @@ from headgate.stage.settings import (
     checked,
     checked_key,
     checked_operator,
+    gates_of,
     whole_number,
 )
 from headgate.stage.shaping import Shaping
@@ -70,7 +71,7 @@ class KeyedStage(StageControls, Generic[Rows]):
         aside: sinks.Sink | Callable[[Any, int], None] | None = None,
         routing: Routing | str | Policy | None = None,
         limits: Limits | None = None,
-        expansion: Expansion | None = None,
+        expansion: Expansion | Sequence[Expansion] | None = None,
         first_batch: int | None = None,
         continues: str | None = None,
         durable: bool = True,
@@ -82,7 +83,6 @@ class KeyedStage(StageControls, Generic[Rows]):
         self._policy, self.guard = get_policy(self.routing.policy), self.routing.guard or Guard()
         self.mode = Mode.parse(self.routing.mode)
         self.flow_control = FlowControl(checked(limits, Limits, "limits"))
-        expansion = checked(expansion, Expansion, "expansion")
         if first_batch is not None:
             whole_number(first_batch, "first_batch", least=0)
         self._first, self._continues, self.shaping = first_batch, continues, shaping
@@ -91,9 +91,8 @@ class KeyedStage(StageControls, Generic[Rows]):
         self.staged_output = self.sink.output_store(self.store)
         self.aside = None if aside is None else sinks.as_sink(aside)
         self.staged_aside = None if self.aside is None else self.aside.output_store(self.store.child("aside"))
-        self._expand = None if expansion is None else expansion.step
-        gate = None if expansion is None else expansion.gate
-        self._waves = None if gate is None else engine.waves(gate, self.store.child("waves"), self._expand)
+        self._step, gates = gates_of(expansion)
+        self._waves = engine.waves(gates, self.store.child("waves")) if gates else None
         self.on_step: Callable[[str], None] = lambda step: None
         """Called with the name of each step after it is done (`batch.Batch`),
         and with `open` before the first.
@@ -179,11 +178,14 @@ class KeyedStage(StageControls, Generic[Rows]):
 
     def _process_waves(self, rows: Rows, delivery: Delivery, opened: Opened, *, resumes: bool) -> None:
         """Process a batch in waves; with `resumes`, the rest of a batch whose first waves are committed."""
-        waves = self._waves or self.engine.waves(AUTO_SIZED, self.store.child("waves"), self._expand)
+        waves = self._waves or self.engine.waves(
+            [Expansion(step=self._step, gate=AUTO_SIZED)], self.store.child("waves")
+        )
         checkpoint, before = opened.checkpoint, opened.checkpoint.last
         folder = delivery.rest_in if resumes else staging_folder(delivery.number, checkpoint.run)
         rest = delivery.rest if resumes else None
-        for wave in waves.of(rows, folder, rest, ordered=opened.operator.ordered):
+        source, ordered = self._stepped(rows), opened.operator.ordered
+        for wave in waves.of(source, folder, rest, ordered=ordered, run=checkpoint.run):
             part = Delivery(
                 number=delivery.number,
                 origin=delivery.origin,
@@ -197,14 +199,19 @@ class KeyedStage(StageControls, Generic[Rows]):
         if checkpoint.last is before:  # the batch has no row
             Batch(self, opened, self._expanded(rows), delivery).run()
 
+    def _stepped(self, rows: Rows) -> Rows:
+        """The rows after the step that stands before all gates."""
+        return rows if self._step is None else self._step(rows)
+
     def _expanded(self, rows: Rows) -> Rows:
-        return rows if self._expand is None else self._expand(rows)
+        """The rows that the operator gets, all at once."""
+        return self._stepped(rows) if self._waves is None else self._waves.whole(self._stepped(rows))
 
     def _check_rows(self, rows: Rows, delivery: Delivery) -> None:
         """Refuse a redelivered batch with another number of rows: its new rows would be lost."""
         gated = delivery.rows_at_gate is not None
         wanted = delivery.rows_at_gate if gated else delivery.rows
-        count = self.engine.count(rows if gated else self._expanded(rows))
+        count = self.engine.count(self._stepped(rows) if gated else self._expanded(rows))
         if count is not None and count != wanted:
             raise BatchOrder(
                 f"Spark delivers batch {delivery.number} again with {count} rows, but {wanted} were committed for it in "

@@ -5,7 +5,7 @@ time and output. A value; no I/O.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 from headgate.flow.backlog import Backlog
@@ -60,7 +60,7 @@ class Delivery:
 
     def to_json(self) -> dict[str, Any]:
         """Values that JSON can hold."""
-        rest = [[piece.file, piece.start, piece.stop] for piece in self.rest]
+        rest = [list(astuple(piece)) for piece in self.rest]
         return {**{name: getattr(self, name) for name in self.__dataclass_fields__}, "rest": rest}
 
     @classmethod
