@@ -45,11 +45,13 @@ if TYPE_CHECKING:
     from headgate.spark.stage import Stage
     from headgate.spark.two_streams import two_streams
     from headgate.stage import sinks
+    from headgate.stage.completion import Completed
     from headgate.stage.settings import Expansion, Limits, Routing
 
 __version__ = "0.1.0"
 __all__ = [
     "Aggregate",
+    "Completed",
     "Dedup",
     "Expansion",
     "FanOut",
@@ -88,6 +90,7 @@ __all__ = [
 _HOMES = {
     "Aggregate": "headgate.operators.aggregate:Aggregate",
     "Dedup": "headgate.operators.dedup:Dedup",
+    "Completed": "headgate.stage.completion:Completed",
     "Expansion": "headgate.stage.settings:Expansion",
     "FanOut": "headgate.flow.fan_out:FanOut",
     "Gate": "headgate.flow.gate:Gate",

@@ -53,7 +53,7 @@ class Loop:
         """Process a batch of `rows` by bin; `late` is what a channel finds whenever it looks at the clock."""
         flow = self.control.prepare(table, self.view, self.last)
         answers = [self._channel(c, table, flow, rows, late) for c in range(table.channels)]
-        backlog = backlog_after(flow.backlog, {}, answers)
+        backlog = backlog_after(flow.backlog, {}, answers, self.number)
         state = StateIndex(sizes=self.sizes, keys=dict.fromkeys(self.sizes, 1))
         report = batch_report(self.number, table, answers, state, flow, backlog, wall_ms)
         self.view = fold(self.view, report, table)

@@ -6,8 +6,8 @@ import pytest
 
 import headgate as hg
 from headgate.errors import ConfigError
-from headgate.policies import Rebuild
 from headgate.flow.gate import Gate
+from headgate.policies import Rebuild
 from headgate.stage.settings import Expansion, Limits, Routing, checked, checked_key, checked_operator
 
 

@@ -20,6 +20,7 @@ from headgate.spark.session import check_classic, origin_of
 from headgate.spark.versions import check_spark
 from headgate.spark.warm_up import warm_up
 from headgate.stage import sinks
+from headgate.stage.completion import Completed
 from headgate.stage.engine import Engine, Rows
 from headgate.stage.facts import BatchFacts
 from headgate.stage.settings import Expansion, Limits, Routing
@@ -77,6 +78,9 @@ class Stage(LockedStage[DataFrame]):
     earlier query whose state this query takes over (an error message gives the name).
     `durable=False` leaves flushing to the operating system.
 
+    `on_complete` is called with an `hg.Completed` when all rows of a source's batch have been processed and
+    their output is published, those included that had to wait for memory, for a move or in a buffer.
+
     `name` is the stage's in metrics and logs. `metrics_port` is an HTTP port for Prometheus; 0 takes a
     free one. `listeners` are called with each event (`hg.observe.QueryEvent`).
     """
@@ -97,6 +101,7 @@ class Stage(LockedStage[DataFrame]):
         first_batch: int | None = None,
         continues: str | None = None,
         durable: bool = True,
+        on_complete: Callable[[Completed], None] | None = None,
         name: str | None = None,
         metrics_port: int | None = None,
         listeners: Sequence[Listener] = (),
@@ -117,6 +122,7 @@ class Stage(LockedStage[DataFrame]):
             first_batch=first_batch,
             continues=continues,
             durable=durable,
+            on_complete=on_complete,
         )
         self.watchers.append(self._tell)
         warm_up()

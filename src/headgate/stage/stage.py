@@ -25,6 +25,7 @@ from headgate.operators.event_time import Clock
 from headgate.policies import get as get_policy
 from headgate.stage import build_side, sinks
 from headgate.stage.batch import Batch, publish
+from headgate.stage.completion import Completed, checked_hook
 from headgate.stage.controls import StageControls
 from headgate.stage.engine import Engine, Rows
 from headgate.stage.facts import BatchFacts
@@ -76,6 +77,7 @@ class KeyedStage(StageControls, Generic[Rows]):
         continues: str | None = None,
         durable: bool = True,
         shaping: Shaping | None = None,
+        on_complete: Callable[[Completed], None] | None = None,
     ) -> None:
         self.engine, self.key, self.operator = engine, checked_key(key), checked_operator(operator)
         self.routing = Routing() if routing is None else Routing.of(routing)
@@ -86,6 +88,7 @@ class KeyedStage(StageControls, Generic[Rows]):
         if first_batch is not None:
             whole_number(first_batch, "first_batch", least=0)
         self._first, self._continues, self.shaping = first_batch, continues, shaping
+        self.on_complete = checked_hook(on_complete)
         self.store = Store(checkpoint, durable=durable)
         self.sink = sinks.as_sink(sink) if sink is not None else sinks.Nowhere()
         self.staged_output = self.sink.output_store(self.store)

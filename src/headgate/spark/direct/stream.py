@@ -28,6 +28,7 @@ from headgate.operators.topk import TopK
 from headgate.operators.windows import Windows
 from headgate.sources.source import Source
 from headgate.stage import sinks
+from headgate.stage.completion import Completed, checked_hook
 from headgate.stage.settings import Expansion, Limits, Routing, checked_key, checked_operator
 from headgate.streams.step import Step
 from headgate.streams.steps import MapBatches
@@ -142,13 +143,15 @@ class Stream:
         routing: Routing | str | Policy | None = None,
         limits: Limits | None = None,
         aside: sinks.Sink | Callable[[DataFrame, int], None] | None = None,
+        on_complete: Callable[[Completed], None] | None = None,
     ) -> Keyed:
-        """Choose the key. `routing`, `limits` and `aside` are those of `hg.Stage`."""
+        """Choose the key. `routing`, `limits`, `aside` and `on_complete` are those of `hg.Stage`."""
         if not columns:
             raise ConfigError("key_by() needs a column: key_by('user'), or several")
         listed = columns[0] if len(columns) == 1 else columns
         key = checked_key(column_names(listed, "key"))
-        return Keyed(self, key, {"routing": routing, "limits": limits, "aside": aside})
+        settings = {"routing": routing, "limits": limits, "aside": aside}
+        return Keyed(self, key, {**settings, "on_complete": checked_hook(on_complete)})
 
     def write(self, sink: sinks.Sink | Callable[[DataFrame, int], None]) -> Written:
         """Choose where the output of the last operator goes: `hg.sinks.Parquet(path)`, another sink, or a
