@@ -103,7 +103,9 @@ def test_aggregate_functions_are_these() -> None:
 
 
 def test_an_unknown_name_lists_what_there_is() -> None:
-    with pytest.raises(AttributeError, match="it has Aggregate, Completed, Dedup, Expansion, FanOut, Gate, HashJoin"):
+    with pytest.raises(
+        AttributeError, match="it has Aggregate, Completed, Dedup, Expansion, FanOut, Gate, HashJoin"
+    ):
         _ = hg.Stagee
 
 

@@ -153,10 +153,12 @@ def test_gates_in_a_stage_change_no_answer_and_no_order(levels, data, operator, 
 def test_no_gate_in_a_stage_holds_more_than_its_bound(levels, data) -> None:
     """A wave is in flight from the moment it is cut until the stage has committed what it made."""
     watch = Watch(levels)
-    with patch.object(waves, "GatedRanges", watch.gated()), patch.object(InProcessStaged, "take", watch.take):
+    taking = lambda staged, *args, **options: watch.take(staged, *args, **options)  # noqa: E731
+    with patch.object(waves, "GatedRanges", watch.gated()), patch.object(InProcessStaged, "take", taking):
         run(data, expansions(levels), OPERATORS["in any order"], on_step=watch.stepped)
     assert not any(watch.held)
-    assert any(watch.entered) == any(t.num_rows for t in data) or all(kind != "step" for kind, _, _ in levels)
+    if levels[0][0] in ("step", "lazy"):
+        assert bool(watch.entered[0]) == any(t.num_rows for t in data)
 
 
 class Watch:

@@ -291,7 +291,9 @@ def test_a_hook_that_fails_is_called_again_and_stops_the_query() -> None:
             raise OSError("not now")
 
     world = World(on_complete=hook)
-    with pytest.raises(hg.errors.SinkFailed, match="on_complete raised OSError for batch 0 of the source: not now"):
+    with pytest.raises(
+        hg.errors.SinkFailed, match="on_complete raised OSError for batch 0 of the source: not now"
+    ):
         world.stage.process(rows_of(1), 0, None)
     world.stage = world.driver()
     world.stage.process(rows_of(1), 0, None)

@@ -75,7 +75,8 @@ class RangeQueue:
         while self._queue and left:
             head = self._queue.popleft()
             stop = head.start + min(share, len(head), left)
-            before = taken.pop((head.file, head.start), None)
+            # a range whose first row has made some of its outputs begins anew
+            before = None if head.made else taken.pop((head.file, head.start), None)
             taken[head.file, stop] = replace(before or head, stop=stop)
             left -= stop - head.start
             if stop < head.stop:

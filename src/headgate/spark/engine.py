@@ -7,12 +7,15 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from headgate.operators.base import BoundOperator
+from headgate.routing.column_hash import key_hashes
 from headgate.spark.clock import RealTime
 from headgate.spark.exchange import Exchange, quoted
 from headgate.spark.gates.waves import SparkWaveEngine
@@ -28,6 +31,7 @@ from headgate.stage.sinks import Output
 from headgate.stage.task import Task
 from headgate.stage.waves import Waves
 from headgate.state.conform import conform_table
+from headgate.state.keys import KeySpec
 from headgate.storage.store import Store
 
 
@@ -73,6 +77,10 @@ class SparkEngine:
     def count(self, rows: DataFrame) -> int:
         """How many rows there are."""
         return int(rows.count())
+
+    def hashes(self, keys: pa.RecordBatch, key: KeySpec) -> NDArray[np.int64]:
+        """Spark's hash of each of these keys."""
+        return key_hashes(keys, key)
 
     def prepared(self, operator: BoundOperator) -> BoundOperator:
         """The operator itself."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from headgate.errors import ConfigError, SinkFailed
 from headgate.flow.backlog import Backlog
@@ -69,7 +68,7 @@ def tell_completed(hook: Callable[[Completed], None], manifest: Manifest) -> Non
             ) from error
 
 
-def checked_hook(hook: Any) -> Callable[[Completed], None] | None:
+def checked_hook(hook: Callable[[Completed], None] | None) -> Callable[[Completed], None] | None:
     """The user's function; anything else is refused."""
     if hook is None or callable(hook):
         return hook

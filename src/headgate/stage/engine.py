@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from headgate.operators.base import BoundOperator
+from headgate.state.keys import KeySpec
 from headgate.storage.store import Store
 
 if TYPE_CHECKING:
@@ -69,6 +72,10 @@ class Engine(Protocol[Rows]):
 
     def count(self, rows: Rows) -> int | None:
         """How many rows there are; None if rows that are delivered again cannot differ."""
+        ...
+
+    def hashes(self, keys: pa.RecordBatch, key: KeySpec) -> NDArray[np.int64]:
+        """The hash of each of these keys, by which rows are routed."""
         ...
 
     def prepared(self, operator: BoundOperator) -> BoundOperator:

@@ -75,6 +75,11 @@ def flow_after(flow: Flow, answers: Sequence[Answer], wall_ms: float) -> FlowSta
         wall_ms=wall_ms,
         read_ms=tuple(a.read_ms / a.rebuilt_bins if a.rebuilt_bins else 0.0 for a in answers),
         executors=tuple(a.executor for a in answers),
+        waited={
+            bin: (ms + wall_ms, batches + 1)
+            for bin, (ms, batches) in flow.waited.items()
+            if bin in flow.asleep
+        },
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from headgate.errors import ConfigError
 from headgate.flow.fan_out import FanOut
 from headgate.flow.gate import Gate
 from headgate.operators.base import Operator
+from headgate.operators.event_time import parse_duration
 from headgate.policies import get as get_policy
 from headgate.sizes import parse_bytes
 
@@ -88,22 +89,46 @@ class Limits:
     burst does not hold up the other channels. `arrivals` bounds the state that a channel receives
     by moves in one batch; other bins arrive later, and their rows wait.
 
-    >>> Limits(memory="1GB")
-    Limits(memory='1GB', buffer=None, arrivals=None, turn_ms=None)
+    `deadlines` ({"alarm": "200 ms"}) says how long the rows of some keys should wait at most, `deadline`
+    the same for all other keys. What waits is then served by slack, that is the time left until its
+    deadline less what it will cost, and not in the order in which it came. A key of several columns is a
+    tuple. Rows of a key are in order all the same, and nothing waits for ever (`flow.slack`).
+
+    >>> Limits(memory="1GB", deadlines={"alarm": "200 ms"}).milliseconds("alarm")
+    200.0
     """
 
     memory: str | int | None = None
     buffer: str | int | None = None
     arrivals: str | int | None = None
     turn_ms: float | None = None
+    deadlines: Mapping[Any, str] | None = None
+    deadline: str | None = None
 
     def __post_init__(self) -> None:
+        if self.deadlines is not None and not isinstance(self.deadlines, Mapping):
+            raise ConfigError(
+                f'deadlines={self.deadlines!r} is not a mapping of keys to durations: {{"alarm": "200 ms"}}'
+            )
+        for key in self.deadlines or ():
+            self.milliseconds(key)
+        if self.deadline is not None:
+            parse_duration(self.deadline, "deadline")
         for name in ("memory", "buffer", "arrivals"):
             if getattr(self, name) is not None:
                 parse_bytes(getattr(self, name), name)
         number = isinstance(self.turn_ms, int | float) and self.turn_ms >= 0 and math.isfinite(self.turn_ms)
         if self.turn_ms is not None and not number:
             raise ConfigError(f"turn_ms={self.turn_ms} must be a time in ms between two reads, 0 or more")
+
+    def milliseconds(self, key: Any) -> float:
+        """The deadline of a key that has one of its own."""
+        return parse_duration((self.deadlines or {})[key], f"deadlines[{key!r}]") / 1e3
+
+    @property
+    def others_ms(self) -> float:
+        """The deadline of all other keys."""
+        return math.inf if self.deadline is None else parse_duration(self.deadline, "deadline") / 1e3
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -285,6 +285,7 @@ class KeyedStage(StageControls, Generic[Rows]):
                 self._change_policy(self.opened, self._next_policy)
             return self.opened
         spec = KeySpec(self.key, tuple(columns.field(n).type for n in self.key))
+        self.flow_control.set_deadlines(lambda keys: self.engine.hashes(keys, spec), spec)
         config, build = self.operator, self.operator.build_side()
         if build is not None:
             config = config.with_build_columns(self.engine.columns(build, config.build_keys(self.key)))

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headgate.flow.backlog import Backlog, BacklogEntry
-from headgate.operators.admission import Admission, Process
+from headgate.operators.admission import Admission, Process, urgent_first
 from headgate.operators.arrival import Arrival, arrived_schema
 from headgate.operators.base import BoundOperator
 from headgate.operators.channel_run import ChannelRun
@@ -123,6 +123,7 @@ class Attempt:
             asleep=self.asleep,
             late=lambda: 1e3 * self._busy() >= share.work_ms,
             room=share.room_bytes,
+            deadlines=flow.deadlines,
         )
         arrived = np.zeros(task.table.bins[-1] + 1, np.int64)
         try:
@@ -187,14 +188,26 @@ class Attempt:
             if operator.ordered or operator.gathers:
                 gathered.append(rows)
             else:
-                yield from _slices(rows, whole)
+                yield from self._slices(rows, whole)
         if gathered:
             rows = pa.concat_batches(gathered)
             if operator.ordered and ORDER in self.task.rows.names:
                 order = rows.column(ORDER).to_numpy()
                 if np.any(np.diff(order) < 0):
                     rows = rows.take(pa.array(np.argsort(order, kind="stable")))
-            yield from _slices(rows, whole)
+            yield from self._slices(rows, whole)
+
+    def _slices(self, rows: pa.RecordBatch, whole: bool) -> Iterator[pa.RecordBatch]:
+        """The rows in slices, the most urgent first: those that come last are the first to wait."""
+        if whole:
+            yield rows
+            return
+        if self.task.flow.deadlines:
+            bins = self.task.table.bin_of_hash(hashes_of(rows, self.task.operator.key), self.channel)
+            rows = urgent_first(rows, bins, self.task.flow.deadlines)
+        step = max(SMALLEST, -(-rows.num_rows // LOOKS))
+        for at in range(0, rows.num_rows, step):
+            yield rows.slice(at, step)
 
     def _open(self, b: int) -> BinTable:
         """The table of a bin: the cached one if it is current, otherwise read back from the checkpoint."""
@@ -304,12 +317,3 @@ class Attempt:
             return None
         name = f"{staging_folder(self.task.batch, self.task.run)}/part-{self.name}.parquet"
         return write_parquet(store, name, pa.Table.from_batches(rows), schema)
-
-
-def _slices(rows: pa.RecordBatch, whole: bool) -> Iterator[pa.RecordBatch]:
-    if whole:
-        yield rows
-        return
-    step = max(SMALLEST, -(-rows.num_rows // LOOKS))
-    for at in range(0, rows.num_rows, step):
-        yield rows.slice(at, step)

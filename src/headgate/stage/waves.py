@@ -34,6 +34,7 @@ from headgate.stage.settings import Expansion
 from headgate.storage.store import Store
 
 T = TypeVar("T")
+Made = TypeVar("Made", covariant=True)
 LEAST_ROWS, MOST_ROWS = 50_000, 4_000_000
 REMEMBERED = 6
 """Waves from which the speed is known."""
@@ -49,7 +50,7 @@ class WaveRows(Generic[Rows]):
     """The number of rows of the source's whole batch, before they expand."""
 
 
-class Staged(Protocol[Rows]):
+class Staged(Protocol[Made]):
     """Rows in files, before a gate."""
 
     @property
@@ -73,7 +74,7 @@ class Staged(Protocol[Rows]):
 
     def take(
         self, wave: RangeWave, gate: Expansion, name: str, *, in_order: bool
-    ) -> tuple[Rows, Callable[[], list[RowRange]]]:
+    ) -> tuple[Made, Callable[[], list[RowRange]]]:
         """The rows of a wave, drawn from iterators if the gate says so, and a function that tells what is left
         of its ranges once they are computed. `name` is that of these staged rows.
         """

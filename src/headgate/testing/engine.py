@@ -127,6 +127,10 @@ class InProcess:
         """How many rows there are."""
         return int(rows.num_rows)
 
+    def hashes(self, keys: pa.RecordBatch, key: KeySpec) -> NDArray[np.int64]:
+        """The hash of each of these keys."""
+        return key_hashes(keys, key, distinct=self.distinct)
+
     def prepared(self, operator: BoundOperator) -> BoundOperator:
         """The operator itself."""
         return operator

@@ -275,9 +275,12 @@ def test_expansions_inside_each_other(spark: SparkSession, files: Path, run: Any
             fan_out="n",
         )
     )
-    results = stream.key_by("user").aggregate(n=agg.count(), s=agg.sum("i"))
+    told: list[hg.Completed] = []
+    results = stream.key_by("user", on_complete=told.append).aggregate(n=agg.count(), s=agg.sum("i"))
     assert "behind a gate inside that one" in results.write(sink).explain()
     run(results, sink, max_rows=1000)
+    assert [one.source_batch for one in told] == list(range(len(told)))
+    assert told[-1].batch == max(sink.batches) > len(told)  # a batch of the source has several waves
     wanted = native(spark.read.parquet(str(files)).groupBy("user").agg(F.count("*") * 3, F.count("*") * 4))
     assert sorted((k[0], r["n"], r["s"]) for k, r in sink.latest("user").items()) == wanted
 

@@ -83,8 +83,8 @@ def drawn(row: dict[str, Any]) -> Any:
 
 def parts(rows: DataFrame) -> DataFrame:
     """Outputs lo to hi of each row, of which there are three."""
-    outputs = F.explode(F.sequence(F.col("lo"), F.col("hi") - 1))
-    return rows.select("k", (F.col("v") * 10 + outputs).cast("long").alias("v"))
+    outputs = F.explode(F.sequence(F.col("lo"), F.col("hi") - 1)).alias("i")
+    return rows.select("k", "v", outputs).select("k", (F.col("v") * 10 + F.col("i")).alias("v"))
 
 
 def nested(values: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -7,11 +7,14 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
 from headgate.errors import MissingColumn, UnsupportedType
 from headgate.operators.base import BoundOperator
+from headgate.routing.column_hash import key_hashes
 from headgate.spark.clock import RealTime
 from headgate.spark.direct.job import DirectJob
 from headgate.spark.engine import SparkEngine
@@ -22,6 +25,7 @@ from headgate.stage.settings import Expansion
 from headgate.stage.sinks import Output
 from headgate.stage.task import Task
 from headgate.stage.waves import Waves
+from headgate.state.keys import KeySpec
 from headgate.state.lanes import PLAIN
 from headgate.state.payload import Payload
 from headgate.storage.store import Store
@@ -64,6 +68,10 @@ class DirectEngine:
     def count(self, rows: Planned | DataFrame) -> int | None:
         """Unknown: only a stage's own output is delivered again, and its files have checksums."""
         return None
+
+    def hashes(self, keys: pa.RecordBatch, key: KeySpec) -> NDArray[np.int64]:
+        """Spark's hash of each of these keys."""
+        return key_hashes(keys, key)
 
     def prepared(self, operator: BoundOperator) -> BoundOperator:
         """The operator that takes rows which map tasks have combined, if it can be combined."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -107,23 +108,21 @@ class _Step:
     ended: Accumulator[dict[Start, Place]]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Spark may give a task the rows of several ranges, one after the other."""
         rows = ((r.pop(FILE), r.pop(AT), r) for batch in batches for r in batch.to_pylist())
-        first = next(rows, None)
-        if first is None:
-            return
-        start = first[0], first[1]
-        draw = Draw(self.function, self.source, budget=self.budget, made=self.made.get(start, 0))
+        current: Start = (-1, -1)
 
-        def numbered() -> Iterator[tuple[int, int, dict[str, Any]]]:
-            yield first
-            yield from rows
+        def range_of(row: tuple[int, int, dict[str, Any]]) -> Start:
+            nonlocal current
+            current = (row[0], row[1]) if (row[0], row[1]) in self.made else current
+            return current
 
-        for drawn in draw(numbered()):
-            yield batch_of(drawn, self.schema)
-        for _ in rows:  # Spark requires that the input is read to the end
-            pass
-        assert draw.place is not None
-        self.ended.add({start: draw.place})
+        for start, mine in groupby(rows, key=range_of):
+            draw = Draw(self.function, self.source, budget=self.budget, made=self.made[start])
+            for drawn in draw(mine):
+                yield batch_of(drawn, self.schema)
+            assert draw.place is not None
+            self.ended.add({start: draw.place})
 
 
 def taken(
