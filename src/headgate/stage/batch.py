@@ -26,6 +26,7 @@ from headgate.control.refusal import Reason
 from headgate.operators.event_time import Clock
 from headgate.routing.reshape import reshaped
 from headgate.stage import build_side, sinks, split_keys
+from headgate.stage.completion import completed, tell_completed
 from headgate.stage.engine import Rows
 from headgate.stage.facts import BatchFacts, StepTime
 from headgate.stage.flow_control import Flow
@@ -116,7 +117,7 @@ class Batch(Generic[Rows]):
         self.wall_ms = 1e3 * (self.engine.now() - self.started)
         changes = self.answers if merged is None else [*self.answers, merged.answer]
         self.state = state_after(self.state, self.number, self.table, changes, self.credit)
-        self.backlog = backlog_after(self.flow.backlog, self.reshaped, self.answers)
+        self.backlog = backlog_after(self.flow.backlog, self.reshaped, self.answers, self.number)
 
     def decide(self) -> None:
         """Report to the control loop, which may choose another table for the next batch."""
@@ -140,11 +141,15 @@ class Batch(Generic[Rows]):
         """Create the one file that makes the batch's state, routing and output valid."""
         seen = [answer.seen for answer in self.answers]
         clock = replace(self.clock.after(self.operator.event_time, seen), closed=self.held.watermark)
+        delivery = self._delivered()
+        passed, unfinished = completed(self.last, delivery, self.number, self.backlog)
         self.manifest = Manifest(
             batch=self.number,
             run=self.checkpoint.run,
             channels=self.stage.channels,
-            delivery=self._delivered(),
+            delivery=delivery,
+            completed=passed,
+            unfinished=unfinished,
             table=self.table,
             state=self.state,
             clock=clock,
@@ -283,3 +288,5 @@ def publish(stage: KeyedStage[Rows], opened: Opened, manifest: Manifest, *, agai
         files, of = manifest.aside, replace(owner, what=ASIDE)
         aside = sinks.Output(batch, stage.staged_aside, files, opened.aside, engine, again, of)
         sinks.publish(stage.aside, aside)
+    if stage.on_complete is not None:
+        tell_completed(stage.on_complete, manifest)

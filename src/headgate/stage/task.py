@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headgate.flow.backlog import Backlog, BacklogEntry
-from headgate.operators.admission import Admission, Process
+from headgate.operators.admission import Admission, Process, urgent_first
 from headgate.operators.arrival import Arrival, arrived_schema
 from headgate.operators.base import BoundOperator
 from headgate.operators.channel_run import ChannelRun
@@ -133,6 +133,7 @@ class Attempt:
             asleep=self.asleep,
             late=lambda: 1e3 * self._busy() >= share.work_ms,
             room=share.room_bytes,
+            deadlines=flow.deadlines,
         )
         arrived = np.zeros(task.table.bins[-1] + 1, np.int64)
         try:
@@ -206,7 +207,7 @@ class Attempt:
                 gathered.append(rows)
                 ranges.append(parcel.number)
             else:
-                yield from ((part, None) for part in _slices(rows, whole))
+                yield from self._slices(rows, None, whole=whole)
         if gathered:
             rows, order = pa.concat_batches(gathered), None
             if operator.ordered and ORDER in self.task.rows.names:
@@ -216,10 +217,22 @@ class Attempt:
                     rows, order = rows.take(pa.array(sorted_)), order[sorted_]
             elif operator.ordered:
                 order = np.repeat(np.array(ranges, np.int64), [part.num_rows for part in gathered])
-            at = 0
-            for part in _slices(rows, whole):
-                yield part, None if order is None else order[at : at + part.num_rows]
-                at += part.num_rows
+            yield from self._slices(rows, order, whole=whole)
+
+    def _slices(
+        self, rows: pa.RecordBatch, order: NDArray[np.int64] | None, *, whole: bool
+    ) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64] | None]]:
+        """The rows in slices, the most urgent first: those that come last are the first to wait."""
+        if whole:
+            yield rows, order
+            return
+        if self.task.flow.deadlines:
+            bins = self.task.table.bin_of_hash(hashes_of(rows, self.task.operator.key), self.channel)
+            sorted_ = urgent_first(bins, self.task.flow.deadlines)
+            rows, order = rows.take(pa.array(sorted_)), None if order is None else order[sorted_]
+        step = max(SMALLEST, -(-rows.num_rows // LOOKS))
+        for at in range(0, rows.num_rows, step):
+            yield rows.slice(at, step), None if order is None else order[at : at + step]
 
     def _of_split_keys(self, bins: NDArray[np.int32]) -> NDArray[np.bool_] | None:
         """Which rows, by their bins, are of split keys; None if no row is."""
@@ -332,12 +345,3 @@ class Attempt:
             return None
         name = f"{staging_folder(self.task.batch, self.task.run)}/part-{self.name}.parquet"
         return write_parquet(store, name, pa.Table.from_batches(rows), schema)
-
-
-def _slices(rows: pa.RecordBatch, whole: bool) -> Iterator[pa.RecordBatch]:
-    if whole:
-        yield rows
-        return
-    step = max(SMALLEST, -(-rows.num_rows // LOOKS))
-    for at in range(0, rows.num_rows, step):
-        yield rows.slice(at, step)
