@@ -47,7 +47,8 @@ class Worker:
 
     def open(self, b, expected, committed):
         """Open a bin, rebuilt if need be from the names in `committed`; how, where and what."""
-        table, rebuilt = self.cache.open(b, expected, lambda empty: add(empty, committed))
+        table, found = self.cache.open(b, expected, lambda empty, since: add(empty, committed))
+        rebuilt = found is bin_cache.Found.nowhere
         table.begin()
         self.tables[b] = table
         return {"rebuilt": rebuilt, "shared": self.cache._tables.get(b) is table, "content": content(table)}

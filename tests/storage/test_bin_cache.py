@@ -131,7 +131,7 @@ def test_a_task_that_fails_leaves_a_tag_that_nobody_expects(alone) -> None:
 
 
 def test_a_rebuild_that_fails_leaves_nothing_to_trust(alone) -> None:
-    def damaged(table) -> Never:
+    def damaged(table, since) -> Never:
         cache_worker.add(table, ["half"])
         raise CorruptState("damaged")
 

@@ -33,16 +33,19 @@ class BinReader:
     _known: dict[str, Contents] = field(default_factory=dict, repr=False, compare=False)
     """The footers of the files read so far, and the small files themselves: other bins are in them, too."""
 
-    def read(self, b: int, table: BinTable) -> None:
-        """Fill an empty table with the state of bin b. Pieces of a split key
-        that become one again are merged.
+    def read(self, b: int, table: BinTable, since: str = "") -> None:
+        """Fill an empty table with the state of bin b. Pieces of a split key that become one again are merged.
+
+        A table that holds the state as of the file `since` of the bin's chain gets what came after it.
         """
+        if since:
+            table.begin()
         sources = self.reshaped.get(b, (BinPart(b, frozenset(), True),))
         table.due = min((self.index.due.get(source.bin, FOREVER) for source in sources), default=FOREVER)
         pieces = Counter(source.hashes for source in sources if not source.without)
         for source in sources:
             if source.without or pieces[source.hashes] == 1:
-                self._copy(source, table)
+                self._copy(source, table, since)
         for hashes in (hashes for hashes, times in pieces.items() if times > 1):
             apply(table, self._merged([source for source in sources if source.hashes == hashes]))
 
@@ -54,15 +57,19 @@ class BinReader:
             states.append(extract(table, table.live, whole=True))
         return self.operator.merge(join_extracts(states))
 
-    def _copy(self, source: BinPart, table: BinTable) -> None:
-        for kind, section in self._chain(source.bin):
+    def _copy(self, source: BinPart, table: BinTable, since: str = "") -> None:
+        for kind, section in self._chain(source.bin, since):
             wanted = section if not source.hashes else take(section, _rows(section, source))
             apply_removed(table, wanted) if kind == state_file.GONE else apply(table, wanted)
 
-    def _chain(self, b: int) -> Iterator[tuple[int, Extract]]:
-        for file in self.index.chain(b):
-            layout = self.operator.layout
-            for _, kind, section in state_file.read(self.store, file.name, layout, {b}, self._known):
+    def chain(self, b: int) -> list[str]:
+        """The names of the files that make up bin b, oldest first."""
+        return [file.name for file in self.index.chain(b)]
+
+    def _chain(self, b: int, since: str) -> Iterator[tuple[int, Extract]]:
+        names, layout = self.chain(b), self.operator.layout
+        for name in names[names.index(since) + 1 if since else 0 :]:
+            for _, kind, section in state_file.read(self.store, name, layout, {b}, self._known):
                 yield kind, section
 
 

@@ -5,8 +5,9 @@ channels swap workers. Here a table lives in a file mapped into memory (on `/dev
 room): every worker of the machine sees the same bytes and updates them in place. Rules:
 
 1. A table is read and used only under an exclusive lock on its file, and only if its *tag* is the
-   one that the commit expects: the name of the last state file that holds this bin. Otherwise it
-   is rebuilt from the checkpoint.
+   one that the commit expects: the name of the last state file that holds this bin. If it is the
+   name of an earlier file of the bin's chain, only the files after that one are applied. Otherwise
+   the table is rebuilt from the checkpoint.
 2. The tag is cleared before the first change and set after the batch's state file was written. A
    task that dies in between, or whose batch is never committed, leaves a tag that nobody expects.
 3. A task that cannot get the lock (because a zombie attempt still holds it) works in private memory.
@@ -20,8 +21,9 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from enum import Enum
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -35,6 +37,17 @@ from headgate.state.table import BinTable
 TAG = slice(head.OWNER, head.OWNER + 2)
 DEAD = head.OWNER + 2
 _SPARE = 1 << 28
+
+Rebuild = Callable[[BinTable, str], None]
+Chain = Callable[[], Sequence[str]]
+
+
+class Found(Enum):
+    """How a table was found: as the commit expects it, as of an earlier file, or not at all."""
+
+    current = 0
+    behind = 1
+    nowhere = 2
 
 
 def tag_of(name: str) -> tuple[int, int]:
@@ -121,24 +134,56 @@ class BinCache:
             cache = cls._opened[stage] = cls(stage, layout)
         return cache
 
-    def open(self, b: int, expected: str, rebuild: Callable[[BinTable], None]) -> tuple[BinTable, bool]:
-        """The table of bin b as of state file `expected`, with its tag cleared,
-        and whether it had to be rebuilt.
+    def open(self, b: int, expected: str, rebuild: Rebuild, chain: Chain = tuple) -> tuple[BinTable, Found]:
+        """The table of bin b as of state file `expected`, with its tag cleared, and how it was found.
+
+        `chain` names the files that make up the bin, oldest first. `rebuild` brings a table up to
+        date from the state file that it stands for, or from the beginning if that is "".
         """
+        file = self._of(b)
+        if file.lock():
+            return self._locked(b, file, expected, rebuild, chain)
+        table = BinTable.create(self.layout)
+        rebuild(table, "")
+        return table, Found.nowhere if expected else Found.current
+
+    def warm(self, b: int, expected: str, rebuild: Rebuild, chain: Chain) -> Found | None:
+        """Bring the table of bin b up to state file `expected` before anybody needs it, and say how it was
+        found; None if it is in use.
+        """
+        file = self._of(b)
+        if not file.lock():
+            return None
+        try:
+            table, found = self._locked(b, file, expected, rebuild, chain)
+            table.header[TAG] = tag_of(expected)
+            return found
+        finally:
+            file.unlock()
+
+    def _of(self, b: int) -> CacheFile:
         file = self._files.get(b)
         if file is None:
             file = self._files[b] = self._file(f"{self._base}/{self._folder}/bin-{b}")
-        if not file.lock():
-            table = BinTable.create(self.layout)
-            rebuild(table)
-            return table, bool(expected)
+        return file
+
+    def _locked(
+        self, b: int, file: CacheFile, expected: str, rebuild: Rebuild, chain: Chain
+    ) -> tuple[BinTable, Found]:
         cached = self._current(b, file)
-        if cached is not None and tuple(cached.header[TAG].tolist()) == tag_of(expected):
+        tag = (0, 0) if cached is None else tuple(cached.header[TAG].tolist())
+        if cached is not None and tag == tag_of(expected):
             cached.header[TAG] = 0
-            return cached, False
+            return cached, Found.current
+        if cached is not None and any(tag):
+            behind = next((name for name in reversed(chain()) if tag_of(name) == tag), None)
+            if behind is not None:
+                cached.header[TAG] = 0
+                rebuild(cached, behind)
+                return cached, Found.behind
         fresh = self._tables[b] = BinTable.create(self.layout, file.allocate)
-        rebuild(fresh)
-        return fresh, bool(expected)
+        rebuild(fresh, "")
+        return fresh, Found.nowhere if expected else Found.current
 
     def settle(self, tables: dict[int, BinTable], name: str) -> None:
         """Tag the tables as being as of state file `name`, and unlock them."""
@@ -150,7 +195,7 @@ class BinCache:
     def evict(self, bins: Iterable[int]) -> None:
         """Evict tables from memory. A table that is locked is in use, and stays."""
         for b in bins:
-            file = self._files.get(b) or self._file(f"{self._base}/{self._folder}/bin-{b}")
+            file = self._of(b)
             if file.lock():
                 self._tables.pop(b, None)
                 file.drop()
