@@ -22,17 +22,19 @@ def view_of(work, size=MB, period_ms=1000.0, **more):
 
 
 def test_the_hottest_bins_come_first() -> None:
-    now, later = builders.table([0, 0, 0, 0]), builders.table([1, 1, 0, 1], channels=2)
-    now = builders.table([0, 0, 0, 0], channels=2)
+    now, later = builders.table([0, 0, 0, 0], channels=2), builders.table([1, 1, 0, 1], channels=2)
     ahead = read_ahead(now, later, view_of([5, 9, 7, 8]), places="ab", places_later="ab", room={})
     assert ahead.bins == {1: (1, 3, 0)}
     assert ahead.work_ms == {1: SHARE * 1000}
 
 
-def test_channels_of_one_executor_share_what_arrives_there() -> None:
-    now, later = builders.table([0] * 6, channels=3), builders.table([1] * 6, channels=3)
-    ahead = read_ahead(now, later, view_of([6, 5, 4, 3, 2, 1]), places="abb", places_later="abb", room={})
-    assert ahead.bins == {1: (0, 2, 4), 2: (1, 3, 5)}
+def test_the_channel_with_the_least_load_reads_and_others_what_it_has_no_room_for() -> None:
+    now, later = builders.table([0] * 5 + [1], channels=3), builders.table([1] * 6, channels=3)
+    view = view_of([6, 5, 4, 3, 2, 1])
+    ahead = read_ahead(now, later, view, places="abb", places_later="abb", room={})
+    assert ahead.bins == {2: (0, 1, 2, 3, 4)}
+    ahead = read_ahead(now, later, view, places="abb", places_later="abb", room={2: 2 * MB, 1: 2 * MB})
+    assert ahead.bins == {1: (2, 3), 2: (0, 1)}
     assert set(ahead.work_ms.values()) == {SHARE * 1000 / 2}
 
 
@@ -65,9 +67,8 @@ def test_laws_of_reading_ahead(data) -> None:
     view = view_of(data.draw(st.lists(st.integers(0, 9), min_size=bins, max_size=bins)), size=10)
     room = data.draw(st.dictionaries(st.integers(0, 3), st.integers(0, 60)))
     without = data.draw(st.sets(st.integers(0, bins - 1)))
-    ahead = read_ahead(
-        *tables, view, places=places[0], places_later=places[1], room=room, without=without
-    )  # fmt: skip
+    now, later = tables
+    ahead = read_ahead(now, later, view, places=places[0], places_later=places[1], room=room, without=without)
     read = [b for mine in ahead.bins.values() for b in mine]
     assert len(read) == len(set(read)), "a bin is read by one channel"
     assert not set(read) & without
@@ -79,7 +80,7 @@ def test_laws_of_reading_ahead(data) -> None:
             assert places[0][channel] == here, "on the executor where it will be"
             assert places[0][tables[0].channel_of[b]] != here, "and is not yet"
     if not room and not without:
-        wanted = {b for b, c in arriving(*tables, *places) if places[1][c] in places[0]}
+        wanted = {b for b, c in arriving(now, later, *places) if places[1][c] in places[0]}
         assert set(read) == wanted
 
 
@@ -101,3 +102,13 @@ def test_there_is_no_notice_on_one_executor_and_none_before_a_time_is_known() ->
     assert batches_ahead(view_of([1] * 4, size=10 * MB), now, later, "aa", most=16) == 0
     assert batches_ahead(view_of([1] * 4, size=10 * MB, period_ms=0.0), now, later, "ab", most=16) == 0
     assert batches_ahead(view_of([1] * 4, size=10 * MB), now, later, "ab", most=16) > 0
+
+
+def test_an_urgent_plan_gets_one_batch() -> None:
+    now, later = builders.table([0] * 4, channels=2), builders.table([1] * 4, channels=2)
+    view = view_of([1] * 4, size=10, period_ms=100.0, move_ms_per_byte=1.0)
+    assert [batches_ahead(view, now, later, "ab", most=16, gain=gain) for gain in (0.0, 0.05, 0.2)] == [
+        4,
+        4,
+        1,
+    ]

@@ -19,7 +19,7 @@ from headgate.testing.watches import ModelledTime
 
 BRIEF = 1e-6
 """A pace at which even little state takes many batches to read."""
-FATES = ["read", "in use", "raises", "dies"]
+FATES = ["read", "cut short", "in use", "raises", "dies"]
 
 
 class Flaky(InProcess):
@@ -32,18 +32,18 @@ class Flaky(InProcess):
     def cache(self, task, channel):
         cache = super().cache(task, channel)
 
-        def warm(b, expected, rebuild, chain):
+        def warm(b, expected, stored, late):
             fate = next(self.fates, "read")
-            if fate == "read":
-                return BinCache.warm(cache, b, expected, rebuild, chain)
             if fate == "raises":
                 raise CorruptState("damaged")
             if fate == "dies":
-                cache.open(b, expected, rebuild, chain)
+                cache.open(b, expected, stored)
                 cache.release()
-            return None
+            if fate in ("read", "cut short"):
+                return BinCache.warm(cache, b, expected, stored, lambda: fate == "cut short" or late())
+            return False
 
-        cache.warm = warm
+        cache.warm = warm  # type: ignore[method-assign]
         return cache
 
 

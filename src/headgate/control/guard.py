@@ -32,7 +32,7 @@ class Guard:
     cool_down_batches: int = 2
     max_moves: int | None = None
     max_bytes: int | None = None
-    notice_batches: int = 16
+    notice_batches: int = 64
 
     def __post_init__(self) -> None:
         """Check the settings."""

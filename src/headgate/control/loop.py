@@ -156,7 +156,8 @@ class Loop:
             if plan is not None and refusal is None:
                 plan, refusal, table = self._judge(plan, batch)
         if table is not None:
-            notice = batches_ahead(self.view, base, table, places, most=self.guard.notice_batches)
+            most, gain = self.guard.notice_batches, 0.0 if plan is None or asked is not None else plan.gain
+            notice = batches_ahead(self.view, base, table, places, most=most, gain=gain)
             self._before, self.table = base, replace(table, from_batch=table.from_batch + notice)
             self.view = self.view.under(table)
             self._last_change = batch + notice

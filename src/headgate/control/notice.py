@@ -6,7 +6,8 @@
 In each batch until then, tasks spend `SHARE` of a batch's time on reading the state that will arrive
 on their executor (`flow.read_ahead`), so that the batch of the move finds it there (Flux's StateMover,
 Megaphone's migration in pieces). There is no notice if nothing changes its executor, or if reading
-takes less time than that: then a move at once costs less than a late one.
+takes less time than that: then a move at once costs less than a late one. A plan whose gain would save
+more time until then than reading takes is urgent, and gets one batch.
 
 Law: the notice depends only on the view, the tables and the places in the report (5).
 """
@@ -48,8 +49,12 @@ def arriving(
             yield bin, channel
 
 
-def batches_ahead(view: LoadView, now: Table, later: Table, places: Sequence[str], *, most: int) -> int:
-    """The number of batches that still run under the table `now` before `later` takes effect."""
+def batches_ahead(
+    view: LoadView, now: Table, later: Table, places: Sequence[str], *, most: int, gain: float = 0.0
+) -> int:
+    """The number of batches that still run under the table `now` before `later` takes effect. `gain` is the
+    share of a batch's time that the change saves.
+    """
     executors = set(places)
     if most < 1 or len(executors) < 2 or view.period_ms <= 0:
         return 0
@@ -65,6 +70,6 @@ def batches_ahead(view: LoadView, now: Table, later: Table, places: Sequence[str
     in_a_batch = SHARE * view.period_ms
     if read_ms <= in_a_batch:
         return 0
-    return min(
-        most, math.ceil(read_ms / in_a_batch) + (NEW_CHANNELS if now.channels != later.channels else 0)
-    )
+    found = NEW_CHANNELS if now.channels != later.channels else 0
+    notice = min(most, math.ceil(read_ms / in_a_batch) + found)
+    return min(notice, 1) if gain * notice * view.period_ms > read_ms else notice

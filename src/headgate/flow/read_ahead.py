@@ -11,7 +11,7 @@ be. What a channel reads fits into the memory that its limit leaves.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -43,10 +43,12 @@ def read_ahead(
 
     `places` are the executors of the channels now, `places_later` those under the later table. `room` is
     how many bytes a channel may read; a channel that is not in it has no limit. Bins in `without` are
-    left out. The channels of an executor share its work: each bin goes to the one that has least to read.
+    left out. On each executor the channel with the least load reads, and others only what its memory has
+    no room for.
     """
     here: dict[str, list[Channel]] = defaultdict(list)
-    for channel, place in enumerate(places[: now.channels]):
+    loads = view.under(now).channel_load
+    for channel, place in sorted(enumerate(places[: now.channels]), key=lambda one: (loads[one[0]], one[0])):
         here[place].append(channel)
     coming = [(bin, channel) for bin, channel in arriving(now, later, places, places_later)]
     coming.sort(key=lambda one: (-view.bin_work.get(one[0], 0.0), one[0]))
@@ -56,12 +58,13 @@ def read_ahead(
         size = view.bin_bytes.get(bin, 0)
         if bin in without or channel >= len(places_later) or size <= 0:
             continue
-        fits = [c for c in here.get(places_later[channel], ()) if c not in room or taken[c] + size <= room[c]]
-        if fits:
-            reader = min(fits, key=lambda c: (taken[c], c))
+        able = (c for c in here.get(places_later[channel], ()) if c not in room or taken[c] + size <= room[c])
+        reader = next(able, None)
+        if reader is not None:
             taken[reader] += size
             given[reader].append(bin)
+    readers = Counter(places[channel] for channel in given)
     return ReadAhead(
         bins={channel: tuple(bins) for channel, bins in sorted(given.items())},
-        work_ms={c: SHARE * view.period_ms / len(here[places[c]]) for c in sorted(given)},
+        work_ms={c: SHARE * view.period_ms / readers[places[c]] for c in sorted(given)},
     )

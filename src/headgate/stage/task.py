@@ -38,7 +38,7 @@ from headgate.state.conform import conform
 from headgate.state.section import extract
 from headgate.state.table import BinTable
 from headgate.storage import backlog_file, state_file
-from headgate.storage.bin_cache import BinCache, Chain, Found, Rebuild
+from headgate.storage.bin_cache import BinCache, Found
 from headgate.storage.manifest import Written, staging_folder
 from headgate.storage.output_file import write_parquet
 from headgate.storage.patience import REQUESTS
@@ -210,31 +210,27 @@ class Attempt:
         if b in self.task.reshaped:
             version = f"reshaped in {self.name}"  # no cached table has this version
         before = self.watch.now()
-        table, found = self.cache.open(b, version, *self._sources(b))
+        table, found = self.cache.open(b, version, self.reader.of(b))
         if found is not Found.current:
             self.rebuilt += found is Found.nowhere
             self.reading += self.watch.now() - before
         return table
 
-    def _sources(self, b: int) -> tuple[Rebuild, Chain]:
-        """What makes up a bin. A reshaped one is made of others, so that no earlier table of it is a beginning."""
-        made = b in self.task.reshaped
-        return (
-            lambda table, since: self.reader.read(b, table, since),
-            lambda: () if made else self.reader.chain(b),
-        )
-
     def _read_ahead(self) -> None:
         """Read the state of bins that will arrive here, until the time for it is over. An error ends it: whoever
         needs the bin reads it then, and raises the error if it is still one.
         """
-        ahead, began = self.task.flow.ahead, self.watch.now()
-        heads, until = self.task.state.heads, began + ahead.work_ms.get(self.channel, 0.0) / 1e3
+        ahead, began, heads = self.task.flow.ahead, self.watch.now(), self.task.state.heads
+        until = began + ahead.work_ms.get(self.channel, 0.0) / 1e3
+
+        def late() -> bool:
+            return self.watch.now() >= until
+
         with suppress(HeadgateError):
             for b in ahead.bins.get(self.channel, ()):
-                if self.watch.now() >= until:
+                if late():
                     break
-                self.ahead += self.cache.warm(b, heads.get(b, ""), *self._sources(b)) is Found.nowhere
+                self.ahead += self.cache.warm(b, heads.get(b, ""), self.reader.of(b), late)
         self.ahead_s = self.watch.now() - began
 
     # -- state and output out

@@ -21,7 +21,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from enum import Enum
 from typing import ClassVar, Protocol
@@ -37,9 +37,6 @@ from headgate.state.table import BinTable
 TAG = slice(head.OWNER, head.OWNER + 2)
 DEAD = head.OWNER + 2
 _SPARE = 1 << 28
-
-Rebuild = Callable[[BinTable, str], None]
-Chain = Callable[[], Sequence[str]]
 
 
 class Found(Enum):
@@ -134,30 +131,31 @@ class BinCache:
             cache = cls._opened[stage] = cls(stage, layout)
         return cache
 
-    def open(self, b: int, expected: str, rebuild: Rebuild, chain: Chain = tuple) -> tuple[BinTable, Found]:
-        """The table of bin b as of state file `expected`, with its tag cleared, and how it was found.
-
-        `chain` names the files that make up the bin, oldest first. `rebuild` brings a table up to
-        date from the state file that it stands for, or from the beginning if that is "".
-        """
+    def open(self, b: int, expected: str, stored: StoredBin) -> tuple[BinTable, Found]:
+        """The table of bin b as of state file `expected`, with its tag cleared, and how it was found."""
         file = self._of(b)
-        if file.lock():
-            return self._locked(b, file, expected, rebuild, chain)
-        table = BinTable.create(self.layout)
-        rebuild(table, "")
-        return table, Found.nowhere if expected else Found.current
+        table, since = (
+            self._locked(b, file, expected, stored) if file.lock() else (BinTable.create(self.layout), "")
+        )
+        if since is not None:
+            for _ in stored.steps(table, since):
+                pass
+        if since is None or not expected:
+            return table, Found.current
+        return table, Found.behind if since else Found.nowhere
 
-    def warm(self, b: int, expected: str, rebuild: Rebuild, chain: Chain) -> Found | None:
-        """Bring the table of bin b up to state file `expected` before anybody needs it, and say how it was
-        found; None if it is in use.
+    def warm(self, b: int, expected: str, stored: StoredBin, late: Callable[[], bool]) -> bool:
+        """Bring the table of bin b up to state file `expected` before anybody needs it, and say whether it was read
+        from the beginning. It ends after a file of its chain as soon as it is `late`, and leaves a table in use alone.
         """
         file = self._of(b)
         if not file.lock():
-            return None
+            return False
         try:
-            table, found = self._locked(b, file, expected, rebuild, chain)
-            table.header[TAG] = tag_of(expected)
-            return found
+            table, since = self._locked(b, file, expected, stored)
+            steps = stored.steps(table, since) if since is not None else ()
+            table.header[TAG] = tag_of(next((name for name in steps if late()), expected))
+            return since == ""
         finally:
             file.unlock()
 
@@ -168,22 +166,23 @@ class BinCache:
         return file
 
     def _locked(
-        self, b: int, file: CacheFile, expected: str, rebuild: Rebuild, chain: Chain
-    ) -> tuple[BinTable, Found]:
+        self, b: int, file: CacheFile, expected: str, stored: StoredBin
+    ) -> tuple[BinTable, str | None]:
+        """The table with its tag cleared, and the name of the earlier state file that it stands for: None if it is
+        current, "" if it is new.
+        """
         cached = self._current(b, file)
         tag = (0, 0) if cached is None else tuple(cached.header[TAG].tolist())
-        if cached is not None and tag == tag_of(expected):
-            cached.header[TAG] = 0
-            return cached, Found.current
         if cached is not None and any(tag):
-            behind = next((name for name in reversed(chain()) if tag_of(name) == tag), None)
-            if behind is not None:
+            since = None if tag == tag_of(expected) else ""
+            if since is not None:
+                since = next((name for name in reversed(stored.chain()) if tag_of(name) == tag), "")
+            if since != "":
                 cached.header[TAG] = 0
-                rebuild(cached, behind)
-                return cached, Found.behind
-        fresh = self._tables[b] = BinTable.create(self.layout, file.allocate)
-        rebuild(fresh, "")
-        return fresh, Found.nowhere if expected else Found.current
+                return cached, since
+        fresh = BinTable.create(self.layout, file.allocate, rows=stored.rows, heap=stored.heap)
+        self._tables[b] = fresh
+        return fresh, ""
 
     def settle(self, tables: dict[int, BinTable], name: str) -> None:
         """Tag the tables as being as of state file `name`, and unlock them."""
@@ -240,6 +239,26 @@ class BinCache:
         header = buffer[: 8 * HEAD_SLOTS].view(np.int64)
         capacity, heap = int(header[head.CAPACITY]), int(header[head.HEAP_SIZE])
         return capacity > 0 and self.layout.nbytes(capacity, heap) == buffer.nbytes
+
+
+class StoredBin(Protocol):
+    """A bin in the checkpoint."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has, as far as that is known."""
+
+    @property
+    def heap(self) -> int:
+        """How many bytes of them are of variable length."""
+
+    def chain(self) -> Sequence[str]:
+        """The names of the state files that make it up, oldest first."""
+
+    def steps(self, table: BinTable, since: str) -> Iterator[str]:
+        """Bring a table up to date that stands for the file `since` of the chain, or is empty if that is "". After each
+        file its name is returned: the table stands for that file then.
+        """
 
 
 class CacheFile(Protocol):

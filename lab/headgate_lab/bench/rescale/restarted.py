@@ -48,7 +48,7 @@ def pause(
         (work / file.name).rename(file)
     began = time.perf_counter()
     query.stop()
-    manager: Any = spark._streamingCheckpointManager  # type: ignore[attr-defined]
+    manager: Any = spark._streamingCheckpointManager
     manager.repartition(checkpoint, partitions[1])
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions[1]))
     query = _start(spark, folder, checkpoint)

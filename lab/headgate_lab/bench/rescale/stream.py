@@ -59,7 +59,9 @@ def measure(spark: SparkSession, size: Size, work: Path) -> Times:
     with written.start(str(work / "checkpoint"), max_rows=max(size.rows, size.load)) as query:
         watched = _Watched(query)
         watched.until(source.loading + size.warm)
-        loop: Any = query.stages[0].opened.loop
+        opened = query.stages[0].opened
+        assert opened is not None
+        loop = opened.loop
         for samples, guard in ((times.ahead, loop.guard), (times.at_once, Guard(notice_batches=0))):
             loop.guard = guard
             for number in range(size.changes):
