@@ -98,6 +98,12 @@ class Engine(Protocol[Rows]):
         """
         ...
 
+    def places(self, channels: int) -> Sequence[str]:
+        """The executors on which channels will run if there are this many, as answers name them; empty if
+        that is not known, or if there is only one executor.
+        """
+        ...
+
     def emitted(self, schema: pa.Schema) -> pa.Schema:
         """The schema of output files: an operator's output in Arrow's plain types, with the
         metadata that readers of this engine need.
