@@ -270,11 +270,11 @@ def _write(case: Case, folder: Path) -> None:
         pq.write_table(batch(case, number), folder / f"{number:05d}.parquet")
 
 
-def batch(case: Case, number: int) -> pa.Table:
+def batch(case: Case, number: int, seed: int = 0) -> pa.Table:
     """One batch; which keys are hot is drawn once, and again at the shift."""
     era = int(case.shift is not None and number >= case.shift)
-    names = np.random.default_rng((11, era)).permutation(case.keys)
-    draw = np.random.default_rng((12, number))
+    names = np.random.default_rng((11, era, seed) if seed else (11, era)).permutation(case.keys)
+    draw = np.random.default_rng((12, number, seed) if seed else (12, number))
     rank = np.searchsorted(np.cumsum(case.shares), draw.random(case.rows)).clip(max=case.keys - 1)
     seq = np.arange(number * case.rows, (number + 1) * case.rows, dtype=np.int64)
     return pa.table(
