@@ -19,11 +19,15 @@ def test_every_page_with_code_is_run_by_a_test() -> None:
     assert sorted(listed) == sorted(set(listed)), "a page is listed twice"
     assert sorted(listed) == sorted(name for name, page in ALL.items() if has_code(page))
     for name, test in ELSEWHERE.items():
-        assert name.split("/")[-1].removesuffix(".md") in (ROOT / test).read_text(), f"{test} does not name {name}"
+        assert name.split("/")[-1].removesuffix(".md") in (ROOT / test).read_text(), (
+            f"{test} does not name {name}"
+        )
 
 
 @pytest.mark.parametrize("name", WITHOUT_SPARK)
-def test_a_page_without_spark_runs_and_prints_what_it_shows(name: str, tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_page_without_spark_runs_and_prints_what_it_shows(
+    name: str, tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert shape(played(ALL[name], {"__name__": "page"}, tmp_path)) == shape(ALL[name].read_text())
 
