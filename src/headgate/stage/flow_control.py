@@ -23,6 +23,7 @@ from headgate.errors import ConfigError
 from headgate.flow.backlog import Backlog
 from headgate.flow.flow_state import FlowState
 from headgate.flow.rotation import Rotation, rotate
+from headgate.flow.shared_memory import SharedMemory
 from headgate.flow.skew_buffer import WorkBudget, work_budgets
 from headgate.routing.table import Table
 from headgate.sizes import parse_bytes, show_bytes
@@ -61,7 +62,9 @@ class FlowControl:
 
     def __init__(self, limits: Limits | None = None) -> None:
         limits = limits or Limits()
-        self.memory = None if limits.memory is None else parse_bytes(limits.memory, "memory")
+        self.shared = limits.memory if isinstance(limits.memory, SharedMemory) else None
+        own = None if self.shared is not None else limits.memory
+        self.memory = None if own is None else parse_bytes(own, "memory")
         self.buffer = None if limits.buffer is None else parse_bytes(limits.buffer, "buffer")
         self.arrivals = None if limits.arrivals is None else parse_bytes(limits.arrivals, "arrivals")
         self.turn_ms = limits.turn_ms
@@ -80,6 +83,10 @@ class FlowControl:
     def changed(self, amount: str | int, channels: Iterable[int], *, sign: int) -> dict[int, int]:
         """The limits that `change` would set; an error if that is not possible."""
         size = sign * parse_bytes(amount, "amount")
+        if self.shared is not None:
+            raise ConfigError(
+                f"this stage shares its memory with others ({self.shared!r}), which cannot be changed while it runs"
+            )
         if self.memory is None:
             raise ConfigError(
                 "this stage has no memory budget to change; make it with Stage(limits=hg.Limits(memory=...))"
@@ -95,10 +102,16 @@ class FlowControl:
 
     def prepare(self, table: Table, view: LoadView, last: Manifest | None) -> Flow:
         """The orders for the next batch under a table; `last` is the newest commit."""
+        sizes = {} if last is None else {bin: last.state.sizes.get(bin, 0) for bin in table.bins}
+        if self.shared is not None:
+            held = {
+                channel: sum(sizes.get(bin, 0) for bin in table.bins_of(channel))
+                for channel in range(table.channels)
+            }
+            self._limits = self.shared.limits(self, held)
         if last is None:
             return replace(Flow.everything(table), limits=self._limits_of(table))
         backlog, flow, before = last.backlog, last.flow, last.table
-        sizes = {bin: last.state.sizes.get(bin, 0) for bin in table.bins}
         in_flight = self._in_flight(table, before, sizes, view, flow)
         # A bin may have both rows that wait and due work.
         waited_for = dict.fromkeys((*backlog.rows, *_due(last)))

@@ -12,6 +12,7 @@ from headgate.control.modes import Mode
 from headgate.control.policy import Policy
 from headgate.errors import ConfigError
 from headgate.flow.gate import Gate
+from headgate.flow.shared_memory import SharedMemory
 from headgate.operators.base import Operator
 from headgate.policies import get as get_policy
 from headgate.sizes import parse_bytes
@@ -82,23 +83,24 @@ class Limits:
     committed, and are processed first in a later batch.
 
     `memory` ("512MB") bounds the state that each channel keeps in memory. Other bins are on disk,
-    and their rows wait. Bins take turns in memory every `turn_ms` (None: as long as a read takes),
-    at the latest after 8 batches. `buffer` ("64MB") lets rows of a late channel wait, so that one
-    burst does not hold up the other channels. `arrivals` bounds the state that a channel receives
-    by moves in one batch; other bins arrive later, and their rows wait.
+    and their rows wait. Stages that are given the same `hg.SharedMemory("1GB")` share it. Bins take
+    turns in memory every `turn_ms` (None: as long as a read takes), at the latest after 8 batches.
+    `buffer` ("64MB") lets rows of a late channel wait, so that one burst does not hold up the other
+    channels. `arrivals` bounds the state that a channel receives by moves in one batch; other bins
+    arrive later, and their rows wait.
 
     >>> Limits(memory="1GB")
     Limits(memory='1GB', buffer=None, arrivals=None, turn_ms=None)
     """
 
-    memory: str | int | None = None
+    memory: str | int | SharedMemory | None = None
     buffer: str | int | None = None
     arrivals: str | int | None = None
     turn_ms: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("memory", "buffer", "arrivals"):
-            if getattr(self, name) is not None:
+            if getattr(self, name) is not None and not isinstance(getattr(self, name), SharedMemory):
                 parse_bytes(getattr(self, name), name)
         number = isinstance(self.turn_ms, int | float) and self.turn_ms >= 0 and math.isfinite(self.turn_ms)
         if self.turn_ms is not None and not number:
