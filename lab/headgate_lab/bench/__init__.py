@@ -42,7 +42,7 @@ BENCHES = {
 }
 
 WITHOUT_SPARK = frozenset({"placement", "control", "partitioning", "codecs"})
-WITH_PARTS = frozenset({"direct", "kafka"})
+WITH_PARTS = frozenset({"direct", "kafka", "faucet"})
 
 
 def names() -> tuple[str, ...]:
