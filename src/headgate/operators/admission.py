@@ -93,18 +93,13 @@ class Admission:
         return bool(self._queue) or (self._begun and self._room > 0 and self._late())
 
 
-def urgent_first(
-    rows: pa.RecordBatch, bins: NDArray[np.int32], deadlines: Mapping[int, float]
-) -> pa.RecordBatch:
-    """The rows with those of bins with a short deadline first; the rows of a bin stay in order."""
+def urgent_first(bins: NDArray[np.int32], deadlines: Mapping[int, float]) -> NDArray[np.intp]:
+    """The places of the rows, those of bins with a short deadline first; the rows of a bin stay in order."""
     known = np.full(int(bins.max(initial=0)) + 1, math.inf)
     for bin, deadline in deadlines.items():
         if bin < len(known):
             known[bin] = deadline
-    wanted = known[bins]
-    if np.all(wanted[1:] >= wanted[:-1]):
-        return rows
-    return rows.take(pa.array(np.argsort(wanted, kind="stable")))
+    return np.argsort(known[bins], kind="stable")
 
 
 def _by_bin(

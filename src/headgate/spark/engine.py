@@ -98,6 +98,10 @@ class SparkEngine:
             self._exchange = Exchange(task.operator)
         return self._job.run(rows, self._exchange, task, self.watch)
 
+    def places(self, channels: int) -> list[str]:
+        """The executors of this many channels, for which an anchor is made; empty if there is only one."""
+        return self._job.anchor.places(self.spark, channels)
+
     def emitted(self, schema: pa.Schema) -> pa.Schema:
         """The schema of output files. It includes Spark's own schema where Arrow's
         types do not express everything.

@@ -43,6 +43,10 @@ class Watch(Protocol):
         """The least time in seconds that a row takes on a channel; 0 unless a service time is modelled."""
         ...
 
+    def reading(self, size_bytes: int) -> float:
+        """The least time in seconds in which a bin of this size is read; 0 unless a disk is modelled."""
+        ...
+
 
 class Engine(Protocol[Rows]):
     """Does all work that touches rows."""
@@ -91,6 +95,12 @@ class Engine(Protocol[Rows]):
         and return the answers in order.
 
         A `HeadgateError` that a task raises is raised here with the same type and message.
+        """
+        ...
+
+    def places(self, channels: int) -> Sequence[str]:
+        """The executors on which channels will run if there are this many, as answers name them; empty if
+        that is not known, or if there is only one executor.
         """
         ...
 

@@ -17,7 +17,7 @@ of the bin are processed in that batch, even if the channel is late
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -28,9 +28,11 @@ from headgate.control.view import LoadView
 from headgate.errors import ConfigError
 from headgate.flow.backlog import Backlog
 from headgate.flow.flow_state import FlowState
+from headgate.flow.read_ahead import ReadAhead, read_ahead
 from headgate.flow.rotation import Rotation, rotate
 from headgate.flow.skew_buffer import WorkBudget, work_budgets
 from headgate.flow.slack import Deadlines, WaitingBin, by_slack, is_fair
+from headgate.routing.reshape import reshaped
 from headgate.routing.table import Table
 from headgate.sizes import parse_bytes, show_bytes
 from headgate.stage.settings import Limits
@@ -38,6 +40,7 @@ from headgate.state.keys import KeySpec
 from headgate.storage.manifest import Manifest
 
 EVERYTHING = WorkBudget(math.inf, 0)
+NOTHING_AHEAD = ReadAhead()
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ class Flow:
     """How long each bin that something waits for was passed over before this batch, in ms and in batches."""
     deadlines: Mapping[int, float] = field(default_factory=dict)
     """How long the rows of a bin should wait at most, in ms; empty if there is no deadline at all."""
+    ahead: ReadAhead = NOTHING_AHEAD
+    """State to read before it is needed, because a table is announced."""
 
     @classmethod
     def everything(cls, table: Table) -> Flow:
@@ -129,8 +134,18 @@ class FlowControl:
             )
         return wanted
 
-    def prepare(self, table: Table, view: LoadView, last: Manifest | None) -> Flow:
-        """The orders for the next batch under a table; `last` is the newest commit."""
+    def prepare(
+        self,
+        table: Table,
+        view: LoadView,
+        last: Manifest | None,
+        later: Table | None = None,
+        places: Sequence[str] = (),
+    ) -> Flow:
+        """The orders for the next batch under a table; `last` is the newest commit. `later` is a table that
+        is announced, and `places` are the executors where its channels will be, or those of `table` if
+        none is announced; empty if that is not known.
+        """
         deadlines = self.deadlines.by_bin(table) if self.deadlines else {}
         if last is None:
             return replace(Flow.everything(table), limits=self._limits_of(table), deadlines=deadlines)
@@ -151,12 +166,31 @@ class FlowControl:
             asleep=out.union(in_flight),
             on_disk=out,
             in_flight=in_flight,
-            evicted=_evicted(table, before, out, flow),
+            evicted=_evicted(table, before, out, flow.executors, places if later is None else ()),
             rotation=rotation,
             limits=self._limits_of(table),
             waited={bin: flow.waited.get(bin, (0.0, 0)) for bin in waited_for},
             deadlines=deadlines,
+            ahead=NOTHING_AHEAD
+            if later is None
+            else self._ahead(table, later, view, sizes, rotation, flow.executors, places),
         )
+
+    def _ahead(
+        self,
+        table: Table,
+        later: Table,
+        view: LoadView,
+        sizes: Mapping[int, int],
+        rotation: Mapping[int, Rotation],
+        where: Sequence[str],
+        places: Sequence[str],
+    ) -> ReadAhead:
+        limits = self._limits_of(table)
+        held = {channel: sum(sizes[bin] for bin in rotation[channel].active) for channel in limits}
+        room = {channel: max(0, limit - held[channel]) for channel, limit in limits.items()}
+        made = reshaped(table, later).keys()  # their state is made of other bins when the time comes
+        return read_ahead(table, later, view, places=where, places_later=places, room=room, without=made)
 
     def _limits_of(self, table: Table) -> dict[int, int]:
         limits = {channel: self.limit(channel) for channel in range(table.channels)}
@@ -239,14 +273,21 @@ def _due(last: Manifest) -> list[int]:
     return sorted((bin for bin, time in due.items() if time <= watermark), key=lambda bin: due[bin])
 
 
-def _evicted(table: Table, before: Table, out: frozenset[int], flow: FlowState) -> dict[int, tuple[int, ...]]:
-    """The tables to evict, by channel: those of bins on disk, and of bins that moved to another executor."""
+def _evicted(
+    table: Table, before: Table, out: frozenset[int], where: Sequence[str], places: Sequence[str]
+) -> dict[int, tuple[int, ...]]:
+    """The tables to evict, by channel: those of bins on disk, and of bins that moved to another executor.
+    `where` the channels were in the last batch, and `places` where they will be, if that is known.
+    """
     evicted: dict[int, list[int]] = {}
     for bin in sorted(out):
         evicted.setdefault(table.channel_of[bin], []).append(bin)
-    where = flow.executors
+    places = places or where
     for bin, old in before.items():
         new = table.channel_of.get(bin)
-        if new is not None and new != old and max(old, new) < len(where) and where[old] != where[new]:
-            evicted.setdefault(old, []).append(bin)
+        if new is None or new == old or old >= len(where) or new >= len(places):
+            continue
+        if where[old] != places[new]:
+            left = [channel for channel, place in enumerate(places[: table.channels]) if place == where[old]]
+            evicted.setdefault(old if old in left else min(left, default=old), []).append(bin)
     return {channel: tuple(bins) for channel, bins in evicted.items()}

@@ -141,6 +141,8 @@ def _channel_report(answer: Answer, bins: Sequence[BinReport], flow: Flow) -> Ch
         rebuilt_bins=answer.rebuilt_bins,
         executor=answer.executor,
         read_ms=round(answer.read_ms, 3),
+        ahead_bins=answer.ahead_bins,
+        ahead_ms=round(answer.ahead_ms, 3),
         memory_limit=flow.limits.get(answer.channel, 0),
         resident_bytes=sum(b.state_bytes for b in bins if not b.on_disk),
         disk_bytes=sum(b.state_bytes for b in bins if b.on_disk),

@@ -152,10 +152,10 @@ class InProcess:
                 str(next(self._attempts)),
                 self.cache(task, channel),
                 self.watch,
-                f"executor-{channel % self.executors}",
+                self.place(channel),
             )
             self.answers.append(Answer.from_json(attempt.work(iter(parcels[channel])).to_json()))
-        self._now += max(answer.busy_ms for answer in self.answers) / 1e3
+        self._now += max(answer.busy_ms + answer.ahead_ms for answer in self.answers) / 1e3
         return self.answers
 
     def _parcels(self, rows: pa.Table, task: Task) -> list[list[Parcel]]:
@@ -183,6 +183,14 @@ class InProcess:
         ends = [at for at in sorted(set(self.chunks)) if 0 < at < rows.num_rows]
         for start, end in pairwise([0, *ends, rows.num_rows]):
             yield rows.slice(start, end - start)
+
+    def places(self, channels: int) -> list[str]:
+        """The executors of the channels."""
+        return [self.place(channel) for channel in range(channels)]
+
+    def place(self, channel: int) -> str:
+        """The executor of a channel."""
+        return f"executor-{channel % self.executors}"
 
     def emitted(self, schema: pa.Schema) -> pa.Schema:
         """The columns in Arrow's plain types."""

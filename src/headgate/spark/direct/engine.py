@@ -96,6 +96,10 @@ class DirectEngine:
         split = split_tasks(rows.ranges, self._tasks, rows.worth_a_task)
         return self._job.run(map_task, split, task, self.watch)
 
+    def places(self, channels: int) -> list[str]:
+        """The executors of this many channels, for which an anchor is made; empty if there is only one."""
+        return self._job.anchor.places(self._spark, channels)
+
     def emitted(self, schema: pa.Schema) -> pa.Schema:
         """The schema of output files."""
         return self._frames.emitted(schema)
