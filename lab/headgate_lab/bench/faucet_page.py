@@ -1,4 +1,4 @@
-"""What a gate costs and saves, in `docs/faucet.md`, from the results file: `python -m headgate_lab.bench.faucet_page`.
+"""What a gate costs and saves, in `docs/research/faucet.md`, from the results file: `python -m headgate_lab.bench.faucet_page`.
 
 The file is what `headgate bench faucet --json` prints; it may hold some of the parts only.
 """
@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-PAGE, RESULTS = Path("docs/faucet.md"), Path("benchmarks/results/faucet.json")
+PAGE, RESULTS = Path("docs/research/faucet.md"), Path("benchmarks/results/faucet.json")
 BEGIN, END = "<!-- bench faucet: begin -->", "<!-- bench faucet: end -->"
 
 

@@ -124,7 +124,7 @@ def _members(value: Any) -> Iterator[tuple[str, Any]]:
         if not owner.__module__.startswith("headgate"):
             continue
         for name, what in vars(owner).items():
-            if name.startswith("_") or name in ours or (not isinstance(what, property | staticmethod | classmethod) and not inspect.isfunction(what)):
+            if name.startswith("_") or name in ours or not isinstance(what, property | staticmethod | classmethod) and not inspect.isfunction(what):
                 continue
             seen[name] = what if isinstance(what, property) else getattr(value, name)
     yield from seen.items()
