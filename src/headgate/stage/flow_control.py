@@ -32,7 +32,7 @@ from headgate.flow.read_ahead import ReadAhead, read_ahead
 from headgate.flow.rotation import Rotation, rotate
 from headgate.flow.shared_memory import SharedMemory
 from headgate.flow.skew_buffer import WorkBudget, work_budgets
-from headgate.flow.slack import Deadlines, WaitingBin, by_slack
+from headgate.flow.slack import Deadlines, WaitingBin, by_slack, is_fair
 from headgate.routing.reshape import reshaped
 from headgate.routing.table import Table
 from headgate.sizes import parse_bytes, show_bytes
@@ -167,7 +167,7 @@ class FlowControl:
         # A bin may have both rows that wait and due work.
         waited_for = list(dict.fromkeys((*backlog.rows, *_due(last))))
         if deadlines:
-            waited_for = _by_slack(waited_for, deadlines, table, backlog, view, flow)
+            waited_for = _by_slack(waited_for, deadlines, table, view, last)
         in_flight = self._in_flight(table, before, sizes, view, flow, waited_for if deadlines else [])
         waiting = [bin for bin in waited_for if bin not in in_flight]
         rotation, out = self._rotate(table, sizes, waiting, flow)
@@ -262,17 +262,12 @@ class FlowControl:
 
 
 def _by_slack(
-    waiting: Iterable[int],
-    deadlines: Mapping[int, float],
-    table: Table,
-    backlog: Backlog,
-    view: LoadView,
-    flow: FlowState,
+    waiting: Iterable[int], deadlines: Mapping[int, float], table: Table, view: LoadView, last: Manifest
 ) -> list[int]:
     """The bins that something waits for, those with the least slack first. Its rows cost what rows of its channel
     took, and its state what it took to read one back.
     """
-    bins = []
+    bins, backlog, flow = [], last.backlog, last.flow
     for bin in waiting:
         if bin not in table.channel_of:
             continue
@@ -280,7 +275,7 @@ def _by_slack(
         cost_ms = backlog.rows.get(bin, 0) * view.measured_cost_ms(channel)
         cost_ms += flow.read_ms[channel] if channel < len(flow.read_ms) else 0.0
         bins.append(WaitingBin(bin, deadlines[bin], *flow.waited.get(bin, (0.0, 0)), cost_ms))
-    return by_slack(bins)
+    return by_slack(bins, fair=is_fair(last.batch + 1))
 
 
 def _due(last: Manifest) -> list[int]:
