@@ -4,7 +4,6 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +14,6 @@ import pytest
 import headgate
 
 README = Path(__file__).parents[2] / "README.md"
-
-
-@pytest.fixture
-def inside(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty folder, as the place from which this process and Spark's JVM resolve relative paths."""
-    monkeypatch.chdir(tmp_path)
-    hadoop, properties = spark._jvm.org.apache.hadoop.fs, spark._jvm.java.lang.System
-    files = hadoop.FileSystem.get(hadoop.Path("file:///").toUri(), spark._jsc.hadoopConfiguration())
-    before = files.getWorkingDirectory(), properties.getProperty("user.dir")
-    files.setWorkingDirectory(hadoop.Path(tmp_path.as_uri()))  # for the files of a source
-    properties.setProperty("user.dir", str(tmp_path))  # for the checkpoint of a query
-    yield tmp_path
-    files.setWorkingDirectory(before[0])
-    properties.setProperty("user.dir", before[1])
 
 
 def code_of_the_readme() -> str:
