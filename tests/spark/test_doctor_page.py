@@ -17,7 +17,7 @@ PARTS = (
     "state store: update, remove, commit",
     "busiest task / mean: time",
     "predicted with headgate (a direct stream)",
-    "rebuild (default)",
+    "adaptive (default)",
     "to port it",
     ".write(hg.sinks.Parquet(",
     "constants of headgate's costs:",

@@ -54,4 +54,4 @@ def test_misuse_is_named(make: Any, said: str) -> None:
 
 
 def test_the_default_adapts() -> None:
-    assert hg.Routing().policy == "rebuild"
+    assert hg.Routing().policy == "adaptive"

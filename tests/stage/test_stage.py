@@ -244,17 +244,6 @@ def test_the_journal_prints_as_a_table() -> None:
     assert journal[0].report.rows == 2
 
 
-def test_a_split_key_is_merged_by_the_driver() -> None:
-    hot = 42
-    guard = hg.policies.Guard(min_gain=0, cool_down_batches=0)
-    world = World(routing=hg.Routing(policy="rebuild", channels=4, bins=16, guard=guard))
-    for number in range(6):
-        world.stage.process(rows_of(*[hot] * 90, *range(10)), number, None)
-    assert world.stage.opened is not None
-    assert world.stage.opened.loop.table.splits, "nine rows of ten have one key"
-    assert world.counts() == {**dict.fromkeys(range(10), 6), hot: 540}
-
-
 class _Pins(hg.policies.Policy):
     """Pins two keys for two batches of every four."""
 

@@ -11,6 +11,7 @@ from rich.table import Table as Grid
 from headgate.cli.console import Output
 from headgate.cli.group import AsJson, Commands
 from headgate.cli.query import DEFAULT_URL, Token, Url, connect
+from headgate.cli.tenant import Grace, seconds
 from headgate.errors import ConfigError
 
 delivery_app = typer.Typer(
@@ -106,6 +107,24 @@ def resume(
     with connect(url, token) as client:
         client.resume_delivery(number, skip=skip)
     Output(as_json=as_json).result(f"delivery {number} goes on", {"resumed": number})
+
+
+@delivery_app.command("rotate")
+def rotate(
+    number: Number,
+    grace: Grace = "1h",
+    url: Url = DEFAULT_URL,
+    token: Token = "",
+    as_json: AsJson = False,
+) -> None:
+    """Sign a webhook with a new secret, and print it; it is not shown again. Until the grace period ends, the old one
+    signs it, too.
+    """
+    grace_s = seconds(grace, "--grace") or 0.0
+    with connect(url, token) as client:
+        made = client.rotate_secret(number, grace_s=grace_s)
+    text = f"the secret that signs delivery {number}, shown only now: {made['secret']}"
+    Output(as_json=as_json).result(f"{text}\nthe old one ends in {grace_s:g} s", made)
 
 
 @delivery_app.command("rm")

@@ -20,6 +20,7 @@ Name = Annotated[str, typer.Argument(help="The tenant's name.")]
 Id = Annotated[str, typer.Argument(help="The token's id, as `token list` shows it.")]
 Of = Annotated[str, typer.Option(help="The tenant; by default that of your token.")]
 Role = Annotated[str, typer.Option(help="reader, writer or admin.")]
+Grace = Annotated[str, typer.Option(help="How long the old one stays valid: 0, 15m, 12h, 30d.")]
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -135,7 +136,7 @@ def show_tokens(
 def rotate(
     number: Id,
     tenant: Of = "",
-    grace: Annotated[str, typer.Option(help="How long the old one stays valid: 0, 15m, 12h, 30d.")] = "1h",
+    grace: Grace = "1h",
     url: Url = DEFAULT_URL,
     token: Token = "",
     cacert: Cacert = None,

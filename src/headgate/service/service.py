@@ -231,10 +231,18 @@ class Service:
 
     # -- tenants
 
-    def add_tenant(self, name: str, *, admin: bool = False, role: str = "", token: str | None = None) -> str:
+    def add_tenant(
+        self,
+        name: str,
+        *,
+        admin: bool = False,
+        role: str = "",
+        token: str | None = None,
+        label: str = "first",
+    ) -> str:
         """Add a tenant; returns its token, which cannot be looked up later."""
         with self._lock:
-            return self.tenants.add(name, role=role or (ADMIN if admin else WRITER), token=token)
+            return self.tenants.add(name, role=role or (ADMIN if admin else WRITER), token=token, label=label)
 
     def authenticate(self, token: str | None) -> Tenant:
         """Find the tenant of a token, or raise AccessDenied; BadToken, if the token is none that is valid."""

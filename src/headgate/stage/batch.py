@@ -111,9 +111,11 @@ class Batch(Generic[Rows]):
         """Run the task on every channel, and add up the answers."""
         self.answers = self.engine.run(self.rows, self.task)
         self.stage.task_requests += sum(answer.requests for answer in self.answers)
-        self.output = (*(a.output for a in self.answers if a.output), *self._split_output())
+        merged = split_keys.merged(self.task, self.answers, self.opened.split_tables)
+        self.output = (*(a.output for a in self.answers if a.output), *self._split_output(merged))
         self.wall_ms = 1e3 * (self.engine.now() - self.started)
-        self.state = state_after(self.state, self.number, self.table, self.answers, self.credit)
+        changes = self.answers if merged is None else [*self.answers, merged.answer]
+        self.state = state_after(self.state, self.number, self.table, changes, self.credit)
         self.backlog = backlog_after(self.flow.backlog, self.reshaped, self.answers)
 
     def decide(self) -> None:
@@ -249,15 +251,15 @@ class Batch(Generic[Rows]):
             self.build_files |= {answer.state_file for answer in answers if answer.state_file}
             self.refreshed, self.took_build_rows = number, True
 
-    def _split_output(self) -> Iterator[Written]:
+    def _split_output(self, merged: split_keys.Merged | None) -> Iterator[Written]:
         """One more output file, for the split keys."""
-        merged = split_keys.merged_output(self.answers, self.operator)
-        if merged is not None and self.stage.shaping is not None:
-            merged = next(iter(self.stage.shaping.apply([merged])), None)
-        if merged is not None:
+        rows = [] if merged is None else merged.output
+        if self.stage.shaping is not None:
+            rows = list(self.stage.shaping.apply(rows))
+        if any(part.num_rows for part in rows):
             run = self.checkpoint.run
             name = f"{staging_folder(self.number, run)}/part-{self.number:012d}-split-{run}.parquet"
-            table = pa.Table.from_batches([merged])
+            table = pa.Table.from_batches(rows)
             yield write_parquet(self.stage.staged_output, name, table, self.opened.output)
 
     def _delivered(self) -> Delivery:

@@ -34,8 +34,8 @@ class BinReader:
     """The footers of the files read so far, and the small files themselves: other bins are in them, too."""
 
     def read(self, b: int, table: BinTable) -> None:
-        """Fill an empty table with the state of bin b. Pieces of a split key
-        that become one again are merged.
+        """Fill an empty table with the state of bin b. Of the pieces of a split key one has its state; if an
+        older version left some with several of them, it is merged.
         """
         sources = self.reshaped.get(b, (BinPart(b, frozenset(), True),))
         table.due = min((self.index.due.get(source.bin, FOREVER) for source in sources), default=FOREVER)
@@ -44,15 +44,18 @@ class BinReader:
             if source.without or pieces[source.hashes] == 1:
                 self._copy(source, table)
         for hashes in (hashes for hashes, times in pieces.items() if times > 1):
-            apply(table, self._merged([source for source in sources if source.hashes == hashes]))
+            merged = self._merged([source for source in sources if source.hashes == hashes])
+            if merged is not None:
+                apply(table, merged)
 
-    def _merged(self, sources: list[BinPart]) -> Extract:
+    def _merged(self, sources: list[BinPart]) -> Extract | None:
         states = []
         for source in sources:
             table = BinTable.create(self.operator.layout)
             self._copy(source, table)
-            states.append(extract(table, table.live, whole=True))
-        return self.operator.merge(join_extracts(states))
+            if table.rows:
+                states.append(extract(table, table.live, whole=True))
+        return self.operator.merge(join_extracts(states)) if len(states) > 1 else next(iter(states), None)
 
     def _copy(self, source: BinPart, table: BinTable) -> None:
         for kind, section in self._chain(source.bin):

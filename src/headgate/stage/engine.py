@@ -41,6 +41,10 @@ class Watch(Protocol):
         """The least time in seconds that a row takes on a channel; 0 unless a service time is modelled."""
         ...
 
+    def reading(self, size_bytes: int) -> float:
+        """The least time in seconds in which a bin of this size is read; 0 unless a disk is modelled."""
+        ...
+
 
 @dataclass(frozen=True)
 class WaveRows(Generic[Rows]):

@@ -24,6 +24,8 @@ class Parcel:
     """What `Arrival.seen` says about them."""
     aside: pa.RecordBatch | None = None
     """Rows that could not be used."""
+    number: int = 0
+    """The number of their range in the batch, if they come from one."""
 
     @classmethod
     def of(cls, rows: pa.RecordBatch) -> Parcel:

@@ -17,7 +17,7 @@ from headgate.policies import get as get_policy
 from headgate.sizes import parse_bytes
 
 Kind = TypeVar("Kind")
-DEFAULT_POLICY = "rebuild"
+DEFAULT_POLICY = "adaptive"
 FEWEST_BINS, BINS_PER_CHANNEL = 128, 32
 """Default number of bins: fine enough to balance within a few percent, few enough
 that small batches stay cheap.

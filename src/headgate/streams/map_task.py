@@ -151,7 +151,7 @@ class MapTask:
         known = (came, arrival.seen(), pa.concat_batches(aside) if aside else None)
         for channel, mine in _by_channel(sent, channels, table.channels, only):
             if mine.num_rows or channel == first:
-                yield channel, Parcel(mine, *(known if channel == first else (0, NOTHING_SEEN, None)))
+                yield channel, Parcel(mine, *(known if channel == first else (0, NOTHING_SEEN, None)), number)
 
     def hashes(self, rows: pa.RecordBatch) -> NDArray[np.int64]:
         """The hash of each row's key."""
@@ -229,7 +229,7 @@ def unpacked(blobs: Iterable[bytes]) -> Iterator[Parcel]:
     from headgate import errors
 
     for blob in sorted(blobs, key=lambda blob: _HEADER.unpack_from(blob)[0]):
-        _, length = _HEADER.unpack_from(blob)
+        number, length = _HEADER.unpack_from(blob)
         header = json.loads(bytes(blob[_HEADER.size : _HEADER.size + length]))
         if "error" in header:
             raise getattr(errors, header["error"])(header["message"])
@@ -237,4 +237,4 @@ def unpacked(blobs: Iterable[bytes]) -> Iterator[Parcel]:
         source.seek(_HEADER.size + length)
         batches = [next(iter([*pa.ipc.open_stream(source)])) for _ in range(header["batches"])]
         aside = pa.concat_batches(batches[1:]) if len(batches) > 1 else None
-        yield Parcel(batches[0], header["came"], header["seen"], aside)
+        yield Parcel(batches[0], header["came"], header["seen"], aside, number)

@@ -6,7 +6,6 @@ import pytest
 from headgate.routing.balance import theta
 from headgate.routing.builders import (
     Objective,
-    busiest_bound,
     imbalance_bound,
     too_hot,
 )
@@ -16,8 +15,6 @@ def test_bounds_and_splits_of_keys_too_hot() -> None:
     assert imbalance_bound(np.array([0.5, 0.1]), 1.0, 4) == pytest.approx(0.5 / (0.5 / 3))
     assert imbalance_bound(np.array([1.0]), 1.0, 4) == np.inf
     assert imbalance_bound(np.array([]), 0.0, 4) == imbalance_bound(np.array([0.3]), 1.0, 1) == 1.0
-    assert busiest_bound(np.array([0.2]), speeds=np.ones(8)) == pytest.approx(1.6)
-    assert busiest_bound(np.array([]), speeds=np.ones(8)) == 1.0
     goal = Objective(alpha=1.1)
     limit = (1 + theta(1.1, 8)) / 8
     shares = np.array([limit * 0.999, limit * 1.001, limit * 2.001, 0.99])

@@ -29,8 +29,8 @@ def test_the_receiver_of_the_page_knows_what_is_genuine() -> None:
     names: dict = {}
     exec(block("reference/service.md", "python", "def is_genuine"), names)
     now = int(time.time())
-    header = sign("whsec_a", b"body", now)
+    header = sign(["whsec_a"], b"body", now)
     assert names["is_genuine"]("whsec_a", header, b"body")
     assert not names["is_genuine"]("whsec_b", header, b"body")
     assert not names["is_genuine"]("whsec_a", header, b"other")
-    assert not names["is_genuine"]("whsec_a", sign("whsec_a", b"body", now - 1000), b"body")
+    assert not names["is_genuine"]("whsec_a", sign(["whsec_a"], b"body", now - 1000), b"body")

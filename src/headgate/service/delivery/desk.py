@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -72,6 +73,11 @@ class Desk:
         at = json.loads(one.pending)[0] if one.pending else one.cursor
         stood = Cursor.parse(at) if at else oldest
         return str(max(stood, oldest, key=lambda cursor: (cursor.batch, cursor.row)))
+
+    def rotate(self, tenant: Tenant, number: int, grace_s: float) -> tuple[dict[str, Any], str]:
+        """Sign a webhook with a new secret, which is returned; the old one signs it, too, for the grace period."""
+        made, secret = self._orders.rotate(tenant.name, number, grace_s=grace_s, now=time.time())
+        return self._shown(made), secret
 
     def remove(self, tenant: Tenant, number: int) -> None:
         """Remove a delivery."""
