@@ -8,6 +8,8 @@ import pytest
 from tests.docs import DOCS, ELSEWHERE, ROOT, WITH_SPARK, WITHOUT_SPARK
 from tests.pages import has_code, played, shape
 
+from headgate import policies
+from headgate.stage.settings import DEFAULT_POLICY
 from headgate_lab.site import api, check, commands, errors_page, proof
 from headgate_lab.site.drawings import DRAWN, drawn
 
@@ -19,11 +21,15 @@ def test_every_page_with_code_is_run_by_a_test() -> None:
     assert sorted(listed) == sorted(set(listed)), "a page is listed twice"
     assert sorted(listed) == sorted(name for name, page in ALL.items() if has_code(page))
     for name, test in ELSEWHERE.items():
-        assert name.split("/")[-1].removesuffix(".md") in (ROOT / test).read_text(), f"{test} does not name {name}"
+        assert name.split("/")[-1].removesuffix(".md") in (ROOT / test).read_text(), (
+            f"{test} does not name {name}"
+        )
 
 
 @pytest.mark.parametrize("name", WITHOUT_SPARK)
-def test_a_page_without_spark_runs_and_prints_what_it_shows(name: str, tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_page_without_spark_runs_and_prints_what_it_shows(
+    name: str, tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert shape(played(ALL[name], {"__name__": "page"}, tmp_path)) == shape(ALL[name].read_text())
 
@@ -51,6 +57,12 @@ def test_the_readme_is_short_and_the_glossary_too() -> None:
 def test_a_page_is_in_the_navigation_and_all_of_the_navigation_exists() -> None:
     named = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text()))
     assert set(ALL) <= named
+
+
+def test_the_page_about_policies_has_all_of_them_and_the_right_default() -> None:
+    rows = re.findall(r"^\| `([\w-]+)`( \(default\))? \|", ALL["understand/policies.md"].read_text(), re.M)
+    assert {name for name, _ in rows} == set(policies.names())
+    assert [name for name, mark in rows if mark] == [DEFAULT_POLICY]
 
 
 def test_every_error_has_a_remedy() -> None:

@@ -155,5 +155,7 @@ def test_the_recipe_from_kafka_to_delta_runs(
 
 def test_the_files_that_the_pages_name_exist() -> None:
     for page in ("kafka", "lakehouse", "databases"):
-        for name in re.findall(r"`((?:tests|benchmarks)/[\w/.-]+)`", (DOCS / f"reference/{page}.md").read_text()):
+        for name in re.findall(
+            r"`((?:tests|benchmarks)/[\w/.-]+)`", (DOCS / f"reference/{page}.md").read_text()
+        ):
             assert (DOCS.parent / name).exists(), name

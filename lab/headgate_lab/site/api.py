@@ -57,8 +57,12 @@ PAGES: dict[str, tuple[str, str, list[str]]] = {
 def pages(problems: list[str]) -> dict[str, str]:
     """The pages of the reference."""
     shown = [name for _, _, names in PAGES.values() for name in names if ":" not in name]
-    problems += [f"reference/api: no page has hg.{name}" for name in sorted(set(headgate.__all__) - set(shown))]
-    problems += [f"reference/api: hg.{name} is not public" for name in sorted(set(shown) - set(headgate.__all__))]
+    problems += [
+        f"reference/api: no page has hg.{name}" for name in sorted(set(headgate.__all__) - set(shown))
+    ]
+    problems += [
+        f"reference/api: hg.{name} is not public" for name in sorted(set(shown) - set(headgate.__all__))
+    ]
     made = {}
     for file, (title, what, names) in PAGES.items():
         parts = [part for name in names for part in _named(name, problems)]
@@ -124,7 +128,12 @@ def _members(value: Any) -> Iterator[tuple[str, Any]]:
         if not owner.__module__.startswith("headgate"):
             continue
         for name, what in vars(owner).items():
-            if name.startswith("_") or name in ours or not isinstance(what, property | staticmethod | classmethod) and not inspect.isfunction(what):
+            if (
+                name.startswith("_")
+                or name in ours
+                or not isinstance(what, property | staticmethod | classmethod)
+                and not inspect.isfunction(what)
+            ):
                 continue
             seen[name] = what if isinstance(what, property) else getattr(value, name)
     yield from seen.items()
@@ -149,7 +158,11 @@ def _signature(name: str, value: Any) -> str:
     if len(text) <= 88:
         return text
     shown = ",\n".join(f"    {_without_quotes(str(one))}" for one in _with_marks(kept))
-    back = "" if plain.return_annotation is plain.empty else f" -> {_without_quotes(str(plain.return_annotation))}"
+    back = (
+        ""
+        if plain.return_annotation is plain.empty
+        else f" -> {_without_quotes(str(plain.return_annotation))}"
+    )
     return f"{name}(\n{shown},\n){back}"
 
 

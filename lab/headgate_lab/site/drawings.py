@@ -123,7 +123,12 @@ def split_key() -> Iterator[str]:
         yield arrow(472, y + 25, 590, 130)
     yield text(670, 26, "one answer", kind="head")
     yield box(594, 104, 150, 52, "merged", NAVY, "n = 40 + 31 + 38")
-    yield text(395, 262, "A hash of the whole row picks the piece, so a repeated task sends each row the same way.", kind="soft")
+    yield text(
+        395,
+        262,
+        "A hash of the whole row picks the piece, so a repeated task sends each row the same way.",
+        kind="soft",
+    )
 
 
 def policies() -> Iterator[str]:
@@ -179,7 +184,12 @@ DRAWN: dict[str, tuple[Callable[[], Iterator[str]], int, int, str]] = {
     "split-key": (split_key, 790, 276, "A hot key is split into pieces, which are merged."),
     "policies": (policies, 800, 246, "Report, policy, guard, table."),
     "placement": (placement, 790, 276, "Queries of one source live together."),
-    "exactly-once": (exactly_once, 650, 252, "What happens when a driver is killed before and after the commit."),
+    "exactly-once": (
+        exactly_once,
+        650,
+        252,
+        "What happens when a driver is killed before and after the commit.",
+    ),
 }
 """Name -> what draws it, width, height, and what it shows."""
 

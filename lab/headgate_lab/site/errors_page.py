@@ -14,7 +14,7 @@ REMEDIES = {
     "KernelRefused": "Change the line that the message names. [What can be compiled](kernels.md#what-can-be-compiled) has the list.",
     "QueryRefused": "Change the SQL at the line and column of the message. [The SQL that is supported](service.md#the-sql-that-is-supported) has the list.",
     "AlreadyExists": "Choose another name. Names of removed tenants and their sources are never given again.",
-    "KernelFailed": "Fix the kernel or the row that the message names, or pass `on_error=\"skip\"` to put such rows aside.",
+    "KernelFailed": 'Fix the kernel or the row that the message names, or pass `on_error="skip"` to put such rows aside.',
     "QueryFailed": "Read the reason in `headgate query list` or `GET /queries/N`. Fix the query and register it again.",
     "AccessDenied": "Use a token with a higher role, or ask an admin for a [grant](../operate/service-security.md#who-reads-a-source).",
     "BadToken": "Ask an admin for a new token. The old one is unknown, expired or revoked.",
@@ -30,8 +30,8 @@ REMEDIES = {
     "Superseded": "Nothing, if you started the query again on purpose: the newer driver has it. Otherwise stop one of the two; the message names host, process and start time of the other.",
     "StorageFull": "Free space and start the query again. It goes on from its last commit.",
     "BatchOrder": "Spark's checkpoint and the stage's do not fit. Restore both from the same backup, or delete both. See [what belongs together](../understand/promises.md#what-belongs-together).",
-    "SourceFailed": "Fix the file, record or connection that the message names, and start again. Nothing of the batch was committed. For Kafka records that do not parse, `bad=\"folder\"` puts them aside.",
-    "OffsetsLost": "Kafka deleted records before they were read. Pass `on_lost=\"earliest\"` to go on with what is left, and keep records longer.",
+    "SourceFailed": 'Fix the file, record or connection that the message names, and start again. Nothing of the batch was committed. For Kafka records that do not parse, `bad="folder"` puts them aside.',
+    "OffsetsLost": 'Kafka deleted records before they were read. Pass `on_lost="earliest"` to go on with what is left, and keep records longer.',
     "StepFailed": "Fix the function that the message names, and start again. It must return the same columns for every table.",
     "SinkFailed": "Fix what the message names (rights, table, connection) and start again: the batch is committed and will be published.",
     "ArithmeticOverflow": "Cast the column to a wider type, such as `double` or `decimal(38,0)`, before the aggregate.",
@@ -67,5 +67,5 @@ def _page(names: list[str]) -> Iterator[str]:
     yield HEAD
     for name in names:
         means = " ".join((inspect.getdoc(getattr(errors, name)) or "").split()).replace("``", "`")
-        yield f"| <span id=\"{name.lower()}\"></span>`{name}` | {means} | {REMEDIES[name]} |"
+        yield f'| <span id="{name.lower()}"></span>`{name}` | {means} | {REMEDIES[name]} |'
     yield ""
