@@ -131,8 +131,10 @@ def _members(value: Any) -> Iterator[tuple[str, Any]]:
             if (
                 name.startswith("_")
                 or name in ours
-                or not isinstance(what, property | staticmethod | classmethod)
-                and not inspect.isfunction(what)
+                or (
+                    not isinstance(what, property | staticmethod | classmethod)
+                    and not inspect.isfunction(what)
+                )
             ):
                 continue
             seen[name] = what if isinstance(what, property) else getattr(value, name)
