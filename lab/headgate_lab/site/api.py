@@ -73,7 +73,7 @@ def pages(problems: list[str]) -> dict[str, str]:
 def _named(name: str, problems: list[str]) -> Iterator[str]:
     """A public name, with all that belongs to it."""
     if ":" in name:
-        yield from _value(name.rpartition(":")[2], resolve_name(name), problems)
+        yield from _value(name.rpartition(":")[2], resolve_name(name), problems, made_by_user=False)
         return
     value = getattr(headgate, name)
     if not inspect.ismodule(value):
@@ -102,10 +102,10 @@ def _deeper(part: str) -> str:
     return re.sub(r"^(#+) ", r"#\1 ", part)
 
 
-def _value(name: str, value: Any, problems: list[str]) -> Iterator[str]:
-    """A class or a function."""
+def _value(name: str, value: Any, problems: list[str], *, made_by_user: bool = True) -> Iterator[str]:
+    """A class or a function; what headgate makes itself is shown without its constructor."""
     yield f"## {name}\n"
-    signature = _signature(name, value)
+    signature = _signature(name, value) if made_by_user else ""
     if signature:
         yield f"```python\n{signature}\n```\n"
     yield f"{_text(value, name, problems)}\n"
