@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headgate import policies
-from headgate.control import LoadView, Loop, Mode, Move, Plan, Reason, fold
+from headgate.control import Decision, LoadView, Loop, Mode, Move, Plan, Reason, fold
 from headgate.errors import BatchOrder, ConfigError
 from headgate.policies import FluxLoad, Guard, Policy, Rebuild, Static
 from headgate.routing.table import Table
@@ -218,3 +218,39 @@ def test_a_policy_has_defaults_for_every_hook_but_name_and_propose() -> None:
     assert policy.remembers == 0
     assert policy.resize(LoadView(), EVEN, 3) is None
     assert policy.fitted("CLL", whole="it must stay whole") is policy
+
+
+def announcing(**guard):
+    """A loop on two executors whose state takes several batches to read, and its next report."""
+    loop = Loop(policies.Static(), Guard(**guard), "act", Table.uniform(6, 2))
+    number = iter(range(100))
+
+    def report():
+        made = builders.report(next(number), loop.table, [10] * 6, wall_ms=1.0)
+        two = [replace(c, executor=f"e{c.channel % 2}") for c in made.channels]
+        return replace(
+            made, channels=tuple(two), bins=tuple(replace(b, state_bytes=10_000) for b in made.bins)
+        )
+
+    return loop, report
+
+
+def test_a_table_that_moves_much_state_is_announced_and_nothing_else_changes_until_then() -> None:
+    loop, report = announcing(notice_batches=3, cool_down_batches=0)
+    before = loop.table
+    loop.request_channels(4)
+    decision = loop.step(report())
+    assert (decision.notice, decision.table.from_batch) == (3, 4)
+    assert Decision.from_json(decision.to_json()) == decision
+    assert [loop.in_force(batch) for batch in (1, 2, 3)] == [before] * 3
+    assert loop.announced(3) is loop.table is loop.in_force(4)
+    assert loop.announced(4) is None
+    loop.request_channels(3)
+    loop.policy = Scripted(Plan(policy="p", from_version=1, moves=(Move(0, 0, 1),), gain=1.0))
+    for _ in (1, 2):
+        waiting = loop.step(report())
+        assert (waiting.asked, waiting.refusal.name) == (None, Reason.cool_down)
+        loop = Loop.restore(loop.snapshot(), loop.policy, loop.guard, loop.mode)
+        assert loop.in_force(3) == before
+    answered = loop.step(report())
+    assert (answered.asked, answered.table.version) == (3, 2)

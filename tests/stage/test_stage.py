@@ -269,3 +269,25 @@ class _Pins(hg.policies.Policy):
             gain=1.0,
             reason="in turn",
         )
+
+
+def test_a_hook_that_fails_is_called_again_and_stops_the_query() -> None:
+    told: list[int] = []
+
+    def hook(one: hg.Completed) -> None:
+        told.append(one.source_batch)
+        if len(told) == 1:
+            raise OSError("not now")
+
+    world = World(on_complete=hook)
+    with pytest.raises(
+        hg.errors.SinkFailed, match="on_complete raised OSError for batch 0 of the source: not now"
+    ):
+        world.stage.process(rows_of(1), 0, None)
+    world.stage = world.driver()
+    world.stage.process(rows_of(1), 0, None)
+    world.stage.process(rows_of(2), 1, None)
+    assert told == [0, 0, 1]
+    assert world.counts() == {1: 1, 2: 1}
+    with pytest.raises(ConfigError, match="must be a function"):
+        world.driver(on_complete=3)

@@ -24,6 +24,7 @@ BENCHES = {
     "kernel": "a user's function per row, compiled, against native transformWithState in Python; the first batch after a start",
     "skew": "rows of the busiest channel over the mean with hot keys pinned, beside static routing; output against native",
     "rebalance": "a slow channel, a channel short of memory and bursts, under Flux's policies beside static routing; output against native",
+    "rescale": "the time of a batch while the number of channels changes, beside none, a change at once, and native Spark restarted",
     "join": "a stream probing a built table with one of three channels perturbed: response time under mpc beside static routing",
     "service": "standing queries: registration, a batch for everyone, memory, traffic; one Spark query each, the engine without sharing",
     "tenants": "a hostile tenant beside a hundred good ones: how long they wait from push to result, with it and without",
@@ -43,7 +44,7 @@ BENCHES = {
 }
 
 WITHOUT_SPARK = frozenset({"placement", "policies", "control", "partitioning", "codecs"})
-WITH_PARTS = frozenset({"control", "direct", "kafka", "rebalance"})
+WITH_PARTS = frozenset({"control", "direct", "kafka", "rebalance", "rescale"})
 
 
 def names() -> tuple[str, ...]:

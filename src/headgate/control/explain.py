@@ -38,7 +38,7 @@ def explained(report: BatchReport, decision: Decision) -> str:
         lines.append(f"  {REMEDIES[refusal.name]}")
     elif decision.plan is not None:
         lines.append(
-            f"carried out: table {decision.table.version} is in force from batch {decision.batch + 1}"
+            f"carried out: table {decision.table.version} is in force from batch {decision.table.from_batch}"
         )
     return "\n".join(lines)
 

@@ -24,16 +24,19 @@ class Guard:
     `min_gain`: the smallest share of the batch's time that a plan must promise to save.
     `cool_down_batches`: how many batches must pass between two changes, so that the effect of the first
     is seen before the second. `max_moves`, `max_bytes`: how much one plan may move; None is no bound.
+    `notice_batches`: a change of the table that moves much state to other executors is announced up to
+    this many batches ahead, and the state moves in the background (`notice`); 0 is at once.
     """
 
     min_gain: float = 0.05
     cool_down_batches: int = 2
     max_moves: int | None = None
     max_bytes: int | None = None
+    notice_batches: int = 64
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        bounds = (self.cool_down_batches, self.max_moves or 0, self.max_bytes or 0)
+        bounds = (self.cool_down_batches, self.max_moves or 0, self.max_bytes or 0, self.notice_batches)
         if not 0 <= self.min_gain < 1 or min(bounds) < 0:
             raise ConfigError(f"{self} is out of range: 0 <= min_gain < 1, and no bound below 0")
 
@@ -63,7 +66,9 @@ class Guard:
     def judge(
         self, plan: Plan, view: LoadView, *, batch: BatchId, last_change: BatchId | None
     ) -> Refusal | None:
-        """None to accept the plan, otherwise why not. The table last changed after batch `last_change`."""
+        """None to accept the plan, otherwise why not. The table last changed after batch `last_change`, or will
+        change then.
+        """
         if last_change is not None and batch - last_change <= self.cool_down_batches:
             return Refusal(
                 Reason.cool_down,

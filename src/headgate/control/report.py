@@ -26,7 +26,8 @@ class ChannelReport:
     `memory_limit` is the memory granted for state, 0 for no bound. `resident_bytes` is the state in
     memory and `disk_bytes` the state that was spilled; the backlog is the rows that were admitted and
     not yet processed. `read_ms` is the part of the busy time spent on reading the state of bins that
-    moved here or came from disk.
+    moved here or came from disk. `ahead_ms` is the time spent, beside the busy time, on reading the state
+    of `ahead_bins` bins that will move here.
     """
 
     channel: Channel
@@ -40,6 +41,8 @@ class ChannelReport:
     rebuilt_bins: int = 0
     executor: str = ""
     read_ms: float = field(default=0.0, metadata=_SPARSE)
+    ahead_bins: int = field(default=0, metadata=_SPARSE)
+    ahead_ms: float = field(default=0.0, metadata=_SPARSE)
     memory_limit: int = field(default=0, metadata=_SPARSE)
     resident_bytes: int = field(default=0, metadata=_SPARSE)
     disk_bytes: int = field(default=0, metadata=_SPARSE)

@@ -57,6 +57,10 @@ class Answer:
     read_ms: float
     """Time spent reading state back."""
     rebuilt_bins: int
+    ahead_bins: int = 0
+    """Bins whose state was read before it is needed here."""
+    ahead_ms: float = 0.0
+    """Time spent on that, which is not part of the busy time."""
     state_file: str = ""
     """The state file that the task wrote; empty if nothing changed."""
     changed: tuple[int, ...] = ()

@@ -9,15 +9,17 @@ a manifest they are rubbish, so a retried, speculative or zombie attempt does no
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headgate.errors import HeadgateError
 from headgate.flow.backlog import Backlog, BacklogEntry
-from headgate.operators.admission import Admission, Process
+from headgate.operators.admission import Admission, Process, urgent_first
 from headgate.operators.arrival import Arrival, arrived_schema
 from headgate.operators.base import BoundOperator
 from headgate.operators.channel_run import ChannelRun
@@ -36,7 +38,7 @@ from headgate.stage.split_rows import SplitRows
 from headgate.state.conform import conform
 from headgate.state.table import BinTable
 from headgate.storage import backlog_file, state_file
-from headgate.storage.bin_cache import BinCache
+from headgate.storage.bin_cache import BinCache, Found
 from headgate.storage.manifest import Written, staging_folder
 from headgate.storage.output_file import write_parquet
 from headgate.storage.patience import REQUESTS
@@ -97,8 +99,8 @@ class Attempt:
         # Reshaped bins are opened and written whole in any case, and pieces have no state: their rows need not wait.
         self.asleep = task.flow.asleep & (self.mine - task.regrouped.keys() - self.pieces)
         self.split = SplitRows(task.operator)
-        self.came = self.rows = self.rebuilt = 0
-        self.reading = self.idle = 0.0
+        self.came = self.rows = self.rebuilt = self.ahead = 0
+        self.reading = self.idle = self.ahead_s = 0.0
 
     def work(self, parcels: Iterator[Parcel]) -> Answer:
         """Process the rows that waited and the rows that arrive, write what
@@ -133,6 +135,7 @@ class Attempt:
             asleep=self.asleep,
             late=lambda: 1e3 * self._busy() >= share.work_ms,
             room=share.room_bytes,
+            deadlines=flow.deadlines,
         )
         arrived = np.zeros(task.table.bins[-1] + 1, np.int64)
         try:
@@ -149,7 +152,9 @@ class Attempt:
                     rows, hashes, bins = rows.filter(pa.array(~split)), hashes[~split], bins[~split]
                 fresh = (rows, hashes)
                 admission.add(rows, bins)
-            return self._finish(run, arrival, admission.left(), taken, arrived)
+            answer = self._finish(run, arrival, admission.left(), taken, arrived)
+            self._read_ahead()
+            return replace(answer, ahead_bins=self.ahead, ahead_ms=1e3 * self.ahead_s)
         finally:
             self.cache.release()
 
@@ -206,7 +211,7 @@ class Attempt:
                 gathered.append(rows)
                 ranges.append(parcel.number)
             else:
-                yield from ((part, None) for part in _slices(rows, whole))
+                yield from self._slices(rows, None, whole=whole)
         if gathered:
             rows, order = pa.concat_batches(gathered), None
             if operator.ordered and ORDER in self.task.rows.names:
@@ -216,10 +221,22 @@ class Attempt:
                     rows, order = rows.take(pa.array(sorted_)), order[sorted_]
             elif operator.ordered:
                 order = np.repeat(np.array(ranges, np.int64), [part.num_rows for part in gathered])
-            at = 0
-            for part in _slices(rows, whole):
-                yield part, None if order is None else order[at : at + part.num_rows]
-                at += part.num_rows
+            yield from self._slices(rows, order, whole=whole)
+
+    def _slices(
+        self, rows: pa.RecordBatch, order: NDArray[np.int64] | None, *, whole: bool
+    ) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64] | None]]:
+        """The rows in slices, the most urgent first: those that come last are the first to wait."""
+        if whole:
+            yield rows, order
+            return
+        if self.task.flow.deadlines:
+            bins = self.task.table.bin_of_hash(hashes_of(rows, self.task.operator.key), self.channel)
+            sorted_ = urgent_first(bins, self.task.flow.deadlines)
+            rows, order = rows.take(pa.array(sorted_)), None if order is None else order[sorted_]
+        step = max(SMALLEST, -(-rows.num_rows // LOOKS))
+        for at in range(0, rows.num_rows, step):
+            yield rows.slice(at, step), None if order is None else order[at : at + step]
 
     def _of_split_keys(self, bins: NDArray[np.int32]) -> NDArray[np.bool_] | None:
         """Which rows, by their bins, are of split keys; None if no row is."""
@@ -238,14 +255,31 @@ class Attempt:
         if b in self.task.reshaped:
             version = f"reshaped in {self.name}"  # no cached table has this version
         before = self.watch.now()
-        table, rebuilt = self.cache.open(b, version, lambda empty: self.reader.read(b, empty))
-        if rebuilt:
-            self.rebuilt += 1
+        table, found = self.cache.open(b, version, self.reader.of(b))
+        if found is not Found.current:
+            self.rebuilt += found is Found.nowhere
             slow = self.watch.reading(table.state_bytes)
             if slow:
                 self.watch.sleep(max(0.0, slow - (self.watch.now() - before)))
             self.reading += self.watch.now() - before
         return table
+
+    def _read_ahead(self) -> None:
+        """Read the state of bins that will arrive here, until the time for it is over. An error ends it: whoever
+        needs the bin reads it then, and raises the error if it is still one.
+        """
+        ahead, began, heads = self.task.flow.ahead, self.watch.now(), self.task.state.heads
+        until = began + ahead.work_ms.get(self.channel, 0.0) / 1e3
+
+        def late() -> bool:
+            return self.watch.now() >= until
+
+        with suppress(HeadgateError):
+            for b in ahead.bins.get(self.channel, ()):
+                if late():
+                    break
+                self.ahead += self.cache.warm(b, heads.get(b, ""), self.reader.of(b), late)
+        self.ahead_s = self.watch.now() - began
 
     # -- state and output out
 
@@ -332,12 +366,3 @@ class Attempt:
             return None
         name = f"{staging_folder(self.task.batch, self.task.run)}/part-{self.name}.parquet"
         return write_parquet(store, name, pa.Table.from_batches(rows), schema)
-
-
-def _slices(rows: pa.RecordBatch, whole: bool) -> Iterator[pa.RecordBatch]:
-    if whole:
-        yield rows
-        return
-    step = max(SMALLEST, -(-rows.num_rows // LOOKS))
-    for at in range(0, rows.num_rows, step):
-        yield rows.slice(at, step)

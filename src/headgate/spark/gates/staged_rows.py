@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from headgate.errors import ConfigError, CorruptState, MissingColumn
+from headgate.flow.fan_out import FanOut
 from headgate.flow.row_ranges import RowRange
 from headgate.spark.exchange import quoted
 from headgate.spark.paths import literal
@@ -28,24 +29,6 @@ from headgate.storage.store import Store
 
 AT, FILE = "__headgate_at", "__headgate_file"
 _ROW_OF_PARTITION = (1 << 33) - 1  # the lower bits of `monotonically_increasing_id`
-
-
-@dataclass(frozen=True)
-class FanOut:
-    """A column that says how many rows each row becomes.
-
-    `first` and `last` name the columns that tell the guarded step which of these outputs to make in this
-    wave. Without them rows stay whole, and a wave may exceed its size by the fan-out of one row.
-    """
-
-    column: str
-    first: str = ""
-    last: str = ""
-
-    @property
-    def splits(self) -> bool:
-        """Whether a row's outputs may be divided between waves."""
-        return bool(self.first)
 
 
 @dataclass(frozen=True)
@@ -101,13 +84,15 @@ class StagedRows:
                     "checkpoint"
                 )
 
-    def read(self, ranges: Sequence[RowRange]) -> DataFrame:
-        """The rows of some ranges."""
+    def read(self, ranges: Sequence[RowRange], *, in_order: bool = False) -> DataFrame:
+        """The rows of some ranges; with `in_order`, in the order of the ranges."""
+        if in_order:
+            return reduce(DataFrame.unionAll, map(self._part, ranges))
         whole = [r for r in ranges if len(r) == self.files[r.file].length]
         parts = [self._part(r) for r in ranges if len(r) < self.files[r.file].length]
         if whole:
             rows = self._read(*(r.file for r in whole))
-            parts.append(self._shown(rows, F.lit(0).cast("long"), _width(self.fan_out)))
+            parts.append(_shown(rows, self.schema, self.fan_out))
         return reduce(DataFrame.unionAll, parts)
 
     def numbered(self, ranges: Sequence[RowRange]) -> DataFrame:
@@ -130,19 +115,35 @@ class StagedRows:
         rows, at, width = self._read(piece.file), F.col(AT), _width(self.fan_out)
         if self.fan_out is None or not self.fan_out.splits:
             chosen = rows.where((at >= piece.start) & (at < piece.stop))
-            return self._shown(chosen, F.lit(0), width)
+            return _shown(chosen, self.schema, self.fan_out)
         # A row covers as many positions as its fan-out. The two conditions on `at` alone
         # allow Parquet to skip pages.
         widest = max(file.widest for file in self.files)
         chosen = rows.where((at > piece.start - widest) & (at < piece.stop) & (at + width > piece.start))
         first = F.greatest(F.lit(0).cast("long"), F.lit(piece.start) - at)
-        return self._shown(chosen, first, F.least(width, F.lit(piece.stop) - at))
+        return _shown(chosen, self.schema, self.fan_out, first, F.least(width, F.lit(piece.stop) - at))
 
-    def _shown(self, rows: DataFrame, first: Column, last: Column) -> DataFrame:
-        columns = [quoted(name) for name in self.schema.names]
-        if self.fan_out is not None and self.fan_out.splits:
-            columns += [first.alias(self.fan_out.first), last.alias(self.fan_out.last)]
-        return rows.select(*columns)
+
+def with_all_outputs(rows: DataFrame, fan_out: FanOut | None) -> DataFrame:
+    """Rows that have not been staged, as the guarded step gets them without a gate."""
+    _check(rows, fan_out)
+    return rows if fan_out is None else _shown(rows, rows.schema, fan_out)
+
+
+def _shown(
+    rows: DataFrame,
+    schema: T.StructType,
+    fan_out: FanOut | None,
+    first: Column | None = None,
+    last: Column | None = None,
+) -> DataFrame:
+    """The columns that the guarded step gets: by default all outputs of each row are to be made."""
+    columns = [quoted(name) for name in schema.names]
+    if fan_out is not None and fan_out.splits:
+        begin = F.lit(0).cast("long") if first is None else first
+        end = _width(fan_out) if last is None else last
+        columns += [begin.alias(fan_out.first), end.alias(fan_out.last)]
+    return rows.select(*columns)
 
 
 def inspect_files(

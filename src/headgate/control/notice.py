@@ -1,0 +1,75 @@
+"""How long before it takes effect a table is announced, so that state can move in the background.
+
+    read_ms  = bytes that arrive on the executor which receives most * ms to read a byte
+    notice   = ceil(read_ms / (SHARE * period_ms)) batches, and `NEW_CHANNELS` if the number of channels changes
+
+In each batch until then, tasks spend `SHARE` of a batch's time on reading the state that will arrive
+on their executor (`flow.read_ahead`), so that the batch of the move finds it there (Flux's StateMover,
+Megaphone's migration in pieces). There is no notice if nothing changes its executor, or if reading
+takes less time than that: then a move at once costs less than a late one. A plan whose gain would save
+more time until then than reading takes is urgent, and gets one batch.
+
+Law: the notice depends only on the view, the tables and the places in the report (5).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from headgate.control.view import LoadView
+from headgate.ids import Bin, Channel
+from headgate.routing.table import Table
+
+SHARE = 0.1
+"""The part of a batch's time that is spent on reading state ahead."""
+NEW_CHANNELS = 2
+"""Batches in which the engine finds executors for another number of channels."""
+UNMEASURED_MB_S = 100.0
+"""The assumed speed of reading state, until a read has been measured."""
+
+
+def arriving(
+    now: Table, later: Table, places: Sequence[str], places_later: Sequence[str] = ()
+) -> Iterator[tuple[Bin, Channel]]:
+    """The bins that change their executor between two tables, each with its later channel.
+
+    `places` are the executors of the channels now, `places_later` those under the later table. A channel
+    whose executor is unknown counts as one that is elsewhere.
+    """
+    places_later = places_later or places
+    for bin, channel in later.items():
+        before = now.channel_of.get(bin)
+        if before is None:
+            continue  # a new pin: its state is made of other bins
+        known = before < len(places) and channel < len(places_later)
+        moved = before != channel if not known else places[before] != places_later[channel]
+        if moved:
+            yield bin, channel
+
+
+def batches_ahead(
+    view: LoadView, now: Table, later: Table, places: Sequence[str], *, most: int, gain: float = 0.0
+) -> int:
+    """The number of batches that still run under the table `now` before `later` takes effect. `gain` is the
+    share of a batch's time that the change saves.
+    """
+    executors = set(places)
+    if most < 1 or len(executors) < 2 or view.period_ms <= 0:
+        return 0
+    known: dict[str, int] = defaultdict(int)
+    unknown = 0
+    for bin, channel in arriving(now, later, places):
+        if channel < len(places):
+            known[places[channel]] += view.bin_bytes.get(bin, 0)
+        else:
+            unknown += view.bin_bytes.get(bin, 0)
+    arrives = max(known.values(), default=0) + unknown / len(executors)
+    read_ms = arrives * (view.move_ms_per_byte or 1e-3 / UNMEASURED_MB_S)
+    in_a_batch = SHARE * view.period_ms
+    if read_ms <= in_a_batch:
+        return 0
+    found = NEW_CHANNELS if now.channels != later.channels else 0
+    notice = min(most, math.ceil(read_ms / in_a_batch) + found)
+    return min(notice, 1) if gain * notice * view.period_ms > read_ms else notice
