@@ -20,10 +20,9 @@ WITH_SPARK = [
 ]
 """Pages that run on a session alone: `tests/spark/test_pages.py`."""
 WITHOUT_SPARK = [
-    "reference/configuration.md",
     "reference/joins.md",
+    "reference/limits.md",
     "research/control.md",
-    "research/flux.md",
     "research/partitioning.md",
     "research/placement.md",
     "understand/placement.md",
