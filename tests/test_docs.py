@@ -105,3 +105,14 @@ def test_the_recorded_run_is_that_of_the_simulator() -> None:
     from headgate_lab.site.recorded_run import as_script, record
 
     assert (DOCS / "assets/recorded-run.js").read_text(encoding="utf-8") == as_script(record())
+
+
+@pytest.mark.full
+def test_a_browser_asks_nobody_else_and_logs_no_error(tmp_path: Path) -> None:
+    from headgate_lab.site.__main__ import build
+    from headgate_lab.site.look import CHROMIUM, look
+
+    if not Path(CHROMIUM).exists():
+        pytest.skip("needs Chromium")
+    assert build(ROOT, tmp_path / "site") == []
+    assert look(tmp_path / "site", None) == []

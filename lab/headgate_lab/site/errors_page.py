@@ -21,9 +21,7 @@ HEAD = """# Errors
 Each error says what happened, where, and what to do. This page lists all of them. They are in
 `hg.errors`, and all derive from `hg.errors.HeadgateError`, so one `except` catches every error that
 Headgate raises on purpose.
-
-| error | what it means | what to do |
-|---|---|---|"""
+"""
 
 
 def pages(problems: list[str]) -> dict[str, str]:
@@ -42,5 +40,6 @@ def _page(names: list[str]) -> Iterator[str]:
     yield HEAD
     for name in names:
         means = " ".join((inspect.getdoc(getattr(errors, name)) or "").split()).replace("``", "`")
-        yield f'| <span id="{name.lower()}"></span>`{name}` | {means} | {REMEDIES[name]} |'
-    yield ""
+        yield f"## {name}\n"
+        yield f"{means}\n"
+        yield f"**What to do.** {REMEDIES[name]}\n"
