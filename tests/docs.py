@@ -16,14 +16,14 @@ WITH_SPARK = [
     "recipes/exploding-joins.md",
     "recipes/backfill.md",
     "operate/watch.md",
-    "research/faucet.md",
+    "reference/gates.md",
 ]
 """Pages that run on a session alone: `tests/spark/test_pages.py`."""
 WITHOUT_SPARK = [
-    "reference/configuration.md",
     "reference/joins.md",
+    "reference/limits.md",
     "research/control.md",
-    "research/flux.md",
+    "research/faucet.md",
     "research/partitioning.md",
     "research/placement.md",
     "understand/placement.md",

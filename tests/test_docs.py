@@ -8,6 +8,8 @@ import pytest
 from tests.docs import DOCS, ELSEWHERE, ROOT, WITH_SPARK, WITHOUT_SPARK
 from tests.pages import has_code, played, shape
 
+from headgate import policies
+from headgate.stage.settings import DEFAULT_POLICY
 from headgate_lab.site import api, check, commands, errors_page, proof
 from headgate_lab.site.drawings import DRAWN, drawn
 
@@ -57,6 +59,12 @@ def test_a_page_is_in_the_navigation_and_all_of_the_navigation_exists() -> None:
     assert set(ALL) <= named
 
 
+def test_the_page_about_policies_has_all_of_them_and_the_right_default() -> None:
+    rows = re.findall(r"^\| `([\w-]+)`( \(default\))? \|", ALL["understand/policies.md"].read_text(), re.M)
+    assert {name for name, _ in rows} == set(policies.names())
+    assert [name for name, mark in rows if mark] == [DEFAULT_POLICY]
+
+
 def test_every_error_has_a_remedy() -> None:
     problems: list[str] = []
     page = errors_page.pages(problems)["reference/errors.md"]
@@ -97,3 +105,14 @@ def test_the_recorded_run_is_that_of_the_simulator() -> None:
     from headgate_lab.site.recorded_run import as_script, record
 
     assert (DOCS / "assets/recorded-run.js").read_text(encoding="utf-8") == as_script(record())
+
+
+@pytest.mark.full
+def test_a_browser_asks_nobody_else_and_logs_no_error(tmp_path: Path) -> None:
+    from headgate_lab.site.__main__ import build
+    from headgate_lab.site.look import CHROMIUM, look
+
+    if not Path(CHROMIUM).exists():
+        pytest.skip("needs Chromium")
+    assert build(ROOT, tmp_path / "site") == []
+    assert look(tmp_path / "site", None) == []

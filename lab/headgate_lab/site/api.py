@@ -1,7 +1,7 @@
 """The reference of the Python interface, made from signatures and docstrings.
 
-Every public name of `headgate` is on exactly one page. A name, method or argument group without a docstring is a problem, and so
-is a public name that no page has.
+Every public name of `headgate` is on exactly one page; one that no page lists is on that of stages. A name or method without a
+docstring is a problem.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PAGES: dict[str, tuple[str, str, list[str]]] = {
     "stages": (
         "Stages, settings and gates",
         "The drop-in for `foreachBatch`, the settings that both ways in share, and gates.",
-        ["Stage", "Pipeline", "two_streams", "Routing", "Limits", "Expansion", "Gate", "bounded", "FanOut"],
+        ["Stage", "Pipeline", "two_streams", "Routing", "Limits", "Expansion", "Gate", "Completed", "bounded", "FanOut"],
     ),
     "sources": ("Sources", "Where rows come from.", ["sources"]),
     "sinks": ("Sinks", "Where results go.", ["sinks"]),
@@ -57,11 +57,14 @@ PAGES: dict[str, tuple[str, str, list[str]]] = {
 def pages(problems: list[str]) -> dict[str, str]:
     """The pages of the reference."""
     shown = [name for _, _, names in PAGES.values() for name in names if ":" not in name]
-    problems += [f"reference/api: no page has hg.{name}" for name in sorted(set(headgate.__all__) - set(shown))]
-    problems += [f"reference/api: hg.{name} is not public" for name in sorted(set(shown) - set(headgate.__all__))]
+    problems += [
+        f"reference/api: hg.{name} is not public" for name in sorted(set(shown) - set(headgate.__all__))
+    ]
+    unlisted = sorted(set(headgate.__all__) - set(shown))
     made = {}
     for file, (title, what, names) in PAGES.items():
-        parts = [part for name in names for part in _named(name, problems)]
+        every = [*names, *unlisted] if file == "stages" else names
+        parts = [part for name in every for part in _named(name, problems)]
         made[f"reference/api/{file}.md"] = "\n".join([f"# {title}\n", f"{what}\n", *parts])
     return made
 
@@ -69,7 +72,7 @@ def pages(problems: list[str]) -> dict[str, str]:
 def _named(name: str, problems: list[str]) -> Iterator[str]:
     """A public name, with all that belongs to it."""
     if ":" in name:
-        yield from _value(name.rpartition(":")[2], resolve_name(name), problems)
+        yield from _value(name.rpartition(":")[2], resolve_name(name), problems, made_by_user=False)
         return
     value = getattr(headgate, name)
     if not inspect.ismodule(value):
@@ -98,10 +101,10 @@ def _deeper(part: str) -> str:
     return re.sub(r"^(#+) ", r"#\1 ", part)
 
 
-def _value(name: str, value: Any, problems: list[str]) -> Iterator[str]:
-    """A class or a function."""
+def _value(name: str, value: Any, problems: list[str], *, made_by_user: bool = True) -> Iterator[str]:
+    """A class or a function; what headgate makes itself is shown without its constructor."""
     yield f"## {name}\n"
-    signature = _signature(name, value)
+    signature = _signature(name, value) if made_by_user else ""
     if signature:
         yield f"```python\n{signature}\n```\n"
     yield f"{_text(value, name, problems)}\n"
@@ -124,7 +127,14 @@ def _members(value: Any) -> Iterator[tuple[str, Any]]:
         if not owner.__module__.startswith("headgate"):
             continue
         for name, what in vars(owner).items():
-            if name.startswith("_") or name in ours or not isinstance(what, property | staticmethod | classmethod) and not inspect.isfunction(what):
+            if (
+                name.startswith("_")
+                or name in ours
+                or (
+                    not isinstance(what, property | staticmethod | classmethod)
+                    and not inspect.isfunction(what)
+                )
+            ):
                 continue
             seen[name] = what if isinstance(what, property) else getattr(value, name)
     yield from seen.items()
@@ -149,7 +159,11 @@ def _signature(name: str, value: Any) -> str:
     if len(text) <= 88:
         return text
     shown = ",\n".join(f"    {_without_quotes(str(one))}" for one in _with_marks(kept))
-    back = "" if plain.return_annotation is plain.empty else f" -> {_without_quotes(str(plain.return_annotation))}"
+    back = (
+        ""
+        if plain.return_annotation is plain.empty
+        else f" -> {_without_quotes(str(plain.return_annotation))}"
+    )
     return f"{name}(\n{shown},\n){back}"
 
 

@@ -69,7 +69,9 @@ def _default(one: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(getattr(value, "value", value))
+    text = (
+        ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(getattr(value, "value", value))
+    )
     return "" if "UNSET" in text.upper() or "<" in text else text
 
 

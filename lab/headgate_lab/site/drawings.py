@@ -107,7 +107,10 @@ def gate() -> Iterator[str]:
     yield arrow(556, 105, 606, 105)
     for number in range(2):
         yield box(612 + number * 74, 80, 66, 50, f"wave {2 - number}", INK)
-    yield f'<path d="M640 136C640 224 240 224 230 168" stroke="{INK}" stroke-width="2" fill="none" marker-end="url(#a)" stroke-dasharray="4 5"/>'
+    yield (
+        f'<path d="M640 136C640 224 240 224 230 168" stroke="{INK}" stroke-width="2" fill="none" '
+        'marker-end="url(#a)" stroke-dasharray="4 5"/>'
+    )
     yield text(430, 226, "wave 3 is through: wave 5 may enter", kind="soft")
 
 
@@ -123,12 +126,22 @@ def split_key() -> Iterator[str]:
         yield arrow(472, y + 25, 590, 130)
     yield text(670, 26, "one answer", kind="head")
     yield box(594, 104, 150, 52, "merged", NAVY, "n = 40 + 31 + 38")
-    yield text(395, 262, "A hash of the whole row picks the piece, so a repeated task sends each row the same way.", kind="soft")
+    yield text(
+        395,
+        262,
+        "A hash of the whole row picks the piece, so a repeated task sends each row the same way.",
+        kind="soft",
+    )
 
 
 def policies() -> Iterator[str]:
     """The loop of control: report, policy, guard, table."""
-    names = (("report", "what the batch did", BLUE), ("policy", "what would be better?", GREEN), ("guard", "is it worth it?", GOLD), ("table", "of the next batch", RED))  # fmt: skip
+    names = (
+        ("report", "what the batch did", BLUE),
+        ("policy", "what would be better?", GREEN),
+        ("guard", "is it worth it?", GOLD),
+        ("table", "of the next batch", RED),
+    )
     for number, (name, what, fill) in enumerate(names):
         x = 20 + number * 196
         yield box(x, 50, 156, 58, name, fill, what)
@@ -143,7 +156,11 @@ def policies() -> Iterator[str]:
 
 def placement() -> Iterator[str]:
     """Queries of one source live together, so that the source is sent to few servers."""
-    for column, (title, where) in enumerate((("at random: 6 streams", ((0, 1), (0, 1, 2), (2,))), ("placed: 3 streams", ((0,), (1,), (2,))))):  # fmt: skip
+    ways = (
+        ("at random: 6 streams", ((0, 1), (0, 1, 2), (2,))),
+        ("placed: 3 streams", ((0,), (1,), (2,))),
+    )
+    for column, (title, where) in enumerate(ways):
         left = 20 + column * 400
         yield text(left + 175, 26, title, kind="head")
         for number, fill in enumerate((BLUE, GREEN, GOLD)):
@@ -157,7 +174,11 @@ def placement() -> Iterator[str]:
 
 def exactly_once() -> Iterator[str]:
     """A kill before the commit and one after it."""
-    for row, (name, words) in enumerate((("killed before", "computed again: nothing of it counted"), ("killed after", "published again: the same rows, the same number"))):  # fmt: skip
+    kills = (
+        ("killed before", "computed again: nothing of it counted"),
+        ("killed after", "published again: the same rows, the same number"),
+    )
+    for row, (name, words) in enumerate(kills):
         y = 56 + row * 112
         yield text(20, y + 26, name, kind="head", anchor="start")
         for number, (step, fill) in enumerate((("read", NAVY), ("compute", GREEN), ("commit", RED), ("publish", BLUE))):  # fmt: skip
@@ -179,7 +200,12 @@ DRAWN: dict[str, tuple[Callable[[], Iterator[str]], int, int, str]] = {
     "split-key": (split_key, 790, 276, "A hot key is split into pieces, which are merged."),
     "policies": (policies, 800, 246, "Report, policy, guard, table."),
     "placement": (placement, 790, 276, "Queries of one source live together."),
-    "exactly-once": (exactly_once, 650, 252, "What happens when a driver is killed before and after the commit."),
+    "exactly-once": (
+        exactly_once,
+        650,
+        252,
+        "What happens when a driver is killed before and after the commit.",
+    ),
 }
 """Name -> what draws it, width, height, and what it shows."""
 

@@ -10,7 +10,9 @@ from typing import Any
 
 def pages(folder: Path) -> dict[str, str]:
     """Name -> page, for every notebook of a folder."""
-    return {f"notebooks/{path.stem.replace('_', '-')}.md": page(path) for path in sorted(folder.glob("*.ipynb"))}
+    return {
+        f"notebooks/{path.stem.replace('_', '-')}.md": page(path) for path in sorted(folder.glob("*.ipynb"))
+    }
 
 
 def page(path: Path) -> str:
@@ -18,7 +20,7 @@ def page(path: Path) -> str:
     book = json.loads(path.read_text(encoding="utf-8"))
     lines = [part for cell in book["cells"] for part in _cell(cell)]
     title, *rest = lines
-    note = f'*This page is the notebook `notebooks/{path.name}`; a test runs it.*\n'
+    note = f"*This page is the notebook `notebooks/{path.name}`; a test runs it.*\n"
     return "\n".join([title, note, *rest])
 
 

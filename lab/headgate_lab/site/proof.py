@@ -34,17 +34,43 @@ def proof(root: Path) -> str:
     store = next(
         one for one in _read(root, "object-store")["results"] if "sink parquet, 8 channels" in one["name"]
     )
+    faults, keys = sum(chaos["faults"].values()), state["ratio"]
     rows = (
-        ("speed, beside Spark on two cores", f"running aggregate: {_millions(aggregate['value'])} rows/s, {aggregate['ratio']:.1f} times Spark's"),
-        ("", f"a Python function with state: {_millions(kernel['value'])} rows/s, {kernel['ratio']:.0f} times Spark's"),
+        (
+            "speed, beside Spark on two cores",
+            f"running aggregate: {_millions(aggregate['value'])} rows/s, {aggregate['ratio']:.1f} times Spark's",
+        ),
+        (
+            "",
+            f"a Python function with state: {_millions(kernel['value'])} rows/s, {kernel['ratio']:.0f} times Spark's",
+        ),
         ("", f"a batch of 1,000 rows: {small['value']:.0f} ms, Spark {small['rival_value']:.0f} ms"),
-        ("reliability", f"{chaos['histories']:,} simulated histories with {sum(chaos['faults'].values()):,} faults: {chaos['failed']} with a row lost, doubled or out of order"),
-        ("", f"{planted['caught']} of {planted['planted']} mistakes that we planted in the code were found by that simulator"),
-        ("", f"{kills['kills']} kills from Kafka to Delta: {kills['lost']} rows lost, {kills['doubled']} doubled, of {kills['records']:,}"),
-        ("scale", f"50 million keys that a batch does not touch: it takes {state['ratio']:.2f} times as long as beside a million"),
-        ("", f"from JSON in Kafka to Parquet on two cores: {kafka['value'] / 1000:.0f},000 records/s, {kafka['ratio']:.1f} times Spark's"),
+        (
+            "reliability",
+            f"{chaos['histories']:,} simulated histories with {faults:,} faults: "
+            f"{chaos['failed']} with a row lost, doubled or out of order",
+        ),
+        (
+            "",
+            f"{planted['caught']} of {planted['planted']} mistakes that we planted in the code "
+            "were found by that simulator",
+        ),
+        (
+            "",
+            f"{kills['kills']} kills from Kafka to Delta: {kills['lost']} rows lost, "
+            f"{kills['doubled']} doubled, of {kills['records']:,}",
+        ),
+        (
+            "scale",
+            f"50 million keys that a batch does not touch: it takes {keys:.2f} times as long as beside a million",
+        ),
+        (
+            "",
+            f"from JSON in Kafka to Parquet on two cores: {kafka['value'] / 1000:.0f},000 records/s, "
+            f"{kafka['ratio']:.1f} times Spark's",
+        ),
         ("", f"on an object store, a batch of 8 channels with Parquet output: {store['value']:.0f} requests"),
-    )  # fmt: skip
+    )
     return "\n".join(["| | measured |", "|---|---|", *(f"| {head} | {text} |" for head, text in rows)])
 
 
@@ -59,13 +85,18 @@ def compared(root: Path) -> str:
         )
         lines.append(f"| {name} | {ours} | {theirs} | {one['ratio']:.3g}x |")
     machine = _read(root, "direct-aggregate")["machine"]
-    said = f"On {machine['cores']} cores ({machine['cpu']}), Spark {machine['spark']}, Python {machine['python']}; medians, all samples in `benchmarks/results/`."
+    said = (
+        f"On {machine['cores']} cores ({machine['cpu']}), Spark {machine['spark']}, Python {machine['python']}; "
+        "medians, all samples in `benchmarks/results/`."
+    )
     return "\n".join([*lines, "", said])
 
 
 def _of(root: Path, file: str, name: str) -> Mapping[str, Any]:
     """The first result with this name: the one beside native Spark."""
-    return next(one for one in _read(root, file)["results"] if one["name"] == name and "native" in one["rival"])  # type: ignore[no-any-return]
+    return next(
+        one for one in _read(root, file)["results"] if one["name"] == name and "native" in one["rival"]
+    )  # type: ignore[no-any-return]
 
 
 def _read(root: Path, name: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 from headgate_lab import reproduce
 from headgate_lab.papers.claims import of_the_paper
 from headgate_lab.papers.overview import headline, reason, tallies, totals
-from headgate_lab.papers.page import PAGES, OVERVIEW, pages, written
+from headgate_lab.papers.page import OVERVIEW, PAGES, pages, written
 from headgate_lab.papers.results import RESULTS, read, rows
 
 ROOT = Path(__file__).parents[3]
