@@ -23,6 +23,7 @@ from typing import Any, Protocol, Self
 from headgate import logs
 from headgate.errors import CheckpointError, ConfigError, HeadgateError, Superseded
 from headgate.hosting import Host
+from headgate.service.collecting import settled
 from headgate.service.config import ServiceConfig
 from headgate.service.delivery.dispatch import Dispatcher
 from headgate.service.http.app import create_app
@@ -158,6 +159,7 @@ class ServiceProcess:
         self._stack.callback(self._leadership.release)
         self.front.phase = STARTING
         self._open()
+        settled()
         notify("READY=1\nSTATUS=serving")
 
     def _await_leadership(self) -> None:
