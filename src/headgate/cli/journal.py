@@ -88,13 +88,14 @@ def _why(decision: Any) -> str:
 
 
 def as_table(rows: list[dict[str, Any]], checkpoint: str) -> Group:
-    """The decisions for a terminal: their figures, and below them the reasons."""
+    """The decisions for a terminal: their figures, and below them the reasons. The wide one has how even the rows
+    are and can be.
+    """
     heads = (
         "batch",
         "rows",
         "ms",
         "busiest\n/ mean",
-        "rows,\nat best",
         "table",
         "chan-\nnels",
         "moves",
@@ -114,7 +115,6 @@ def as_table(rows: list[dict[str, Any]], checkpoint: str) -> Group:
             f"{decision['rows']:,}",
             f"{decision['wall_ms']:,.0f}",
             f"{decision['imbalance']:.2f}",
-            f"{decision['row_imbalance']:.2f}, {decision['row_bound']:.2f}",
             str(decision["table"]),
             str(decision["channels"]),
             str(decision["moves"]) if planned else "",
