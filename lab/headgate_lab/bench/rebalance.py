@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from headgate.spark.stage import Stage
 
 SLOW = 0.43
+CHANNELS = (16, 32)
 K = 10
 PAPER = FluxLoad(1.2, rounds=4, settle=1.2, choice="first", receiver=0.9)  # its rounds last ms, not a batch
 DISK = Disk(mb_per_s=125.0, seek_ms=5.0)
@@ -186,7 +187,7 @@ def run(*, quick: bool, repeat: int, progress: Tick, only: Sequence[str] = ()) -
     where = machine()
     sizes = QUICK if quick else RebalanceSizes()
     trials: dict[str, Trial] = {}
-    counts = (8,) if quick else (16, 32)
+    counts = (8,) if quick else CHANNELS
     todo = {n: [case for case in cases(n, sizes) if case.trouble in wanted] for n in counts}
     total = sum(map(len, todo.values()))
     with workspace() as work:
