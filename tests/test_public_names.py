@@ -14,7 +14,7 @@ from headgate import agg
 
 OPERATORS = ["Aggregate", "Dedup", "HashJoin", "HistoryWindow", "Join", "TopK", "Vectorised", "Windows"]
 OPERATORS += ["agg", "hopping", "kernel", "session", "tumbling"]
-SETTINGS = ["Completed", "Expansion", "FanOut", "Gate", "Limits", "Routing"]
+SETTINGS = ["Completed", "Expansion", "FanOut", "Gate", "Limits", "Routing", "SharedMemory"]
 MODULES = [
     "doctor",
     "errors",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from headgate import doctor, errors, hosting, kernels, observe, policies, service, sources, testing
     from headgate.flow.fan_out import FanOut
     from headgate.flow.gate import Gate
+    from headgate.flow.shared_memory import SharedMemory
     from headgate.kernels.kernel import kernel
     from headgate.operators import agg
     from headgate.operators.aggregate import Aggregate
@@ -62,6 +63,7 @@ __all__ = [
     "Limits",
     "Pipeline",
     "Routing",
+    "SharedMemory",
     "Stage",
     "TopK",
     "Vectorised",
@@ -100,6 +102,7 @@ _HOMES = {
     "Limits": "headgate.stage.settings:Limits",
     "Pipeline": "headgate.spark.pipeline:Pipeline",
     "Routing": "headgate.stage.settings:Routing",
+    "SharedMemory": "headgate.flow.shared_memory:SharedMemory",
     "Stage": "headgate.spark.stage:Stage",
     "TopK": "headgate.operators.topk:TopK",
     "Vectorised": "headgate.operators.vectorised:Vectorised",

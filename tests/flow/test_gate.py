@@ -1,15 +1,9 @@
 """Gates: the worked example, stragglers, empty batches, lazy and counted sources, misuse by name."""
 
-import re
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-import headgate as hg
 from headgate.errors import ConfigError
 from headgate.flow import Batcher, CountedItems, Gate, Portion, Rows, leave
-from headgate.stage.settings import gates_of
 
 
 def open_gate(gate, rows, stamp=()):
@@ -229,16 +223,3 @@ def test_an_inner_gate_cannot_be_offered_a_stamp_that_is_complete_outside() -> N
     outer.done(batch.stamp)
     with pytest.raises(ConfigError, match="is complete and can get no more work"):
         Batcher(Gate(), outer=outer).offer(batch.stamp, Rows("x"))
-
-
-def test_the_nested_expansions_of_the_page_are_what_it_says() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "faucet.md").read_text()
-    (block,) = (
-        text for text in re.findall(r"```python\n(.*?)```", page, re.S) if text.startswith("expansion = [")
-    )
-    names: dict[str, Any] = {"hg": hg, "friends": iter, "with_visits": list, "pairs": list}
-    exec(block, names)
-    first, gates = gates_of(names["expansion"])
-    assert first is None
-    assert [gate.explode is not None for gate in gates] == [True, False]
-    assert gates[0].step is list  # the step without a gate

@@ -7,29 +7,33 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.flow.slack import PATIENCE, Deadlines, WaitingBin, by_slack
+from headgate.flow.rotation import TURN
+from headgate.flow.slack import PERIOD, Deadlines, WaitingBin, by_slack, is_fair
 from headgate.operators.admission import Admission, urgent_first
 from headgate.routing.table import Pin, Table
 
 times = st.sampled_from([0.0, 1.0, 5.0, 100.0, math.inf])
 waiting = st.lists(
-    st.builds(
-        WaitingBin, st.integers(0, 9), times, st.sampled_from([0.0, 2.0, 99.0]), st.integers(0, 2 * PATIENCE)
-    ),
+    st.builds(WaitingBin, st.integers(0, 9), times, st.sampled_from([0.0, 2.0, 99.0]), st.integers(0, 20)),
     unique_by=lambda one: one.bin,
 )
 
 
-@given(waiting)
-def test_the_least_slack_comes_first_unless_a_bin_was_passed_over_too_often(bins) -> None:
-    order = by_slack(bins)
+@given(waiting, st.booleans())
+def test_the_least_slack_comes_first_or_in_fair_batches_what_was_passed_over_most_often(bins, fair) -> None:
+    order = by_slack(bins, fair=fair)
     by_bin = {one.bin: one for one in bins}
     assert sorted(order) == sorted(by_bin)
-    patient = [by_bin[b] for b in order if by_bin[b].batches >= PATIENCE]
-    others = [by_bin[b] for b in order if by_bin[b].batches < PATIENCE]
-    assert [one.bin for one in (*patient, *others)] == order
-    assert [one.batches for one in patient] == sorted((one.batches for one in patient), reverse=True)
-    assert [one.slack_ms for one in others] == sorted(one.slack_ms for one in others)
+    found = [-by_bin[b].batches if fair else by_bin[b].slack_ms for b in order]
+    assert found == sorted(found)
+
+
+@given(st.integers(0, 10**6))
+def test_in_every_period_there_is_time_for_a_bin_to_come_in_whatever_its_deadline(first) -> None:
+    fair = [is_fair(batch) for batch in range(first, first + 2 * PERIOD)]
+    runs = "".join("x" if one else " " for one in fair).split()
+    assert max(map(len, runs)) == TURN + 1
+    assert sum(fair[:PERIOD]) == TURN + 1 < PERIOD / 2
 
 
 @given(waiting, st.floats(0, 1e6))
@@ -49,7 +53,7 @@ def test_a_bin_has_the_shortest_deadline_of_its_keys_wherever_they_are() -> None
         3: 900.0,
     }
     pinned = Table(
-        version=1, from_batch=0, channels=2, hash_bins=4, assignment=(0, 1, 0, 1), pins=(Pin(5, 4),)
+        version=1, from_batch=0, channels=2, hash_bins=4, assignment=(0, 1, 0, 1, 0), pins=(Pin(5, 4),)
     )
     assert Deadlines({1: 50.0, 5: 20.0}).by_bin(pinned) == {
         0: math.inf,

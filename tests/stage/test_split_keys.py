@@ -1,4 +1,4 @@
-"""Keys too hot for one channel: the default policy splits them for every operator that can combine rows, and
+"""Keys too hot for one channel: `rebuild` splits them for every operator that can combine rows, and
 the output is that of a key that is whole. Real files, no Spark.
 """
 
@@ -69,7 +69,7 @@ def emitted(operator: Any, policy: Any, batches: int = 9) -> tuple[list[list[str
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_the_default_policy_splits_a_key_and_the_output_is_the_same(operator) -> None:
+def test_rebuild_splits_a_key_and_the_output_is_the_same(operator) -> None:
     whole, before = emitted(OPERATORS[operator], "static")
     for report in (entry.report for entry in before.journal() if entry.report.rows):
         (rows,) = [key.rows for key in report.hot_keys if key.label == str(HOT)]

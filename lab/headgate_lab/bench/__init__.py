@@ -44,7 +44,7 @@ BENCHES = {
 }
 
 WITHOUT_SPARK = frozenset({"placement", "policies", "control", "partitioning", "codecs"})
-WITH_PARTS = frozenset({"control", "direct", "kafka", "rebalance", "rescale"})
+WITH_PARTS = frozenset({"control", "direct", "faucet", "kafka", "rebalance", "rescale"})
 
 
 def names() -> tuple[str, ...]:

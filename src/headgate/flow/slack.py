@@ -6,8 +6,8 @@ A deadline is how long the rows of a key should wait at most. A bin has the shor
 bin without one has infinite slack, so it comes after the others, and those are served in the order in which
 they came. Time passes for all alike, so a bin that waits overtakes newer ones with longer deadlines.
 
-Law: nothing waits for ever. A bin that was passed over in `PATIENCE` batches comes before all that were not,
-in the order of waiting, whatever their deadlines.
+Law: nothing waits for ever. In some batches of every `PERIOD` (`is_fair`) the bin that was passed over most
+often comes first, whatever the deadlines; those batches are enough for one bin to come into memory.
 """
 
 from __future__ import annotations
@@ -16,11 +16,22 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from headgate.flow.rotation import TURN
 from headgate.ids import Bin
 from headgate.routing.table import Table
 
-PATIENCE = 32
-"""Batches after which a bin is served whatever its deadline."""
+PERIOD = 32
+"""Batches in which at least one bin is served whatever its deadline."""
+
+
+def is_fair(batch: int) -> bool:
+    """Whether a batch serves bins in the order of waiting: as many batches in a row as it may take until a bin
+    comes into memory.
+
+    >>> sum(is_fair(batch) for batch in range(PERIOD)) == TURN + 1
+    True
+    """
+    return batch % PERIOD >= PERIOD - TURN - 1
 
 
 @dataclass(frozen=True)
@@ -43,17 +54,17 @@ class WaitingBin:
         return self.deadline_ms - self.waited_ms - self.cost_ms
 
 
-def by_slack(waiting: Iterable[WaitingBin]) -> list[Bin]:
-    """The bins in the order in which they should be served; of equal ones, the first stays first.
+def by_slack(waiting: Iterable[WaitingBin], *, fair: bool = False) -> list[Bin]:
+    """The bins in the order in which they should be served: the least slack first; with `fair`, the one that
+    was passed over most often first. Of equal ones, the first stays first.
 
-    >>> by_slack([WaitingBin(1), WaitingBin(2, 900), WaitingBin(3, 1000, waited_ms=300), WaitingBin(4, batches=40)])
-    [4, 3, 2, 1]
+    >>> bins = [WaitingBin(1, batches=9), WaitingBin(2, 900), WaitingBin(3, 1000, waited_ms=300)]
+    >>> by_slack(bins), by_slack(bins, fair=True)
+    ([3, 2, 1], [1, 3, 2])
     """
 
-    def order(one: WaitingBin) -> tuple[int, float, int]:
-        if one.batches >= PATIENCE:
-            return 0, -one.batches, 0
-        return 1, one.slack_ms, -one.batches
+    def order(one: WaitingBin) -> tuple[float, float]:
+        return (-one.batches, one.slack_ms) if fair else (one.slack_ms, -one.batches)
 
     return [one.bin for one in sorted(waiting, key=order)]
 

@@ -30,8 +30,9 @@ from headgate.flow.backlog import Backlog
 from headgate.flow.flow_state import FlowState
 from headgate.flow.read_ahead import ReadAhead, read_ahead
 from headgate.flow.rotation import Rotation, rotate
+from headgate.flow.shared_memory import SharedMemory
 from headgate.flow.skew_buffer import WorkBudget, work_budgets
-from headgate.flow.slack import Deadlines, WaitingBin, by_slack
+from headgate.flow.slack import Deadlines, WaitingBin, by_slack, is_fair
 from headgate.routing.reshape import reshaped
 from headgate.routing.table import Table
 from headgate.sizes import parse_bytes, show_bytes
@@ -78,7 +79,9 @@ class FlowControl:
 
     def __init__(self, limits: Limits | None = None) -> None:
         limits = limits or Limits()
-        self.memory = None if limits.memory is None else parse_bytes(limits.memory, "memory")
+        self.shared = limits.memory if isinstance(limits.memory, SharedMemory) else None
+        own = None if self.shared is not None else limits.memory
+        self.memory = None if own is None else parse_bytes(own, "memory")
         self.buffer = None if limits.buffer is None else parse_bytes(limits.buffer, "buffer")
         self.arrivals = None if limits.arrivals is None else parse_bytes(limits.arrivals, "arrivals")
         self.turn_ms = limits.turn_ms
@@ -121,6 +124,10 @@ class FlowControl:
     def changed(self, amount: str | int, channels: Iterable[int], *, sign: int) -> dict[int, int]:
         """The limits that `change` would set; an error if that is not possible."""
         size = sign * parse_bytes(amount, "amount")
+        if self.shared is not None:
+            raise ConfigError(
+                f"this stage shares its memory with others ({self.shared!r}), which cannot be changed while it runs"
+            )
         if self.memory is None:
             raise ConfigError(
                 "this stage has no memory budget to change; make it with Stage(limits=hg.Limits(memory=...))"
@@ -147,14 +154,20 @@ class FlowControl:
         none is announced; empty if that is not known.
         """
         deadlines = self.deadlines.by_bin(table) if self.deadlines else {}
+        sizes = {} if last is None else {bin: last.state.sizes.get(bin, 0) for bin in table.bins}
+        if self.shared is not None:
+            held = {
+                channel: sum(sizes.get(bin, 0) for bin in table.bins_of(channel))
+                for channel in range(table.channels)
+            }
+            self._limits = self.shared.limits(self, held)
         if last is None:
             return replace(Flow.everything(table), limits=self._limits_of(table), deadlines=deadlines)
         backlog, flow, before = last.backlog, last.flow, last.table
-        sizes = {bin: last.state.sizes.get(bin, 0) for bin in table.bins}
         # A bin may have both rows that wait and due work.
         waited_for = list(dict.fromkeys((*backlog.rows, *_due(last))))
         if deadlines:
-            waited_for = _by_slack(waited_for, deadlines, table, backlog, view, flow)
+            waited_for = _by_slack(waited_for, deadlines, table, view, last)
         in_flight = self._in_flight(table, before, sizes, view, flow, waited_for if deadlines else [])
         waiting = [bin for bin in waited_for if bin not in in_flight]
         rotation, out = self._rotate(table, sizes, waiting, flow)
@@ -249,17 +262,12 @@ class FlowControl:
 
 
 def _by_slack(
-    waiting: Iterable[int],
-    deadlines: Mapping[int, float],
-    table: Table,
-    backlog: Backlog,
-    view: LoadView,
-    flow: FlowState,
+    waiting: Iterable[int], deadlines: Mapping[int, float], table: Table, view: LoadView, last: Manifest
 ) -> list[int]:
     """The bins that something waits for, those with the least slack first. Its rows cost what rows of its channel
     took, and its state what it took to read one back.
     """
-    bins = []
+    bins, backlog, flow = [], last.backlog, last.flow
     for bin in waiting:
         if bin not in table.channel_of:
             continue
@@ -267,7 +275,7 @@ def _by_slack(
         cost_ms = backlog.rows.get(bin, 0) * view.measured_cost_ms(channel)
         cost_ms += flow.read_ms[channel] if channel < len(flow.read_ms) else 0.0
         bins.append(WaitingBin(bin, deadlines[bin], *flow.waited.get(bin, (0.0, 0)), cost_ms))
-    return by_slack(bins)
+    return by_slack(bins, fair=is_fair(last.batch + 1))
 
 
 def _due(last: Manifest) -> list[int]:

@@ -13,6 +13,7 @@ from headgate.control.policy import Policy
 from headgate.errors import ConfigError
 from headgate.flow.fan_out import FanOut
 from headgate.flow.gate import Gate
+from headgate.flow.shared_memory import SharedMemory
 from headgate.operators.base import Operator
 from headgate.operators.event_time import parse_duration
 from headgate.policies import get as get_policy
@@ -84,10 +85,11 @@ class Limits:
     committed, and are processed first in a later batch.
 
     `memory` ("512MB") bounds the state that each channel keeps in memory. Other bins are on disk,
-    and their rows wait. Bins take turns in memory every `turn_ms` (None: as long as a read takes),
-    at the latest after 8 batches. `buffer` ("64MB") lets rows of a late channel wait, so that one
-    burst does not hold up the other channels. `arrivals` bounds the state that a channel receives
-    by moves in one batch; other bins arrive later, and their rows wait.
+    and their rows wait. Stages that are given the same `hg.SharedMemory("1GB")` share it. Bins take
+    turns in memory every `turn_ms` (None: as long as a read takes), at the latest after 8 batches.
+    `buffer` ("64MB") lets rows of a late channel wait, so that one burst does not hold up the other
+    channels. `arrivals` bounds the state that a channel receives by moves in one batch; other bins
+    arrive later, and their rows wait.
 
     `deadlines` ({"alarm": "200 ms"}) says how long the rows of some keys should wait at most, `deadline`
     the same for all other keys. What waits is then served by slack, that is the time left until its
@@ -98,7 +100,7 @@ class Limits:
     200.0
     """
 
-    memory: str | int | None = None
+    memory: str | int | SharedMemory | None = None
     buffer: str | int | None = None
     arrivals: str | int | None = None
     turn_ms: float | None = None
@@ -115,7 +117,7 @@ class Limits:
         if self.deadline is not None:
             parse_duration(self.deadline, "deadline")
         for name in ("memory", "buffer", "arrivals"):
-            if getattr(self, name) is not None:
+            if getattr(self, name) is not None and not isinstance(getattr(self, name), SharedMemory):
                 parse_bytes(getattr(self, name), name)
         number = isinstance(self.turn_ms, int | float) and self.turn_ms >= 0 and math.isfinite(self.turn_ms)
         if self.turn_ms is not None and not number:

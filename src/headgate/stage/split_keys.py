@@ -113,7 +113,7 @@ def _made_of(task: Task) -> Mapping[int, tuple[BinPart, ...]]:
     """The leads that take state from other bins: those of keys whose pins have changed, and of keys of which
     several pieces have state, as in checkpoints of older versions.
     """
-    made = {}
+    made: dict[int, tuple[BinPart, ...]] = {}
     for key_hash, pins in task.table.splits.items():
         lead = pins[0].bin
         if lead in task.reshaped:

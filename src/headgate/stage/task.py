@@ -213,12 +213,14 @@ class Attempt:
             else:
                 yield from self._slices(rows, None, whole=whole)
         if gathered:
-            rows, order = pa.concat_batches(gathered), None
+            rows = pa.concat_batches(gathered)
+            order: NDArray[np.int64] | None = None
             if operator.ordered and ORDER in self.task.rows.names:
-                order = rows.column(ORDER).to_numpy()
-                if np.any(np.diff(order) < 0):
-                    sorted_ = np.argsort(order, kind="stable")
-                    rows, order = rows.take(pa.array(sorted_)), order[sorted_]
+                places = rows.column(ORDER).to_numpy()
+                if np.any(np.diff(places) < 0):
+                    sorted_ = np.argsort(places, kind="stable")
+                    rows, places = rows.take(pa.array(sorted_)), places[sorted_]
+                order = places
             elif operator.ordered:
                 order = np.repeat(np.array(ranges, np.int64), [part.num_rows for part in gathered])
             yield from self._slices(rows, order, whole=whole)

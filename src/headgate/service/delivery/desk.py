@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from headgate.errors import ConfigError
 from headgate.service.delivery.orders import Delivery
@@ -14,7 +14,8 @@ from headgate.service.service import Service
 from headgate.service.tenants import Tenant
 from headgate.sql.template import Template
 
-KEPT, NEW = "kept", "new"
+KEPT: Final = "kept"
+NEW: Final = "new"
 """Where a delivery begins: with the results that are kept, or with those of later batches."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
@@ -22,7 +22,7 @@ class NewDelivery(BaseModel):
     queries: list[int] = Field(min_length=1, max_length=100, examples=[[0]])
     target: str = Field(examples=["lake"], max_length=100)
     options: dict[str, str] = Field(default_factory=dict, max_length=10, examples=[{"table": "by_city"}])
-    start: str = Field(
+    start: Literal["kept", "new"] = Field(
         KEPT, description="`kept`: with the results that are kept; `new`: with those that come."
     )
 

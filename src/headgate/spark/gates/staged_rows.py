@@ -23,7 +23,9 @@ from pyspark.sql import types as T
 from headgate.errors import ConfigError, CorruptState, MissingColumn
 from headgate.flow.fan_out import FanOut
 from headgate.flow.row_ranges import RowRange
+from headgate.spark.arrow_types import to_arrow_schema
 from headgate.spark.exchange import quoted
+from headgate.spark.gates.range_reader import LARGEST_BYTES, RangeReader, is_readable
 from headgate.spark.paths import literal
 from headgate.storage.store import Store
 
@@ -34,7 +36,7 @@ _ROW_OF_PARTITION = (1 << 33) - 1  # the lower bits of `monotonically_increasing
 @dataclass(frozen=True)
 class StagedFile:
     """One file of staged rows: its name, its number of positions and of rows, its largest fan-out
-    (`widest`), and its checksum if it is sealed.
+    (`widest`), its checksum if it is sealed, and its bytes.
     """
 
     name: str
@@ -42,6 +44,8 @@ class StagedFile:
     rows: int
     widest: int = 1
     checksum: str = ""
+    bytes: int = LARGEST_BYTES + 1
+    """If nobody has written it down, it may be large."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,8 @@ class StagedRows:
 
     def read(self, ranges: Sequence[RowRange], *, in_order: bool = False) -> DataFrame:
         """The rows of some ranges; with `in_order`, in the order of the ranges."""
+        if is_readable(self.schema) and all(self.files[r.file].bytes <= LARGEST_BYTES for r in ranges):
+            return self._by_python(ranges)
         if in_order:
             return reduce(DataFrame.unionAll, map(self._part, ranges))
         whole = [r for r in ranges if len(r) == self.files[r.file].length]
@@ -94,6 +100,17 @@ class StagedRows:
             rows = self._read(*(r.file for r in whole))
             parts.append(_shown(rows, self.schema, self.fan_out))
         return reduce(DataFrame.unionAll, parts)
+
+    def _by_python(self, ranges: Sequence[RowRange]) -> DataFrame:
+        """The rows of some ranges, in their order: a task for each of them, or for several if they are many."""
+        names = tuple(self.files[r.file].name for r in ranges)
+        columns = to_arrow_schema(self.schema)
+        reader = RangeReader(self.store, names, tuple(ranges), AT, columns, self.fan_out)
+        schema = T.StructType(list(self.schema.fields))
+        if self.fan_out is not None and self.fan_out.splits:
+            schema = schema.add(self.fan_out.first, T.LongType()).add(self.fan_out.last, T.LongType())
+        tasks = min(len(ranges), 4 * self.spark.sparkContext.defaultParallelism)
+        return self.spark.range(0, len(ranges), 1, tasks).mapInArrow(reader, schema)
 
     def numbered(self, ranges: Sequence[RowRange]) -> DataFrame:
         """The rows of some ranges with file and position, in order, one partition for each range."""
@@ -163,16 +180,16 @@ def inspect_files(
     tasks = min(len(names), spark.sparkContext.defaultParallelism)
     rows = spark.range(0, len(names), 1, tasks).mapInArrow(look, _FACTS).collect()
     return [
-        StagedFile(names[row.id], row.length, row.rows, row.widest, row.checksum)
+        StagedFile(names[row.id], row.length, row.rows, row.widest, row.checksum, row.bytes)
         for row in sorted(rows, key=lambda row: row.id)
     ]
 
 
-_FACTS = "id long, length long, rows long, widest long, checksum string"
+_FACTS = "id long, length long, rows long, widest long, checksum string, bytes long"
 
 
 def _facts(store: Store, name: str, column: str | None, sealed: bool) -> dict[str, Any]:
-    facts = {"length": 0, "rows": 0, "widest": 1, "checksum": ""}
+    facts = {"length": 0, "rows": 0, "widest": 1, "checksum": "", "bytes": store.size(name) or 0}
     if sealed:
         try:
             facts["checksum"] = store.digest(name)
