@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from headgate import policies
 from headgate.cli import app
-from headgate.stage.settings import DEFAULT_POLICY
+from headgate.stage.settings import BINS_PER_CHANNEL, DEFAULT_POLICY, FEWEST_BINS
 from headgate_lab.site import api, check, commands, errors_page, proof
 from headgate_lab.site.drawings import DRAWN, drawn
 
@@ -66,6 +66,14 @@ def test_the_page_about_policies_has_all_of_them_and_the_right_default() -> None
     rows = re.findall(r"^\| `([\w-]+)`( \(default\))? \|", ALL["understand/policies.md"].read_text(), re.M)
     assert {name for name, _ in rows} == set(policies.names())
     assert [name for name, mark in rows if mark] == [DEFAULT_POLICY]
+
+
+def test_the_defaults_that_pages_name_are_those_of_the_code() -> None:
+    guard, policy_page = policies.Guard(), " ".join(ALL["understand/policies.md"].read_text().split())
+    assert f"must gain at least {guard.min_gain:.0%}" in policy_page
+    assert (guard.cool_down_batches, "waits two batches" in policy_page) == (2, True)
+    bins = " ".join(ALL["understand/key-bin-channel.md"].read_text().split())
+    assert f"{FEWEST_BINS} at least, and {BINS_PER_CHANNEL} for each channel" in bins
 
 
 def shown_commands() -> list[tuple[str, str]]:
