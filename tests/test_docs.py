@@ -1,15 +1,18 @@
 """Every page with code is run by a test, and pages, pictures and figures are those that the tree makes."""
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.docs import DOCS, ELSEWHERE, ROOT, WITH_SPARK, WITHOUT_SPARK
 from tests.pages import has_code, played, shape
+from typer.main import get_command
 
 from headgate import policies
-from headgate.stage.settings import DEFAULT_POLICY
+from headgate.cli import app
+from headgate.stage.settings import BINS_PER_CHANNEL, DEFAULT_POLICY, FEWEST_BINS
 from headgate_lab.site import api, check, commands, errors_page, proof
 from headgate_lab.site.drawings import DRAWN, drawn
 
@@ -63,6 +66,51 @@ def test_the_page_about_policies_has_all_of_them_and_the_right_default() -> None
     rows = re.findall(r"^\| `([\w-]+)`( \(default\))? \|", ALL["understand/policies.md"].read_text(), re.M)
     assert {name for name, _ in rows} == set(policies.names())
     assert [name for name, mark in rows if mark] == [DEFAULT_POLICY]
+
+
+def test_the_defaults_that_pages_name_are_those_of_the_code() -> None:
+    guard, policy_page = policies.Guard(), " ".join(ALL["understand/policies.md"].read_text().split())
+    assert f"must gain at least {guard.min_gain:.0%}" in policy_page
+    assert (guard.cool_down_batches, "waits two batches" in policy_page) == (2, True)
+    bins = " ".join(ALL["understand/key-bin-channel.md"].read_text().split())
+    assert f"{FEWEST_BINS} at least, and {BINS_PER_CHANNEL} for each channel" in bins
+
+
+def shown_commands() -> list[tuple[str, str]]:
+    """Page and command, of every line `headgate ...` in a block of shell and every such text in a sentence."""
+    found = []
+    for name, page in [*ALL.items(), ("README.md", ROOT / "README.md")]:
+        text = page.read_text()
+        blocks = re.findall(r"^```(?:sh|console)?\n(.*?)^```", text, re.S | re.M)
+        lines = [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
+        texts = [" ".join(line.split()) for line in re.findall(r"`(headgate [^`]+)`", text)]
+        found += [(name, line) for line in [*lines, *texts] if re.match(r"headgate [a-z-]", line)]
+    return found
+
+
+def test_every_command_on_a_page_exists_with_its_options() -> None:
+    tree: Any = get_command(app)
+    wrong = []
+    for name, line in shown_commands():
+        words = shlex.split(re.sub(r"[\[\]]", " ", line), comments=True)[1:]
+        command = tree
+        while hasattr(command, "commands") and words:
+            word = words.pop(0)
+            command = command.commands.get(word, None)
+            if command is None:
+                wrong.append(f"{name}: {line}: there is no command {word}")
+                break
+        if command is not None and not hasattr(command, "commands"):
+            known = {option for one in command.params for option in [*one.opts, *one.secondary_opts]} | {
+                "--help"
+            }
+            wrong += [
+                f"{name}: {line}: {word}"
+                for word in words
+                if re.match(r"--[a-z]", word) and word not in known
+            ]
+    assert wrong == []
+    assert len(shown_commands()) > 100
 
 
 def test_every_error_has_a_remedy() -> None:
