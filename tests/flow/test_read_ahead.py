@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.control.notice import SHARE, arriving, batches_ahead
+from headgate.control.notice import NEW_CHANNELS, SHARE, arriving, batches_ahead, nearest
 from headgate.control.view import LoadView
 from headgate.flow.read_ahead import read_ahead
 from headgate.testing import builders
@@ -112,3 +112,16 @@ def test_an_urgent_plan_gets_one_batch() -> None:
         4,
         1,
     ]
+
+
+def test_a_new_channel_should_be_where_its_bins_are() -> None:
+    now, later = builders.table([0, 0, 0, 1, 1, 1]), builders.table([0, 2, 2, 1, 3, 3])
+    assert nearest(now, later, "ab") == ["a", "b", "a", "b"]
+    assert nearest(later, now, "abab") == ["a", "b"]
+    assert nearest(now, builders.table([0, 0, 0, 1, 1, 1], channels=3), "ab") == ["a", "b", ""]
+
+
+def test_a_new_number_of_channels_is_announced_even_if_no_state_moves() -> None:
+    now, later = builders.table([0, 0, 1, 1]), builders.table([0, 2, 1, 3])
+    assert batches_ahead(view_of([1] * 4), now, later, "ab", most=16) == NEW_CHANNELS
+    assert batches_ahead(view_of([1] * 4, size=0), now, later, "ab", most=16) == 0

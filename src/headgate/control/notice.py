@@ -15,7 +15,7 @@ Law: the notice depends only on the view, the tables and the places in the repor
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from headgate.control.view import LoadView
@@ -49,27 +49,33 @@ def arriving(
             yield bin, channel
 
 
+def nearest(now: Table, later: Table, places: Sequence[str]) -> list[str]:
+    """For each channel of a later table, the executor where it should be, so that little state moves: where it
+    is, or for a new one where most of its bins are. `places` are the executors of the channels now.
+    """
+    held: list[Counter[str]] = [Counter() for _ in range(later.channels)]
+    for bin, channel in later.items():
+        before = now.channel_of.get(bin, len(places))
+        if before < len(places):
+            held[channel][places[before]] += 1
+    kept = list(places[: min(now.channels, later.channels)])
+    new = [max(sorted(mine), key=lambda place: mine[place], default="") for mine in held[len(kept) :]]
+    return kept + new
+
+
 def batches_ahead(
     view: LoadView, now: Table, later: Table, places: Sequence[str], *, most: int, gain: float = 0.0
 ) -> int:
     """The number of batches that still run under the table `now` before `later` takes effect. `gain` is the
     share of a batch's time that the change saves.
     """
-    executors = set(places)
-    if most < 1 or len(executors) < 2 or view.period_ms <= 0:
+    if most < 1 or len(set(places)) < 2 or view.period_ms <= 0 or not any(view.bin_bytes.values()):
         return 0
-    known: dict[str, int] = defaultdict(int)
-    unknown = 0
-    for bin, channel in arriving(now, later, places):
-        if channel < len(places):
-            known[places[channel]] += view.bin_bytes.get(bin, 0)
-        else:
-            unknown += view.bin_bytes.get(bin, 0)
-    arrives = max(known.values(), default=0) + unknown / len(executors)
-    read_ms = arrives * (view.move_ms_per_byte or 1e-3 / UNMEASURED_MB_S)
+    places_later, arrives = nearest(now, later, places), Counter[str]()
+    for bin, channel in arriving(now, later, places, places_later):
+        arrives[places_later[channel]] += view.bin_bytes.get(bin, 0)
+    read_ms = max(arrives.values(), default=0) * (view.move_ms_per_byte or 1e-3 / UNMEASURED_MB_S)
     in_a_batch = SHARE * view.period_ms
-    if read_ms <= in_a_batch:
-        return 0
     found = NEW_CHANNELS if now.channels != later.channels else 0
-    notice = min(most, math.ceil(read_ms / in_a_batch) + found)
+    notice = min(most, found + (math.ceil(read_ms / in_a_batch) if read_ms > in_a_batch else 0))
     return min(notice, 1) if gain * notice * view.period_ms > read_ms else notice

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -89,9 +89,9 @@ class SparkEngine:
             self._exchange = Exchange(task.operator)
         return self._job.run(rows, self._exchange, task, self.watch)
 
-    def places(self, channels: int) -> list[str]:
-        """The executors of this many channels, for which an anchor is made; empty if there is only one."""
-        return self._job.anchor.places(self.spark, channels)
+    def places(self, near: Sequence[str]) -> list[str]:
+        """The executors of the channels, for which an anchor is made; empty if there is only one."""
+        return self._job.anchor.places(self.spark, near)
 
     def emitted(self, schema: pa.Schema) -> pa.Schema:
         """The schema of output files. It includes Spark's own schema where Arrow's

@@ -24,7 +24,7 @@ from headgate.flow.backlog import Backlog
 from headgate.flow.flow_state import FlowState
 from headgate.flow.read_ahead import ReadAhead, read_ahead
 from headgate.flow.rotation import Rotation, rotate
-from headgate.flow.skew_buffer import WorkBudget, work_budgets
+from headgate.flow.skew_buffer import WorkBudget, held_back, work_budgets
 from headgate.routing.reshape import reshaped
 from headgate.routing.table import Table
 from headgate.sizes import parse_bytes, show_bytes
@@ -44,6 +44,10 @@ class Flow:
     backlog: Backlog
     shares: tuple[WorkBudget, ...]
     asleep: frozenset[int] = frozenset()
+    held_back: frozenset[int] = frozenset()
+    """Bins that producers hold back because their channel will be late; a channel that gets their rows
+    itself may process them.
+    """
     on_disk: frozenset[int] = frozenset()
     in_flight: tuple[int, ...] = ()
     """Bins whose state is still moving, those that have waited longest first."""
@@ -119,11 +123,15 @@ class FlowControl:
         waited_for = dict.fromkeys((*backlog.rows, *_due(last)))
         waiting = [bin for bin in waited_for if bin not in in_flight]
         rotation, out = self._rotate(table, sizes, waiting, flow)
+        shares = (EVERYTHING,) * table.channels
+        held = frozenset[int]()
+        if self.buffer is not None:
+            shares = tuple(work_budgets(view, table, backlog, self.buffer))
+            held = held_back(view, table, backlog, shares)
         return Flow(
             backlog=backlog,
-            shares=tuple(work_budgets(view, table, backlog, self.buffer))
-            if self.buffer is not None
-            else (EVERYTHING,) * table.channels,
+            shares=shares,
+            held_back=held - out - frozenset(in_flight),
             asleep=out.union(in_flight),
             on_disk=out,
             in_flight=in_flight,

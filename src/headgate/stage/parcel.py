@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from headgate.flow.backlog import BacklogEntry
+
 
 @dataclass(frozen=True)
 class Parcel:
@@ -24,6 +26,8 @@ class Parcel:
     """What `Arrival.seen` says about them."""
     aside: pa.RecordBatch | None = None
     """Rows that could not be used."""
+    waiting: tuple[BacklogEntry, ...] = ()
+    """Rows of the channel that the map task holds back: they are in the backlog already."""
 
     @classmethod
     def of(cls, rows: pa.RecordBatch) -> Parcel:
