@@ -44,6 +44,7 @@ def changes(damping, read_ms, batches=40, notice=0):
         if decision.changed:
             changed.append(batch)
         else:
+            assert decision.refusal is not None
             assert decision.refusal.name is Reason.cool_down
         loop = Loop.restore(json.loads(json.dumps(loop.snapshot())), loop.policy, loop.guard, loop.mode)
     return changed

@@ -42,8 +42,9 @@ class World:
 
     @property
     def backlog(self):
-        last = self.stage.opened.checkpoint.last
-        return last.backlog
+        assert self.stage.opened is not None
+        assert self.stage.opened.checkpoint.last is not None
+        return self.stage.opened.checkpoint.last.backlog
 
     def check(self) -> None:
         """Once nothing waits, every key has all of its rows, the first and the last as they came."""
@@ -96,6 +97,7 @@ def test_a_late_channel_gets_fewer_rows_and_spools_none() -> None:
     held = world.backlog
     assert held.files, "now it is known"
     assert all("-p" in name for name in held.files), "and the producer has the rows"
+    assert world.stage.opened is not None
     table = world.stage.opened.loop.table
     assert {table.channel_of[b] for b in held.rows} == {0}
     slow = world.engine.answers[0]

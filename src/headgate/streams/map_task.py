@@ -162,8 +162,8 @@ class MapTask:
         known = (came, arrival.seen(), pa.concat_batches(aside) if aside else None)
         for channel, mine in _by_channel(sent, channels, table.channels, only):
             if mine.num_rows or channel == first or channel in waiting:
-                what = known if channel == first else (0, NOTHING_SEEN, None)
-                yield channel, Parcel(mine, *what, waiting=tuple(waiting.get(channel, ())))
+                came, seen, put_aside = known if channel == first else (0, NOTHING_SEEN, None)
+                yield channel, Parcel(mine, came, seen, put_aside, tuple(waiting.get(channel, ())))
 
     def hashes(self, rows: pa.RecordBatch) -> NDArray[np.int64]:
         """The hash of each row's key."""

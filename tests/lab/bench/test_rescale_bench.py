@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from headgate.sources.source import Demand
 from headgate_lab.bench.rescale import Measured, report, with_parts
 from headgate_lab.bench.rescale.drawn import Drawn
 from headgate_lab.bench.rescale.page import BEGIN, PAGE, RESULTS, written
 from headgate_lab.bench.rescale.stream import AT_ONCE, TWICE, Times
 
+DEMAND = Demand(rows=100, tasks=2)
 ROOT = Path(__file__).parents[3]
 
 
@@ -48,19 +50,15 @@ def test_every_key_is_drawn_once_and_then_at_random() -> None:
     source = Drawn(keys=10, load=4, rows=5, batches=1)
     offset, seen = None, []
     for _ in range(3):
-        planned = source.plan(offset, _Demand)
+        planned = source.plan(offset, DEMAND)
         seen += [
             key for part in planned.ranges for rows in source.read(part.what) for key in rows[0].to_pylist()
         ]
         offset = planned.offset
     assert sorted(seen) == list(range(10))
-    planned = source.plan(offset, _Demand)
+    planned = source.plan(offset, DEMAND)
     assert planned.rows == 5
-    assert source.plan(planned.offset, _Demand).ranges == ()
-
-
-class _Demand:
-    tasks = 2
+    assert source.plan(planned.offset, DEMAND).ranges == ()
 
 
 @pytest.mark.skipif(not (ROOT / RESULTS).exists(), reason="not measured yet")
