@@ -17,8 +17,8 @@ from headgate.storage.bin_cache import BinCache
 from headgate.testing import InProcess
 from headgate.testing.watches import ModelledTime
 
-BRIEF = 1e-6
-"""A pace at which even little state takes many batches to read."""
+BRIEF = 1.0
+"""Microseconds that a row takes: so few that even little state takes many batches to read."""
 FATES = ["read", "cut short", "in use", "raises", "dies"]
 
 
@@ -104,8 +104,8 @@ def moved(world):
     """Process batches until a rescale has taken effect; the journal's entries."""
     for _ in range(3):
         world.process(range(40))
-    world.stage.rescale(4)
-    for _ in range(6):
+    world.stage.rescale(3)
+    for _ in range(8):
         world.process(range(40))
     return world.stage.journal()
 
@@ -113,15 +113,14 @@ def moved(world):
 def test_the_batch_of_the_move_finds_what_was_read_ahead() -> None:
     entries = moved(World(InProcess(watch=ModelledTime(BRIEF))))
     (change,) = [entry.decision for entry in entries if entry.decision.changed]
-    assert change.notice == 2
-    assert change.table.from_batch == change.batch + 3
+    assert change.notice == 3
     by_batch = {entry.report.batch: entry.report for entry in entries}
-    ahead = [sum(c.ahead_bins for c in by_batch[change.batch + 1 + i].channels) for i in range(3)]
+    ahead = [sum(c.ahead_bins for c in by_batch[change.batch + 1 + i].channels) for i in range(4)]
     assert ahead[0] > 0
-    assert ahead[1:] == [0, 0], "later only what was added is read"
-    assert {len(by_batch[change.batch + i].channels) for i in range(3)} == {2}
+    assert ahead[1:] == [0, 0, 0], "later only what was added is read"
+    assert {len(by_batch[change.batch + i].channels) for i in range(4)} == {2}
     after = by_batch[change.table.from_batch].channels
-    assert len(after) == 4
+    assert len(after) == 3
     assert sum(c.rebuilt_bins for c in after) == 0
 
 
