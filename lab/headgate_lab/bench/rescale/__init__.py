@@ -45,9 +45,9 @@ class Part:
 
 
 PARTS = {
-    "1M keys": Part(Size(1_000_000, 1_000_000, 200_000, 20, {TWICE: 6, MOVES: 4, AT_ONCE: 4})),
-    "20M keys": Part(Size(20_000_000, 2_000_000, 200_000, 20, {TWICE: 4, MOVES: 2, AT_ONCE: 2})),
-    "1M keys on one executor": Part(Size(1_000_000, 1_000_000, 200_000, 20, {TWICE: 6}), cluster=False),
+    "1M keys": Part(Size(1_000_000, 1_000_000, 200_000, 20, {TWICE: 4, MOVES: 4, AT_ONCE: 2})),
+    "20M keys": Part(Size(20_000_000, 2_000_000, 200_000, 20, {TWICE: 2, MOVES: 2, AT_ONCE: 2})),
+    "1M keys on one executor": Part(Size(1_000_000, 1_000_000, 200_000, 20, {TWICE: 4}), cluster=False),
 }
 QUICK = {"20k keys": Part(Size(20_000, 20_000, 5_000, 2, {TWICE: 2, MOVES: 2, AT_ONCE: 2}))}
 
