@@ -5,7 +5,7 @@ that of one channel, and the batch of the move finds what was read.
 from collections import Counter
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import headgate as hg
@@ -81,7 +81,6 @@ steps = st.lists(
 
 
 @given(steps, st.lists(st.sampled_from(FATES), max_size=30), st.none() | st.integers(1, 4000))
-@settings(deadline=None)
 def test_whatever_is_read_ahead_the_answer_is_that_of_one_channel(steps, fates, memory) -> None:
     world = World(Flaky(fates), limits=hg.Limits(memory=memory))
     counts, totals = Counter[int](), Counter[int]()
