@@ -64,7 +64,7 @@ steps = st.lists(
 )
 
 
-@given(steps, st.integers(0, 4000))
+@given(steps, st.integers(1, 4000))
 def test_rows_of_late_channels_wait_within_the_buffer_and_in_order(steps, buffer) -> None:
     world = World(buffer=buffer)
     for keys, cuts, channels in steps:
