@@ -207,7 +207,7 @@ def test_the_cost_of_a_move_is_measured() -> None:
 
 
 def test_the_view_remembers_as_much_as_its_policy_asks() -> None:
-    for policy, kept in ((Mpc(), 2), (Mpc(forecast=True), 128), (policies.get("static"), 0)):
+    for policy, kept in ((Mpc(forecast=False), 2), (Mpc(), 128), (policies.get("static"), 0)):
         loop = Loop(policy, Guard(), "act", SIXTY)
         for batch in range(4):
             loop.step(builders.report(batch, SIXTY, [10] * 60))

@@ -42,7 +42,7 @@ def test_a_skewed_job_is_told_what_holds_it_back_and_what_would_help() -> None:
     text = " ".join(printed(found).split())
     assert "partition 2 held 4 batches back, with 97% of the rows" in text
     assert "time 3.88, rows 3.88" in text
-    assert "rebuild (default)" in text
+    assert "adaptive (default)" in text
     assert "headgate would help: about" in text
     assert 'groupBy().agg() becomes .key_by("user").aggregate(' in text
     assert 'hg.read(spark).files("/in", schema="...")' in text

@@ -32,7 +32,7 @@ def loads(table, costs):
 
 
 @pytest.mark.parametrize(
-    "policy", [Mpc(), Mpc("quadratic"), Mpc("quadratic", 5.0), Mpc(forecast=True), Lqr()]
+    "policy", [Mpc(), Mpc("quadratic"), Mpc("quadratic", 5.0), Mpc(forecast=False), Lqr()]
 )
 def test_a_slow_channel_is_relieved_until_the_times_are_even(policy) -> None:
     loop = Loop(policy, Guard(min_gain=0.0, cool_down_batches=0), "act", Table.uniform(300, 3))

@@ -37,13 +37,14 @@ BENCHES = {
     "nexmark": "queries of the Nexmark suite, each against native Spark's own; every answer compared",
     "doctor": "what headgate doctor predicts for ten native jobs, beside their ports as measured",
     "placement": "placing queries on servers: online rules, churn, offline algorithms, growth of the cost; no Spark",
-    "control": "static, Flux's load policy, LQR, MPC and an oracle under four loads on 3 to 128 modelled channels; no Spark",
+    "policies": "the default policy beside each fixed one on the streams of skew and the troubles of rebalance, in modelled time; no Spark",
+    "control": "static, Flux, LQR, MPC and an oracle under four loads, and loads drawn anew, on 3 to 128 modelled channels; no Spark",
     "codecs": "values of Kafka records as columns: Avro and Protobuf beside JSON and libraries that take one record each; no Spark",
     "partitioning": "building, lookup and hot-key tracking of partitioning functions; no Spark",
 }
 
-WITHOUT_SPARK = frozenset({"placement", "control", "partitioning", "codecs"})
-WITH_PARTS = frozenset({"direct", "kafka", "rescale"})
+WITHOUT_SPARK = frozenset({"placement", "policies", "control", "partitioning", "codecs"})
+WITH_PARTS = frozenset({"control", "direct", "faucet", "kafka", "rebalance", "rescale"})
 
 
 def names() -> tuple[str, ...]:

@@ -49,16 +49,19 @@ class Setting:
 
     def slow(self, seed: int) -> Floats:
         """By how much each channel is slower in each batch."""
-        rng = np.random.default_rng([23, seed])
         load = jobs(
             self.kind,
             self.rate,
             machines=self.channels,
             perturbed=self.perturbed,
             steps=self.batches,
-            rng=rng,
+            rng=self.chance(seed),
         )
         return 1 + load
+
+    def chance(self, seed: int) -> np.random.Generator:
+        """What the load is drawn from."""
+        return np.random.default_rng([23, seed])
 
     @property
     def unit_s(self) -> float:

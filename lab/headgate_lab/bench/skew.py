@@ -33,7 +33,7 @@ from headgate.operators.aggregate import Aggregate
 from headgate.operators.base import Operator
 from headgate.operators.history import HistoryWindow
 from headgate.policies.rebuild import Rebuild
-from headgate.routing.builders.too_hot import busiest_bound
+from headgate.routing.lower_bound import busiest_bound
 from headgate.routing.table import Table
 from headgate.spark.local import local_spark
 from headgate_lab.bench.equality import differing_aggregate, differing_history
@@ -166,7 +166,7 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
     with workspace() as work, local_spark(CORES, work / "spark.log") as spark:
         for at, case in enumerate(todo):
             static, ours = _compare(spark, case, work / f"case-{at}", progress, at / len(todo), 1 / len(todo))
-            bound = busiest_bound(case.shares[:1], speeds=np.ones(case.channels))
+            bound = busiest_bound(case.shares, case.channels)
             even = ours.settled()
             soon = ours.followed_after(case, bound) if case.shift is not None else None
             plan_ms = max(ours.planning_ms)
@@ -270,11 +270,11 @@ def _write(case: Case, folder: Path) -> None:
         pq.write_table(batch(case, number), folder / f"{number:05d}.parquet")
 
 
-def batch(case: Case, number: int) -> pa.Table:
+def batch(case: Case, number: int, seed: int = 0) -> pa.Table:
     """One batch; which keys are hot is drawn once, and again at the shift."""
     era = int(case.shift is not None and number >= case.shift)
-    names = np.random.default_rng((11, era)).permutation(case.keys)
-    draw = np.random.default_rng((12, number))
+    names = np.random.default_rng((11, era, seed) if seed else (11, era)).permutation(case.keys)
+    draw = np.random.default_rng((12, number, seed) if seed else (12, number))
     rank = np.searchsorted(np.cumsum(case.shares), draw.random(case.rows)).clip(max=case.keys - 1)
     seq = np.arange(number * case.rows, (number + 1) * case.rows, dtype=np.int64)
     return pa.table(

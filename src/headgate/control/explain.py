@@ -49,7 +49,7 @@ def _measured(report: BatchReport) -> str:
         return f"batch {report.batch}: no channels"
     text = (
         f"batch {report.batch}: {report.rows:,} rows in {report.wall_ms:,.0f} ms; channel {busiest.channel} was busiest, "
-        f"{busiest.busy_ms:,.0f} ms for {busiest.rows:,} rows, {report.imbalance:.2f} times the mean"
+        f"{busiest.busy_ms:,.0f} ms for {busiest.rows:,} rows, {report.balance}"
     )
     spilled = [c for c in report.channels if c.disk_bytes]
     if spilled:

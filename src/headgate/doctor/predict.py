@@ -9,6 +9,7 @@ from headgate.doctor.balance import Balance, Load, balances, guessed, sampled
 from headgate.doctor.costs import Costs
 from headgate.doctor.findings import Findings, StageFindings
 from headgate.doctor.operators import KINDS, kind_of_operator
+from headgate.stage.settings import DEFAULT_POLICY
 
 WORTH = 1.25
 """Below this speed-up a port is not worth it."""
@@ -16,7 +17,6 @@ IDLE = 0.5
 """A query that runs a smaller part of the time keeps up: its trigger decides how late results are."""
 BALANCED, UNEVEN = 1.2, 1.1
 """Below these a stage is balanced: busiest task over the mean, of time and of rows."""
-DEFAULT = "rebuild"
 
 KeyCounts = Mapping[str, tuple[int, int]]
 """Hash and count of each sampled key, by its label."""
@@ -53,7 +53,7 @@ class Prediction:
     @property
     def default(self) -> PolicyPrediction | None:
         """The policy that a stream gets if none is named."""
-        return next((each for each in self.policies if each.policy == DEFAULT), None)
+        return next((each for each in self.policies if each.policy == DEFAULT_POLICY), None)
 
 
 def predict(
@@ -81,7 +81,7 @@ def predict(
             sum(balance.pins for _, balance in parts),
             sum(balance.moves for _, balance in parts),
         )
-        for name, parts in sorted(complete.items(), key=lambda item: item[0] != DEFAULT)
+        for name, parts in sorted(complete.items(), key=lambda item: item[0] != DEFAULT_POLICY)
     )
     made = Prediction(policies, carried, Verdict(False, None, ()))
     return Prediction(policies, carried, _verdict(found, stages, made))

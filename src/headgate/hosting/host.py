@@ -174,18 +174,20 @@ class Host:
 
     def _slots_for(self, queries: Sequence[Asked]) -> Any:
         """Slots for queries that are new."""
-        known = self._names.sources
-        for query, _, _ in queries:
-            self._check_new(query)
-        if len({query for query, _, _ in queries}) < len(queries):
+        known, names = self._names.sources, [query for query, _, _ in queries]
+        new = set(names)
+        if not self._names.slots.keys().isdisjoint(new):
+            for query in names:
+                self._check_new(query)
+        if len(new) < len(queries):
             raise ConfigError("a query is listed twice: give each a name of its own")
         numbers = [source_numbers(query, sources, known) for query, sources, _ in queries]
-        costs = [checked_cost(query, cost) for query, _, cost in queries]
+        price = {cost: checked_cost(query, cost) for query, _, cost in reversed(queries)}
+        costs = [price[cost] for _, _, cost in queries]
         types, state = list[int](), self._state
         for some in numbers:
             state, query_type = self._names.with_type(state, some)
             types.append(query_type)
-        names = [query for query, _, _ in queries]
         self._state, slots = self._names.with_slots(state, names, types, costs)
         return slots
 

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from headgate.control.guard import Guard
 from headgate.control.policy import Policy
 from headgate.errors import ConfigError
+from headgate.policies.adaptive import Adaptive
 from headgate.policies.controller import Rules
 from headgate.policies.flux_hybrid import FluxHybrid
 from headgate.policies.flux_load import FluxLoad
@@ -19,6 +20,7 @@ from headgate.policies.rebuild import Rebuild
 from headgate.policies.static import Static
 
 __all__ = [
+    "Adaptive",
     "FluxHybrid",
     "FluxLoad",
     "FluxMemory",
@@ -35,6 +37,7 @@ __all__ = [
 ]
 
 _MAKERS: dict[str, Callable[[], Policy]] = {
+    "adaptive": Adaptive,
     "static": Static,
     "flux-load": FluxLoad,
     "flux-memory": FluxMemory,

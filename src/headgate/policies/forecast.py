@@ -1,95 +1,113 @@
-"""A short forecast of the channels' costs from their past: a cycle, if there is one, and a return to the mean.
+"""A forecast of the channels' costs that learns which predictor to trust, and how far.
 
-    x(t + k) = mean + cycle(t + k) + phi^k * (x(t) - mean - cycle(t))
+Two decisions are learnt from the past batches, both by `hedge`:
 
-`cycle` is one sinusoid. Its period is the one that best explains the past of all channels without the
-newest quarter; a channel uses it only if it predicts a good part of that quarter, because otherwise
-chance could look like a cycle. `phi` is the part of a deviation that remains after one step (lag-one
-autocorrelation), so a short disturbance is expected to pass and a lasting one to last. With too short a
-past the forecast is the last value.
+    which predictor    for each channel, by the squared errors of `predictors`: the forecast is their
+                       weighted mean, and its deviation that of its errors
+    how much caution   for all channels together, by the time that the batches would have taken with
+                       shares in proportion to speed, 1 / (forecast + caution * deviation), moves included
+
+A batch waits for its slowest channel, so a channel whose cost is uncertain should get less work than its
+mean cost suggests. One of the candidates of the second decision is no forecast at all.
+
+Law: over any past, the times under the weights that the candidates had exceed the times without a
+forecast by at most `hedge.most_regret`. A constant past gives the same constant.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
+from headgate.policies import hedge
 from headgate.policies.horizon import Floats
+from headgate.policies.predictors import Predicted, cycle, regressed, repeated, smoothed, trend
 
-LEAST = 20
+LEAST = 8
 """The number of past steps that a forecast needs."""
 
-SHORTEST = 4
-"""The shortest period, in steps."""
+CAUTION = (0.0, 0.5, 1.0, 2.0)
+"""The margins to choose from, in deviations."""
 
-_EXPLAINED = 0.3
+SLOW = 0.15
+"""The smoothing of the level that changes slowly."""
+
+_BEYOND = 0.25  # how far a prediction may leave what was seen, as a part of its range
 
 
-def forecast(history: Floats, steps: int) -> Floats:
-    """One row for each coming step, from one row for each past step, the newest last.
+class Candidates(NamedTuple):
+    """No forecast, and forecasts with more and more caution: what each expects, and its times in the past."""
 
-    Law: each forecast is within the range of the channel's past; a constant past gives the same constant.
+    shares: Floats
+    """By candidate, coming step and channel."""
+    speeds: Floats
+    """By candidate and coming step: of all channels together."""
+    times: Floats
+    """By past step and candidate: the batch's time over the least possible."""
 
-    >>> forecast(np.full((30, 2), 3.0), 2).tolist()
+
+def forecast(
+    history: Floats, current: Floats, steps: int, *, alpha: float = 0.5, move_s: float = 0.0
+) -> Floats:
+    """The expected costs, one row for each coming step, from one row for each past step, the newest last.
+
+    `current` is what is expected without a forecast: the costs smoothed by `alpha`. `move_s` is the
+    time in which a channel gives or takes all of the work, in the unit of the costs.
+
+    >>> forecast(np.full((30, 2), 3.0), np.full(2, 3.0), 2).tolist()
     [[3.0, 3.0], [3.0, 3.0]]
     """
-    length = len(history)
-    if length < LEAST:
-        return np.broadcast_to(history[-1], (steps, history.shape[1]))
-    mean = history.mean(axis=0)
-    past = history - mean
-    cycle = _cycle(past, steps)
-    rest = past - cycle[:length]
-    power = (rest[:-1] ** 2).sum(axis=0)
-    kept = (rest[1:] * rest[:-1]).sum(axis=0)
-    phi = np.divide(kept, power, out=np.zeros_like(kept), where=power > 0)
-    phi = np.clip(phi + (1 + 3 * phi) / length, 0.0, 1.0)  # a short past biases it downwards (Kendall)
-    ahead = np.arange(1, steps + 1)[:, None]
-    expected = mean + cycle[length:] + phi**ahead * rest[-1]
-    return np.asarray(np.clip(expected, history.min(axis=0), history.max(axis=0)), dtype=np.float64)
+    if len(history) < LEAST or not np.ptp(history, axis=0).any():
+        return np.broadcast_to(current, (steps, len(current)))
+    found = candidates(history, current, steps, alpha=alpha, move_s=move_s)
+    trust = hedge.weights(found.times)[-1]
+    shares = np.tensordot(trust, found.shares, axes=1)
+    return np.asarray(1 / (shares * (trust @ found.speeds)[:, None]), dtype=np.float64)
 
 
-def cautious(history: Floats, steps: int) -> Floats:
-    """The forecast plus a margin for channels whose cost varies from step to step.
-
-    A batch waits for its slowest channel, and the largest of n normal deviations is about sqrt(2
-    ln n) standard deviations. So a channel that varies is planned with that much more cost, and
-    gets less work. n is the effective number of channels that vary, (sum of deviations)^2 / sum of
-    their squares. If only one channel varies, n is 1 and the margin is zero; if all vary alike,
-    all get the same margin.
-    """
-    expected = forecast(history, steps)
-    deviation = np.diff(history, axis=0).std(axis=0) if len(history) >= LEAST else np.zeros(history.shape[1])
-    if not deviation.any():
-        return expected
-    varying = max(1.0, deviation.sum() ** 2 / (deviation**2).sum())
-    return np.asarray(expected + np.sqrt(2 * np.log(varying)) * deviation, dtype=np.float64)
+def candidates(
+    history: Floats, current: Floats, steps: int, *, alpha: float = 0.5, move_s: float = 0.0
+) -> Candidates:
+    """What the second decision chooses from. The first is no forecast."""
+    best, deviation = combined(history, steps, alpha)
+    none = smoothed(history, 1, alpha).past
+    past = np.stack([none, *(best.past + caution * deviation[:-1] for caution in CAUTION)])
+    now = np.broadcast_to(current, best.ahead.shape)
+    speeds = 1 / np.stack([now, *(best.ahead + caution * deviation[-1] for caution in CAUTION)])
+    together = speeds.sum(axis=2)
+    return Candidates(speeds / together[..., None], together, times(past, history, move_s)[1:])
 
 
-def _cycle(past: Floats, steps: int) -> Floats:
-    """The sinusoid of the best period over past and coming steps.
-
-    It is zero for channels whose newest quarter it would not have predicted.
-    """
-    length = len(past)
-    waves, fits = _waves(length - length // 4)
-    older, newer = past[: waves.shape[1]], past[waves.shape[1] :]
-    factors = fits @ older
-    missed = ((older - waves @ factors) ** 2).sum(axis=(1, 2))
-    period = int(missed.argmin()) + SHORTEST
-    angle = 2 * np.pi * np.arange(length + steps) / period
-    wave = np.stack([np.sin(angle), np.cos(angle)], axis=1)
-    predicted = wave[len(older) : length] @ factors[period - SHORTEST]
-    confirmed = ((newer - predicted) ** 2).sum(axis=0) < (1 - _EXPLAINED) * (newer**2).sum(axis=0)
-    refitted, *_ = np.linalg.lstsq(wave[:length], past, rcond=None)
-    return np.where(confirmed, wave @ refitted, 0.0)
+def times(expected: Floats, seen: Floats, move_s: float = 0.0) -> Floats:
+    """By step and candidate: the time with shares by the expected speeds, over the least possible."""
+    shares = 1 / expected
+    shares /= shares.sum(axis=2, keepdims=True)
+    changes = np.abs(np.diff(shares, axis=1, prepend=shares[:, :1]))
+    spent = (shares * seen + move_s * changes).max(axis=2)
+    return np.asarray((spent * (1 / seen).sum(axis=1)).T, dtype=np.float64)
 
 
-@lru_cache(maxsize=2)
-def _waves(length: int) -> tuple[Floats, Floats]:
-    """The sine and cosine of every period up to half of the past, and their pseudo-inverses (least squares)."""
-    periods = np.arange(SHORTEST, length // 2 + 1)
-    angle = 2 * np.pi * np.arange(length)[None, :] / periods[:, None]
-    waves = np.stack([np.sin(angle), np.cos(angle)], axis=2)
-    return waves, np.linalg.pinv(waves)
+def combined(history: Floats, steps: int, alpha: float) -> tuple[Predicted, Floats]:
+    """The predictors' weighted mean, and the deviation of its errors, before each step and now."""
+    least, most = history.min(axis=0), history.max(axis=0)
+    room = _BEYOND * (most - least)
+    low, high = np.maximum(least - room, least / 2), most + room
+    found = (
+        smoothed(history, steps, alpha),
+        smoothed(history, steps, 1.0),
+        smoothed(history, steps, SLOW),
+        trend(history, steps),
+        regressed(history, steps),
+        cycle(history, steps),
+        repeated(history, steps),
+    )
+    past = np.clip(np.array([each.past for each in found]), low, high)
+    ahead = np.clip(np.array([each.ahead for each in found]), low, high)
+    wrong = (past - history) ** 2
+    trust = hedge.weights(wrong[:, 1:].transpose(2, 1, 0))
+    then = np.concatenate([trust[:, :1], trust[:, :-1]], axis=1)
+    mean = (then.transpose(2, 1, 0) * past).sum(axis=0)
+    errors = np.vstack([np.zeros_like(least), np.cumsum((history - mean) ** 2, axis=0)])
+    deviation = np.sqrt(errors / np.arange(1, len(errors) + 1)[:, None])
+    return Predicted(mean, (trust[:, -1].T[:, None] * ahead).sum(axis=0)), deviation

@@ -12,7 +12,7 @@ so that both terms are squared seconds. If `weight` is given, R is that number, 
 their mean first. The model starts from the measurements of every batch, so a lasting error of the model
 is not counted twice.
 
-The defaults differ from the paper: the linear cost, no gate on short changes (smoothing replaces it),
+The defaults differ from the paper: the linear cost, a forecast of the channels' speeds, no gate on short changes (smoothing replaces it),
 and a shorter settling period. `Mpc.paper()` has the paper's. Not here: whether the plan is worth its
 cost (`guard`), and memory, except that a receiver must have enough.
 """
@@ -22,15 +22,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-import numpy as np
-
 from headgate.control.plan import Plan
 from headgate.control.policy import Policy
 from headgate.control.refusal import Refusal
 from headgate.control.view import LoadView
 from headgate.errors import ConfigError
 from headgate.policies.controller import Reading, Rules, plan_to, read
-from headgate.policies.forecast import cautious
+from headgate.policies.forecast import forecast
 from headgate.policies.horizon import Floats, Horizon, least_imbalance, least_time, load_solver
 from headgate.routing.table import Table
 
@@ -44,14 +42,14 @@ class Mpc(Policy):
 
     `cost` is `linear` or `quadratic`; `weight` is the paper's R for the latter (None: derived from the
     cost of a move). `bandwidth_mb_s` is the speed of moving state (None: as measured). With `forecast`
-    the channels' costs are predicted from the last 128 batches, with a margin for channels that vary;
-    otherwise the current costs are assumed to last.
+    the channels' costs are predicted from the last 128 batches (`forecast`), as far as predictions would
+    have helped in these; otherwise the current costs are assumed to last.
     """
 
     cost: Literal["linear", "quadratic"] = "linear"
     weight: float | None = None
     bandwidth_mb_s: float | None = None
-    forecast: bool = False
+    forecast: bool = True
     horizon: Horizon = field(default_factory=Horizon)
     rules: Rules = field(default_factory=Rules)
 
@@ -73,7 +71,7 @@ class Mpc(Policy):
     @classmethod
     def paper(cls, weight: float = 5.0) -> Mpc:
         """The controller as evaluated in the paper, with its misprints corrected."""
-        return cls("quadratic", weight, rules=Rules(deadband=0.05, gate=0.05, settle=10))
+        return cls("quadratic", weight, forecast=False, rules=Rules(deadband=0.05, gate=0.05, settle=10))
 
     @property
     def name(self) -> str:
@@ -93,7 +91,7 @@ class Mpc(Policy):
         reading = read(view, table, self.rules, bandwidth_mb_s=self.bandwidth_mb_s)
         if not isinstance(reading, Reading):
             return reading
-        unit_s = self._expected(reading)
+        unit_s = self._expected(reading, view.alpha)
         planned = self._planned(reading, unit_s)
         return plan_to(planned, unit_s, reading, view, table, self.rules, policy=self.name)
 
@@ -109,7 +107,13 @@ class Mpc(Policy):
             unit_s, reading.shares, weight=weight, horizon=self.horizon, upper=reading.upper
         )
 
-    def _expected(self, reading: Reading) -> Floats:
+    def _expected(self, reading: Reading, alpha: float) -> Floats:
         if not self.forecast or not len(reading.history):
             return reading.unit_s
-        return np.asarray(cautious(reading.history, self.horizon.prediction), dtype=np.float64)
+        return forecast(
+            reading.history,
+            reading.unit_s,
+            self.horizon.prediction,
+            alpha=alpha,
+            move_s=reading.move_s,
+        )

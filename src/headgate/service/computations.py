@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -82,9 +81,11 @@ class Computations:
         if not known_servers:
             known_servers = [(number, 1) for number in range(servers)]
             self._registry.write(("INSERT INTO servers VALUES (?, ?)", known_servers))
-        for number, key, text in self._registry.read("SELECT id, key, template FROM templates"):
-            self.templates[number] = Template.from_json(json.loads(text))
-            self._template_ids[key] = number
+        for number, text in self._registry.read("SELECT id, template FROM templates"):
+            template = self.templates[number] = Template.from_json(json.loads(text))
+            self._template_ids[template.key] = (
+                number  # not as it was stored: an older version may have written it
+            )
         self._newest = max(self.templates, default=-1)
         self._unused = set(self.templates)
         rows = self._registry.read(
@@ -128,10 +129,6 @@ class Computations:
 
     def _cost(self, template: int) -> float:
         return self.templates[template].cost / COST_UNIT
-
-    def _source_names(self, numbers: Iterable[int]) -> list[str]:
-        names = self._sources.names
-        return [names[number] for number in dict.fromkeys(numbers)]
 
     def _insert(self, computation: Computation) -> None:
         key = (computation.server, computation.template)
@@ -215,26 +212,29 @@ class Computations:
             raise
         rows = changes.setdefault(_INSERT, [])
         for number, server in zip(added, servers, strict=True):
-            c = self.by_id[number]
-            computation = Computation(number, c.template, c.sources, c.constants, server, c.born)
+            _, template, sources, constants, _, born = self.by_id[number]
+            computation = Computation(number, template, sources, constants, server, born)
             self._insert(computation)
             rows.append(computation.row())
 
     def _asked(self, computation: Computation) -> tuple[str, list[str], float]:
         """What the host has to know of a computation."""
-        names = self._source_names(computation.sources)
-        return str(computation.id), names, self._cost(computation.template)
+        names = self._sources.names
+        read = [names[number] for number in computation.sources]
+        return str(computation.id), read, self._cost(computation.template)
 
     def _template_id(self, template: Template, changes: Changes) -> int:
         key = template.key
-        if key not in self._template_ids:
-            self._newest += 1
-            number = self._newest
-            self._unused.add(number)
-            self._template_ids[key] = number
-            self.templates[number] = template
-            changes.setdefault(_INSERT_TEMPLATE, []).append((number, key, json.dumps(template.to_json())))
-        return self._template_ids[key]
+        known = self._template_ids.get(key)
+        if known is not None:
+            return known
+        self._newest += 1
+        number = self._newest
+        self._unused.add(number)
+        self._template_ids[key] = number
+        self.templates[number] = template
+        changes.setdefault(_INSERT_TEMPLATE, []).append((number, key, json.dumps(template.to_json())))
+        return number
 
     def known_template(self, template: Template) -> int | None:
         """The number of a template, if there is an equal one."""
@@ -248,7 +248,7 @@ class Computations:
         """Have a computation see the rows of this batch, if it was to be born later; returns its sources."""
         computation = self.by_id[number]
         if computation.born > batch:
-            self.by_id[number] = computation = replace(computation, born=batch)
+            self.by_id[number] = computation = computation._replace(born=batch)
             self._hosted[computation.server, computation.template].replace(computation)
             changes.setdefault(_UPDATE_BORN, []).append((batch, number))
         return computation.sources
@@ -284,7 +284,7 @@ class Computations:
         changes: Changes = {}
         decisions = self.host.lose_server(server)
         for decision in decisions:
-            moved = replace(self._pop(int(decision.query)), server=decision.server)
+            moved = self._pop(int(decision.query))._replace(server=decision.server)
             self._insert(moved)
             changes.setdefault(_UPDATE_SERVER, []).append((moved.server, moved.id))
         changes["UPDATE servers SET alive = 0 WHERE id = ?"] = [(server,)]

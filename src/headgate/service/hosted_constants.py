@@ -6,10 +6,9 @@ was built last, and array operations over the rest.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from json.encoder import encode_basestring_ascii
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +20,7 @@ MOST_PARTS = 16
 _UNFIT = (pa.ArrowException, ArithmeticError, LookupError, TypeError, ValueError)
 
 
-@dataclass(frozen=True, slots=True)
-class Computation:
+class Computation(NamedTuple):
     """A template with sources and constants, on a server."""
 
     id: int
@@ -39,18 +37,8 @@ class Computation:
 
     def row(self) -> tuple[Any, ...]:
         """The row of the registry. Its last two columns are those of an older format."""
-        sources = f"[{', '.join(map(str, self.sources))}]"
-        constants = json.dumps(self.constants) if self.constants else "[]"
-        return (
-            self.id,
-            self.template,
-            sources,
-            constants,
-            self.server,
-            self.born,
-            self.born,
-            None,
-        )
+        number, template, sources, constants, server, born = self
+        return (number, template, _listed(sources), _listed(constants), server, born, born, None)
 
 
 class HostedConstants:
@@ -128,6 +116,11 @@ def table_of(
     columns += [[c.born for c in hosted], [owner_of(c.id) for c in hosted]]
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _listed(values: tuple[Any, ...]) -> str:
+    """Numbers and texts as a JSON list."""
+    return f"[{', '.join([encode_basestring_ascii(v) if isinstance(v, str) else repr(v) for v in values])}]"
 
 
 def _unfit(template: Template, computation: Computation) -> str:

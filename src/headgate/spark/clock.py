@@ -19,3 +19,7 @@ class RealTime:
     def pace(self, channel: int) -> float:
         """Zero: no service time is added to a row."""
         return 0.0
+
+    def reading(self, size_bytes: int) -> float:
+        """Zero: reading takes as long as it takes."""
+        return 0.0

@@ -27,6 +27,7 @@ from headgate.control.refusal import Reason
 from headgate.operators.event_time import Clock
 from headgate.routing.reshape import reshaped
 from headgate.stage import build_side, sinks, split_keys
+from headgate.stage.completion import completed, tell_completed
 from headgate.stage.engine import Rows
 from headgate.stage.facts import BatchFacts, StepTime
 from headgate.stage.flow_control import Flow
@@ -112,10 +113,12 @@ class Batch(Generic[Rows]):
         """Run the task on every channel, and add up the answers."""
         self.answers = self.engine.run(self.rows, self.task)
         self.stage.task_requests += sum(answer.requests for answer in self.answers)
-        self.output = (*(a.output for a in self.answers if a.output), *self._split_output())
+        merged = split_keys.merged(self.task, self.answers, self.opened.split_tables)
+        self.output = (*(a.output for a in self.answers if a.output), *self._split_output(merged))
         self.wall_ms = 1e3 * (self.engine.now() - self.started)
-        self.state = state_after(self.state, self.number, self.table, self.answers, self.credit)
-        self.backlog = backlog_after(self.flow.backlog, self.reshaped, self.answers)
+        changes = self.answers if merged is None else [*self.answers, merged.answer]
+        self.state = state_after(self.state, self.number, self.table, changes, self.credit)
+        self.backlog = backlog_after(self.flow.backlog, self.reshaped, self.answers, self.number)
 
     def decide(self) -> None:
         """Report to the control loop, which may choose another table for the next batch."""
@@ -139,11 +142,15 @@ class Batch(Generic[Rows]):
         """Create the one file that makes the batch's state, routing and output valid."""
         seen = [answer.seen for answer in self.answers]
         clock = replace(self.clock.after(self.operator.event_time, seen), closed=self.held.watermark)
+        delivery = self._delivered()
+        passed, unfinished = completed(self.last, delivery, self.number, self.backlog)
         self.manifest = Manifest(
             batch=self.number,
             run=self.checkpoint.run,
             channels=self.stage.channels,
-            delivery=self._delivered(),
+            delivery=delivery,
+            completed=passed,
+            unfinished=unfinished,
             table=self.table,
             state=self.state,
             clock=clock,
@@ -268,15 +275,15 @@ class Batch(Generic[Rows]):
             self.build_files |= {answer.state_file for answer in answers if answer.state_file}
             self.refreshed, self.took_build_rows = number, True
 
-    def _split_output(self) -> Iterator[Written]:
+    def _split_output(self, merged: split_keys.Merged | None) -> Iterator[Written]:
         """One more output file, for the split keys."""
-        merged = split_keys.merged_output(self.answers, self.operator)
-        if merged is not None and self.stage.shaping is not None:
-            merged = next(iter(self.stage.shaping.apply([merged])), None)
-        if merged is not None:
+        rows = [] if merged is None else merged.output
+        if self.stage.shaping is not None:
+            rows = list(self.stage.shaping.apply(rows))
+        if any(part.num_rows for part in rows):
             run = self.checkpoint.run
             name = f"{staging_folder(self.number, run)}/part-{self.number:012d}-split-{run}.parquet"
-            table = pa.Table.from_batches([merged])
+            table = pa.Table.from_batches(rows)
             yield write_parquet(self.stage.staged_output, name, table, self.opened.output)
 
     def _delivered(self) -> Delivery:
@@ -300,3 +307,5 @@ def publish(stage: KeyedStage[Rows], opened: Opened, manifest: Manifest, *, agai
         files, of = manifest.aside, replace(owner, what=ASIDE)
         aside = sinks.Output(batch, stage.staged_aside, files, opened.aside, engine, again, of)
         sinks.publish(stage.aside, aside)
+    if stage.on_complete is not None:
+        tell_completed(stage.on_complete, manifest)

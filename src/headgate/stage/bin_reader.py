@@ -38,7 +38,9 @@ class BinReader:
         return Stored(self, b)
 
     def read(self, b: int, table: BinTable) -> None:
-        """Fill an empty table with the state of bin b. Pieces of a split key that become one again are merged."""
+        """Fill an empty table with the state of bin b. Of the pieces of a split key one has its state; if an
+        older version left some with several of them, it is merged.
+        """
         for _ in self.steps(b, table, ""):
             pass
 
@@ -55,16 +57,19 @@ class BinReader:
             if source.without or pieces[source.hashes] == 1:
                 yield from self._copied(source, table, since)
         for hashes in (hashes for hashes, times in pieces.items() if times > 1):
-            apply(table, self._merged([source for source in sources if source.hashes == hashes]))
+            merged = self._merged([source for source in sources if source.hashes == hashes])
+            if merged is not None:
+                apply(table, merged)
 
-    def _merged(self, sources: list[BinPart]) -> Extract:
+    def _merged(self, sources: list[BinPart]) -> Extract | None:
         states = []
         for source in sources:
             table = BinTable.create(self.operator.layout)
             for _ in self._copied(source, table, ""):
                 pass
-            states.append(extract(table, table.live, whole=True))
-        return self.operator.merge(join_extracts(states))
+            if table.rows:
+                states.append(extract(table, table.live, whole=True))
+        return self.operator.merge(join_extracts(states)) if len(states) > 1 else next(iter(states), None)
 
     def _copied(self, source: BinPart, table: BinTable, since: str) -> Iterator[str]:
         names, layout = self.chain(source.bin), self.operator.layout

@@ -26,6 +26,8 @@ class Parcel:
     """What `Arrival.seen` says about them."""
     aside: pa.RecordBatch | None = None
     """Rows that could not be used."""
+    number: int = 0
+    """The number of their range in the batch, if they come from one."""
     waiting: tuple[BacklogEntry, ...] = ()
     """Rows of the channel that the map task holds back: they are in the backlog already."""
 

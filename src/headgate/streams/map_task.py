@@ -163,7 +163,8 @@ class MapTask:
         for channel, mine in _by_channel(sent, channels, table.channels, only):
             if mine.num_rows or channel == first or channel in waiting:
                 came, seen, put_aside = known if channel == first else (0, NOTHING_SEEN, None)
-                yield channel, Parcel(mine, came, seen, put_aside, tuple(waiting.get(channel, ())))
+                held_rows = tuple(waiting.get(channel, ()))
+                yield channel, Parcel(mine, came, seen, put_aside, number, held_rows)
 
     def hashes(self, rows: pa.RecordBatch) -> NDArray[np.int64]:
         """The hash of each row's key."""
@@ -243,7 +244,7 @@ def unpacked(blobs: Iterable[bytes]) -> Iterator[Parcel]:
     from headgate import errors
 
     for blob in sorted(blobs, key=lambda blob: _HEADER.unpack_from(blob)[0]):
-        _, length = _HEADER.unpack_from(blob)
+        number, length = _HEADER.unpack_from(blob)
         header = json.loads(bytes(blob[_HEADER.size : _HEADER.size + length]))
         if "error" in header:
             raise getattr(errors, header["error"])(header["message"])
@@ -252,4 +253,4 @@ def unpacked(blobs: Iterable[bytes]) -> Iterator[Parcel]:
         batches = [next(iter([*pa.ipc.open_stream(source)])) for _ in range(header["batches"])]
         aside = pa.concat_batches(batches[1:]) if len(batches) > 1 else None
         waiting = Backlog.from_json(header.get("waiting", ())).entries
-        yield Parcel(batches[0], header["came"], header["seen"], aside, waiting)
+        yield Parcel(batches[0], header["came"], header["seen"], aside, number, waiting)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from headgate.errors import ConfigError
@@ -12,23 +13,48 @@ Pace = float | Mapping[int, float]
 """The microseconds that a row takes, on every channel or by channel."""
 
 
-def pace(stage: Any, us: Pace) -> None:
+@dataclass(frozen=True)
+class Disk:
+    """A disk from which state is read: a seek for each bin, then its bytes.
+
+    `grown` is the number of bytes for which one byte of state stands, so that a small state takes as
+    long to read as a large one.
+
+    >>> Disk(mb_per_s=100, seek_ms=5).seconds(1_000_000)
+    0.015
+    """
+
+    mb_per_s: float = 125.0
+    seek_ms: float = 5.0
+    grown: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (self.mb_per_s > 0 and self.seek_ms >= 0 and self.grown > 0):
+            raise ConfigError(f"{self} is no disk: mb_per_s and grown are above 0, seek_ms is 0 or more")
+
+    def seconds(self, size_bytes: int) -> float:
+        """The time to read a bin of this size."""
+        return self.seek_ms / 1e3 + size_bytes * self.grown / (self.mb_per_s * 1e6)
+
+
+def pace(stage: Any, us: Pace, disk: Disk | None = None) -> None:
     """Give rows a service time on the channels of a stage, from the next batch
     on. For demonstrations and tests.
 
-    `us` is the time for each row in microseconds, on all channels or by channel; 0 removes it. The
-    channel sleeps for that time and uses no CPU.
+    `us` is the time for each row in microseconds, on all channels or by channel; 0 removes it. With `disk`,
+    reading the state of a bin takes at least as long as from that disk. The channel sleeps for that
+    time and uses no CPU.
     """
-    stage.engine.watch = Paced(us)
+    stage.engine.watch = Paced(us, disk)
 
 
 class Paced:
     """Real time, in which each row takes at least a given time."""
 
-    def __init__(self, us: Pace = 0.0) -> None:
+    def __init__(self, us: Pace = 0.0, disk: Disk | None = None) -> None:
         if min(us.values(), default=0) < 0 if isinstance(us, Mapping) else us < 0:
             raise ConfigError(f"pace={us} is a time per row and cannot be negative")
-        self.us = us
+        self.us, self.disk = us, disk
 
     def now(self) -> float:
         """Seconds since an arbitrary moment."""
@@ -41,6 +67,10 @@ class Paced:
     def pace(self, channel: int) -> float:
         """The least time in seconds that a row takes on a channel."""
         return 1e-6 * (self.us.get(channel, 0.0) if isinstance(self.us, Mapping) else self.us)
+
+    def reading(self, size_bytes: int) -> float:
+        """The least time in seconds in which a bin of this size is read."""
+        return 0.0 if self.disk is None else self.disk.seconds(size_bytes)
 
 
 class ModelledTime(Paced):
@@ -55,8 +85,8 @@ class ModelledTime(Paced):
     1.5
     """
 
-    def __init__(self, us: Pace = 0.0) -> None:
-        super().__init__(us)
+    def __init__(self, us: Pace = 0.0, disk: Disk | None = None) -> None:
+        super().__init__(us, disk)
         self._now = 0.0
 
     def now(self) -> float:

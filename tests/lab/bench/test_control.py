@@ -10,6 +10,8 @@ from headgate.control import Move, Plan
 from headgate.policies import FluxLoad, Lqr, Mpc, Policy, Static
 from headgate_lab import bench
 from headgate_lab.bench import control
+from headgate_lab.bench.control_known import knowing
+from headgate_lab.bench.control_loads import KINDS, SIZES, drawn
 from headgate_lab.bench.control_stage import BYTES_PER_MS, CHANNEL_BYTES, Setting, drive, oracle
 
 SMALL = Setting("poisson", 3, 2, 3.0, 40, 16)
@@ -37,7 +39,7 @@ def test_a_batch_takes_as_long_as_its_slowest_channel_with_what_it_moves() -> No
     assert (moved.moved_mb, moved.adaptations) == (CHANNEL_BYTES / 10 / 1e6, 1)
 
 
-@pytest.mark.parametrize("policy", [Static(), FluxLoad(), Lqr(), Mpc(), Mpc(forecast=True)])
+@pytest.mark.parametrize("policy", [Static(), FluxLoad(), Lqr(), Mpc(), Mpc(forecast=False)])
 @pytest.mark.parametrize("kind", ["poisson", "step"])
 def test_nobody_beats_the_oracle(policy, kind) -> None:
     setting = Setting(kind, 3, 2, 3.0, 40, 16)
@@ -64,6 +66,7 @@ def small(monkeypatch) -> None:
         for n in (3, 6)
     ]
     monkeypatch.setattr(control, "settings", lambda *, quick: few)
+    monkeypatch.setattr(control, "DRAWN_QUICK", 1)
 
 
 def test_the_report_has_every_policy_every_goal_and_a_picture(small, tmp_path) -> None:
@@ -73,8 +76,9 @@ def test_the_report_has_every_policy_every_goal_and_a_picture(small, tmp_path) -
     data = json.loads(json.dumps(report.as_json(), allow_nan=False))
     names = {one["name"] for one in data["results"]}
     assert "cyclic 3/s, 1 of 3: mpc forecast, moved" in names
-    assert len(data["results"]) == 8 * (1 + 5 * 4 + 3)
-    assert [goal["goal"] for goal in data["goals"]] == [">= 0.1", "<= 1.02x", "<= 1.15x", "<= 2 ms"]
+    assert len(data["results"]) == 9 * (1 + 5 * 4 + 3) + 4  # four random loads have a row more
+    asked = [">= 0.1", "<= 1.02x", "<= 1.15x"]
+    assert [goal["goal"] for goal in data["goals"]] == [*asked, *asked, "<= 0", "<= 0", "<= 2 ms"]
     report.save_picture(tmp_path / "pictures")
     assert (tmp_path / "pictures" / "bench-control.png").stat().st_size > 10_000
     console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
@@ -89,3 +93,23 @@ def test_the_whole_table_has_all_sizes_loads_and_rates() -> None:
     assert {s.rate for s, _ in wanted if s.kind == "cyclic" and s.channels == 3} == {1, 2, 3, 4, 5, 6}
     assert len({s.name for s, _ in wanted}) == len(wanted) == 53
     assert all(np.isfinite(s.slow(0)).all() for s, _ in wanted)
+
+
+def test_a_draw_is_the_same_each_time_and_another_one_is_not() -> None:
+    loads = [drawn(number) for number in range(80)]
+    assert {one.kind for one in loads} == {*KINDS, "mixed"}
+    assert {one.channels for one in loads} == {channels for channels, _, _ in SIZES}
+    for one in loads:
+        slow = one.slow(0)
+        assert slow.shape == (one.batches, one.channels)
+        assert np.isfinite(slow).all()
+        assert slow.min() >= 1
+        assert (slow[:, one.perturbed :] == 1).all()
+        assert (slow == drawn(one.draw).slow(0)).all()
+    assert (drawn(6).slow(0) != drawn(6).slow(1)).any()
+
+
+def test_knowing_the_rates_helps_and_is_not_knowing_the_future() -> None:
+    setting = Setting("cyclic", 3, 2, 3.0, 60, 32)
+    seconds = drive(setting, knowing(setting, 0), 0).seconds
+    assert oracle(setting, 0).seconds < seconds < drive(setting, Mpc(forecast=False), 0).seconds

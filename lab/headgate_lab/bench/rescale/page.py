@@ -1,4 +1,4 @@
-"""The table of a rescale in `docs/performance.md`, from the results file: `python -m headgate_lab.bench.rescale.page`.
+"""The table of a rescale in `docs/research/performance.md`, from the results file: `python -m headgate_lab.bench.rescale.page`.
 
 The file is what `headgate bench rescale --json` prints.
 """
@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-PAGE, RESULTS = Path("docs/performance.md"), Path("benchmarks/results/rescale.json")
+PAGE, RESULTS = Path("docs/research/performance.md"), Path("benchmarks/results/rescale.json")
 BEGIN, END = "<!-- bench rescale: begin -->", "<!-- bench rescale: end -->"
 
 

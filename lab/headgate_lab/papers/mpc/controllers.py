@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headgate.policies.forecast import cautious
+from headgate.policies.forecast import forecast
 from headgate.policies.horizon import Floats, Horizon, least_imbalance, least_time
 from headgate.policies.lqr import bounded, modes, regulated
 from headgate.policies.shares import departs
@@ -118,7 +118,13 @@ class MpcInSeconds(Ruled):
         moves depends on these.
         """
         if self.remembers:
-            unit_s = cautious(np.array(self.history), self.horizon.prediction)
+            unit_s = forecast(
+                np.array(self.history),
+                unit_s,
+                self.horizon.prediction,
+                alpha=1.0,
+                move_s=self.move_s / self.part,
+            )
         plan = least_time(self.part * unit_s, self.enforced, move_s=self.move_s, horizon=self.horizon)
         return self.enforced if plan is None else np.asarray(plan[0])
 

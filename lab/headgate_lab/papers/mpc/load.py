@@ -40,12 +40,21 @@ def jobs(
     if kind == "drift":
         running[:, :perturbed] = 2 * rate * (time / time[-1])[:, None]
         return running
-    length = round(JOB_S / STEP_S)
-    before = np.arange(-length + 1, steps) * STEP_S
-    mean = np.full(len(before), rate * STEP_S)
-    if kind == "cyclic":
-        mean *= (1 + np.sin(2 * np.pi * before / PERIOD_S)) / 2
-    arrived = rng.poisson(mean[:, None], (len(before), perturbed))
+    arrived, _ = arrivals(kind, rate, perturbed=perturbed, steps=steps, rng=rng)
     for machine in range(perturbed):
-        running[:, machine] = np.convolve(arrived[:, machine], np.ones(length), "valid")
+        running[:, machine] = np.convolve(arrived[:, machine], np.ones(round(JOB_S / STEP_S)), "valid")
     return running
+
+
+def arrivals(
+    kind: str, rate: float, *, perturbed: int, steps: int, rng: np.random.Generator, ahead: int = 0
+) -> tuple[Floats, Floats]:
+    """The jobs that arrive in each step, from one job's length before the first, and the
+    expected number, for `ahead` steps more.
+    """
+    begin = -round(JOB_S / STEP_S) + 1
+    time = np.arange(begin, steps + ahead) * STEP_S
+    mean = np.full(len(time), rate * STEP_S)
+    if kind == "cyclic":
+        mean *= (1 + np.sin(2 * np.pi * time / PERIOD_S)) / 2
+    return rng.poisson(mean[: steps - begin, None], (steps - begin, perturbed)).astype(np.float64), mean

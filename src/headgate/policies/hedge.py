@@ -1,0 +1,82 @@
+"""Learning from experts whom to trust: AdaHedge (de Rooij, van Erven, Grünwald and Koolen, 2014).
+
+    weight of expert k    w_k ~ exp(-eta (L_k - min L))        L: the sum of its losses so far
+    the rate              eta = ln K / D                       D: the sum of the mixability gaps so far
+    a step's gap          sum_k w_k l_k + ln(sum_k w_k exp(-eta l_k)) / eta,  at least 0
+
+There is nothing to tune: the rate is as high as the past allows. While one expert is better than all
+others the gaps are small and it soon has all of the weight; while none is, the weights stay near each
+other. Losses need no bounds and no unit.
+
+Law: for every expert k and every sequence of T losses whose steps span at most S,
+
+    sum of the weighted losses  <=  sum of the losses of k  +  S sqrt(T ln K) + S (4/3 ln K + 2)
+
+and the weights before a step depend on earlier steps only.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from headgate.compiled import compiled
+from headgate.policies.horizon import Floats
+
+
+def weights(losses: Floats) -> Floats:
+    """The weights before every step and after the last one, from losses by step and expert.
+
+    Further dimensions in front are learners of their own.
+
+    >>> weights(np.array([[0.0, 1.0], [0.0, 1.0]])).round(3).tolist()
+    [[0.5, 0.5], [1.0, 0.0], [1.0, 0.0]]
+    """
+    *learners, steps, experts = losses.shape
+    alone = np.ascontiguousarray(losses, dtype=np.float64).reshape(math.prod(learners), steps, experts)
+    return np.asarray(_weights(alone)).reshape(*learners, steps + 1, experts)
+
+
+def most_regret(losses: Floats) -> float:
+    """The bound of the law for these losses."""
+    steps, experts = losses.shape
+    if not steps or experts < 2:
+        return 0.0
+    spread = float((losses.max(axis=1) - losses.min(axis=1)).max())
+    return spread * float(np.sqrt(steps * np.log(experts)) + 4 / 3 * np.log(experts) + 2)
+
+
+@compiled
+def _weights(losses: Floats) -> Floats:
+    learners, steps, experts = losses.shape
+    found = np.empty((learners, steps + 1, experts))
+    for learner in range(learners):
+        total = np.zeros(experts)
+        gaps = 0.0
+        for at in range(steps + 1):
+            w = found[learner, at]
+            rate = np.log(experts) / gaps if gaps > 0 else np.inf
+            least, smallest = total.min(), np.inf
+            for k in range(experts):
+                behind = total[k] - least
+                w[k] = np.exp(-rate * behind) if behind > 0 else 1.0
+            w /= w.sum()
+            if at == steps:
+                break
+            mean = 0.0
+            for k in range(experts):
+                mean += w[k] * losses[learner, at, k]
+                if w[k] > 0 and losses[learner, at, k] < smallest:
+                    smallest = losses[learner, at, k]
+            mixed = smallest
+            if gaps > 0:
+                kept = 0.0
+                for k in range(experts):
+                    if w[k] > 0:
+                        kept += w[k] * np.exp(-rate * (losses[learner, at, k] - smallest))
+                mixed -= np.log(kept) / rate
+            gaps += max(0.0, mean - mixed)
+            for k in range(experts):
+                total[k] += losses[learner, at, k]
+    return found
