@@ -149,8 +149,12 @@ class Anchor:
         if set(places) - set(self._where) and self._where:
             self._drop(*(count for count in self._made if count != len(places)))
         self._where = self._near[len(places)] = places
-        if len(places) in self._made and not _even(places, self._executors):
+        seating = self._made.get(len(places))
+        if seating is not None and not _even(places, self._executors):
             self._drop(len(places))
+        elif seating is not None:  # an executor may have taken the place of another
+            found = dict(zip(seating.seats, places, strict=True))
+            self._made[len(places)] = replace(seating, places=tuple(found[seat] for seat in sorted(found)))
 
 
 def _cast(spark: SparkSession, channels: int, executors: int) -> Blocks:

@@ -219,10 +219,10 @@ class Batch(Generic[Rows]):
         """The bins to write whole, and the credit that is left. A bin that is read ahead is not among them: whoever
         has read it needs what was added since then, and a snapshot would be all of it.
         """
-        chosen, credit = self.stage.compaction(self.number, self.state)
-        moving = {b for bins in self.flow.ahead.bins.values() for b in bins}.intersection(chosen)
-        credit += sum(self.state.sizes.get(b, 0) for b in moving)
-        return frozenset(chosen) - moving - self.flow.asleep, credit
+        moving = {b for bins in self.flow.ahead.bins.values() for b in bins}
+        bases = {b: base for b, base in self.state.bases.items() if b not in moving}
+        chosen, credit = self.stage.compaction(self.number, replace(self.state, bases=bases))
+        return frozenset(chosen) - self.flow.asleep, credit
 
     def _task(self, **of_this_run: Any) -> Task:
         stage = self.stage
