@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.control.notice import SHARE, arriving, batches_ahead
+from headgate.control.notice import NEW_CHANNELS, SHARE, arriving, batches_ahead, nearest
 from headgate.control.view import LoadView
 from headgate.flow.read_ahead import read_ahead
 from headgate.testing import builders
@@ -11,11 +11,12 @@ from headgate.testing import builders
 MB = 1 << 20
 
 
-def view_of(work, size=MB, period_ms=1000.0, **more):
+def view_of(work, size=MB, period_ms=1000.0, keys=10**9, **more):
     return LoadView(
         reports=1,
         bin_work=dict(enumerate(map(float, work))),
         bin_bytes=dict.fromkeys(range(len(work)), size),
+        bin_keys=dict.fromkeys(range(len(work)), keys),
         period_ms=period_ms,
         **more,
     )
@@ -86,12 +87,12 @@ def test_laws_of_reading_ahead(data) -> None:
 
 def test_the_notice_grows_with_the_state_and_ends_at_the_most() -> None:
     now, later = builders.table([0] * 4, channels=2), builders.table([1] * 4, channels=2)
-    rate = {"period_ms": 100.0, "move_ms_per_byte": 1.0}  # ten bytes a batch
+    rate = {"period_ms": 100.0, "move_ms_per_byte": 1.0}  # fifteen bytes a batch
 
     def notice(size, most=16):
         return batches_ahead(view_of([1] * 4, size=size, **rate), now, later, "ab", most=most)
 
-    assert [notice(size) for size in (0, 2, 3, 10, 20)] == [0, 0, 2, 4, 8]
+    assert [notice(size) for size in (0, 2, 3, 10, 20)] == [0, 0, 0, 3, 6]
     assert notice(1000) == 16
     assert notice(1000, most=3) == 3
     assert notice(1000, most=0) == 0
@@ -107,8 +108,28 @@ def test_there_is_no_notice_on_one_executor_and_none_before_a_time_is_known() ->
 def test_an_urgent_plan_gets_one_batch() -> None:
     now, later = builders.table([0] * 4, channels=2), builders.table([1] * 4, channels=2)
     view = view_of([1] * 4, size=10, period_ms=100.0, move_ms_per_byte=1.0)
-    assert [batches_ahead(view, now, later, "ab", most=16, gain=gain) for gain in (0.0, 0.05, 0.2)] == [
-        4,
-        4,
-        1,
-    ]
+    found = [batches_ahead(view, now, later, "ab", most=16, gain=gain) for gain in (0.0, 0.05, 0.2)]
+    assert found == [3, 3, 1]
+
+
+def test_a_new_channel_should_be_where_its_bins_are() -> None:
+    now, later = builders.table([0, 0, 0, 1, 1, 1]), builders.table([0, 2, 2, 1, 3, 3])
+    assert nearest(now, later, "ab") == ["a", "b", "a", "b"]
+    assert nearest(later, now, "abab") == ["a", "b"]
+    assert nearest(now, builders.table([0, 0, 0, 1, 1, 1], channels=3), "ab") == ["a", "b", ""]
+
+
+def test_a_new_number_of_channels_is_announced_even_if_no_state_moves() -> None:
+    now, later = builders.table([0, 0, 1, 1]), builders.table([0, 2, 1, 3])
+    assert batches_ahead(view_of([1] * 4), now, later, "ab", most=16) == NEW_CHANNELS
+    assert batches_ahead(view_of([1] * 4, size=0), now, later, "ab", most=16) == 0
+
+
+def test_what_batches_add_to_a_bin_has_to_be_read_again() -> None:
+    now, later = builders.table([0] * 4, channels=2), builders.table([1] * 4, channels=2)
+
+    def notice(keys):
+        view = view_of([1] * 4, size=10, period_ms=100.0, move_ms_per_byte=1.0, keys=keys)
+        return batches_ahead(view, now, later, "ab", most=64)
+
+    assert [notice(keys) for keys in (10**9, 20, 10, 1)] == [3, 4, 5, 64]

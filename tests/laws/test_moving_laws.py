@@ -5,7 +5,7 @@ that of one channel, and the batch of the move finds what was read.
 from collections import Counter
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import headgate as hg
@@ -17,8 +17,8 @@ from headgate.storage.bin_cache import BinCache
 from headgate.testing import InProcess
 from headgate.testing.watches import ModelledTime
 
-BRIEF = 1e-6
-"""A pace at which even little state takes many batches to read."""
+BRIEF = 1.0
+"""Microseconds that a row takes: so few that even little state takes many batches to read."""
 FATES = ["read", "cut short", "in use", "raises", "dies"]
 
 
@@ -81,7 +81,6 @@ steps = st.lists(
 
 
 @given(steps, st.lists(st.sampled_from(FATES), max_size=30), st.none() | st.integers(1, 4000))
-@settings(deadline=None)
 def test_whatever_is_read_ahead_the_answer_is_that_of_one_channel(steps, fates, memory) -> None:
     world = World(Flaky(fates), limits=hg.Limits(memory=memory))
     counts, totals = Counter[int](), Counter[int]()
@@ -104,8 +103,8 @@ def moved(world):
     """Process batches until a rescale has taken effect; the journal's entries."""
     for _ in range(3):
         world.process(range(40))
-    world.stage.rescale(4)
-    for _ in range(6):
+    world.stage.rescale(3)
+    for _ in range(8):
         world.process(range(40))
     return world.stage.journal()
 
@@ -114,14 +113,13 @@ def test_the_batch_of_the_move_finds_what_was_read_ahead() -> None:
     entries = moved(World(InProcess(watch=ModelledTime(BRIEF))))
     (change,) = [entry.decision for entry in entries if entry.decision.changed]
     assert change.notice == 3
-    assert change.table.from_batch == change.batch + 4
     by_batch = {entry.report.batch: entry.report for entry in entries}
     ahead = [sum(c.ahead_bins for c in by_batch[change.batch + 1 + i].channels) for i in range(4)]
     assert ahead[0] > 0
     assert ahead[1:] == [0, 0, 0], "later only what was added is read"
     assert {len(by_batch[change.batch + i].channels) for i in range(4)} == {2}
     after = by_batch[change.table.from_batch].channels
-    assert len(after) == 4
+    assert len(after) == 3
     assert sum(c.rebuilt_bins for c in after) == 0
 
 

@@ -15,6 +15,7 @@ from headgate.stage.answer import Answer
 from headgate.stage.parcel import Parcel
 from headgate.stage.task import Attempt, Task
 from headgate.storage.bin_cache import BinCache
+from headgate.streams.held_rows import HeldRows
 from headgate.streams.map_task import MapTask, sent_schema, unpacked
 from headgate.streams.planned import Planned
 from headgate.testing.engine import InProcess
@@ -198,9 +199,10 @@ class DirectFaultyEngine(FaultyEngine):
         return sent_schema(operator, columns)
 
     def _parcels(self, rows: Planned, task: Task) -> list[list[Parcel]]:
-        map_task = MapTask(rows.inputs, rows.schema, task.operator, task.rows, task.table, task.clock)
+        holds = HeldRows.of(task)
+        map_task = MapTask(rows.inputs, rows.schema, task.operator, task.rows, task.table, task.clock, holds)
         blobs: list[list[bytes]] = [[] for _ in range(task.table.channels)]
-        for channel, blob in map_task.run(enumerate(rows.ranges)):
+        for channel, blob in map_task.run(enumerate(rows.ranges), self.world.unique()[:8]):
             blobs[channel].append(blob)
         order = Random(task.batch)
         for mine in blobs:

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from headgate.control.damping import Damping
 from headgate.control.guard import Guard
 from headgate.control.modes import Mode
 from headgate.control.notice import batches_ahead
@@ -111,6 +112,7 @@ class Loop:
         self._last_batch: BatchId | None = None
         self._last_change: BatchId | None = None
         self._before = table
+        self._round = None if guard.damping == "batches" else Damping.start(tuned=guard.damping == "tuned")
         self._asked: deque[int] = deque(maxlen=1)  # append and pop are atomic, so threads may share it
 
     def in_force(self, batch: BatchId) -> Table:
@@ -131,6 +133,8 @@ class Loop:
 
     def step(self, report: BatchReport) -> Decision:
         """Take the report of a finished batch and decide the table from the next batch on."""
+        if self._round is not None:
+            self._round = self._round.after(report)
         places = [c.executor for c in sorted(report.channels, key=lambda c: c.channel)]
         return self.decide(fold(self.view, report, self.table), report.batch, places)
 
@@ -149,8 +153,11 @@ class Loop:
         self._last_batch = batch
         plan: Plan | None
         table: Table | None = None
+        ended = None if self._round is None or not self._round.ready else self._round.seen()
         if asked is not None:
             plan, refusal, table = self._rescale(asked, batch)
+        elif self._round is not None and ended is None:
+            plan, refusal = None, Refusal(Reason.cool_down, self._round.said)
         else:
             plan, refusal = self._consult()
             if plan is not None and refusal is None:
@@ -161,6 +168,8 @@ class Loop:
             self._before, self.table = base, replace(table, from_batch=table.from_batch + notice)
             self.view = self.view.under(table)
             self._last_change = batch + notice
+        if self._round is not None and (table is not None or ended is not None):
+            self._round = (ended or self._round).decided(None if table is None else table.version)
         return Decision(
             batch=batch,
             mode=self.mode,
@@ -251,6 +260,7 @@ class Loop:
             "last_change": self._last_change,
             "asked": self._asked[-1] if self._asked else None,
             **({"before": self._before.to_json()} if self._waits() else {}),
+            **({} if self._round is None else {"round": self._round.to_json()}),
         }
 
     def _waits(self) -> bool:
@@ -263,6 +273,8 @@ class Loop:
         view = LoadView.from_json(state["view"])
         loop = cls(policy, guard, mode, Table.from_json(state["table"]), view=view)
         loop._last_batch, loop._last_change = state["last_batch"], state["last_change"]
+        if loop._round is not None and "round" in state:
+            loop._round = Damping.from_json(state["round"])
         if "before" in state:
             loop._before = Table.from_json(state["before"])
         if state["asked"] is not None:

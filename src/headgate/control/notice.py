@@ -1,7 +1,13 @@
 """How long before it takes effect a table is announced, so that state can move in the background.
 
-    read_ms  = bytes that arrive on the executor which receives most * ms to read a byte
-    notice   = ceil(read_ms / (SHARE * period_ms)) batches, and `NEW_CHANNELS` if the number of channels changes
+    whole   = bytes that arrive on the executor which receives most * ms to read a byte
+    again   = what a batch adds to them, read twice as slowly
+    share   = SHARE * period_ms: the time for reading in a batch
+    notice  = whole (1 - again / (2 share)) / (share - again) batches, and `NEW_CHANNELS` if their number changes
+
+A bin that was read changes until the move, and what was added has to be read again: a bin that is read
+halfway needs half of the additions. If a batch adds more than it has time to read, the notice is the most
+that is allowed.
 
 In each batch until then, tasks spend `SHARE` of a batch's time on reading the state that will arrive
 on their executor (`flow.read_ahead`), so that the batch of the move finds it there (Flux's StateMover,
@@ -15,15 +21,17 @@ Law: the notice depends only on the view, the tables and the places in the repor
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from headgate.control.view import LoadView
 from headgate.ids import Bin, Channel
 from headgate.routing.table import Table
 
-SHARE = 0.1
+SHARE = 0.15
 """The part of a batch's time that is spent on reading state ahead."""
+AGAIN = 2.0
+"""Rows of a delta are read at about half the speed of rows of a whole bin: they are few, and far apart."""
 NEW_CHANNELS = 2
 """Batches in which the engine finds executors for another number of channels."""
 UNMEASURED_MB_S = 100.0
@@ -49,27 +57,39 @@ def arriving(
             yield bin, channel
 
 
+def nearest(now: Table, later: Table, places: Sequence[str]) -> list[str]:
+    """For each channel of a later table, the executor where it should be, so that little state moves: where it
+    is, or for a new one where most of its bins are. `places` are the executors of the channels now.
+    """
+    held: list[Counter[str]] = [Counter() for _ in range(later.channels)]
+    for bin, channel in later.items():
+        before = now.channel_of.get(bin, len(places))
+        if before < len(places):
+            held[channel][places[before]] += 1
+    kept = list(places[: min(now.channels, later.channels)])
+    new = [max(sorted(mine), key=lambda place: mine[place], default="") for mine in held[len(kept) :]]
+    return kept + new
+
+
 def batches_ahead(
     view: LoadView, now: Table, later: Table, places: Sequence[str], *, most: int, gain: float = 0.0
 ) -> int:
     """The number of batches that still run under the table `now` before `later` takes effect. `gain` is the
     share of a batch's time that the change saves.
     """
-    executors = set(places)
-    if most < 1 or len(executors) < 2 or view.period_ms <= 0:
+    if most < 1 or len(set(places)) < 2 or view.period_ms <= 0 or not any(view.bin_bytes.values()):
         return 0
-    known: dict[str, int] = defaultdict(int)
-    unknown = 0
-    for bin, channel in arriving(now, later, places):
-        if channel < len(places):
-            known[places[channel]] += view.bin_bytes.get(bin, 0)
-        else:
-            unknown += view.bin_bytes.get(bin, 0)
-    arrives = max(known.values(), default=0) + unknown / len(executors)
-    read_ms = arrives * (view.move_ms_per_byte or 1e-3 / UNMEASURED_MB_S)
-    in_a_batch = SHARE * view.period_ms
-    if read_ms <= in_a_batch:
-        return 0
+    places_later, whole, added = nearest(now, later, places), Counter[str](), Counter[str]()
+    for bin, channel in arriving(now, later, places, places_later):
+        place, size = places_later[channel], view.bin_bytes.get(bin, 0)
+        whole[place] += size
+        added[place] += size * min(1.0, view.bin_work.get(bin, 0.0) / max(view.bin_keys.get(bin, 0), 1))
     found = NEW_CHANNELS if now.channels != later.channels else 0
-    notice = min(most, math.ceil(read_ms / in_a_batch) + found)
-    return min(notice, 1) if gain * notice * view.period_ms > read_ms else notice
+    byte_ms, share = view.move_ms_per_byte or 1e-3 / UNMEASURED_MB_S, SHARE * view.period_ms
+    read_ms = byte_ms * max(whole.values(), default=0)
+    notice = float(found)
+    if read_ms > share:
+        again = AGAIN * byte_ms * max(added.values())
+        notice += read_ms * (1 - again / (2 * share)) / (share - again) if again < share else most
+    batches = min(most, math.ceil(notice))
+    return min(batches, 1) if gain * batches * view.period_ms > read_ms else batches

@@ -25,7 +25,7 @@ from headgate.flow.gate import Batcher, Gate, Wave
 from headgate.flow.progress import Frontier, Progress, Stamp, enter, leave
 from headgate.flow.read_ahead import ReadAhead, read_ahead
 from headgate.flow.rotation import Rotation, rotate
-from headgate.flow.skew_buffer import WorkBudget, work_budgets
+from headgate.flow.skew_buffer import WorkBudget, held_back, work_budgets
 from headgate.flow.sources import CountedItems, Portion, Rows, RowSource, cut_into_portions
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "WorkBudget",
     "cut_into_portions",
     "enter",
+    "held_back",
     "leave",
     "read_ahead",
     "rotate",

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -49,16 +49,16 @@ def this_executor() -> str:
     return f"{host}/{process}"
 
 
-def seated(before: Sequence[str], places: Sequence[str]) -> tuple[int, ...]:
-    """The seat of each channel. `places` are the executors of the seats, `before` those on which channels ran.
+def seated(near: Sequence[str], places: Sequence[str]) -> tuple[int, ...]:
+    """The seat of each channel. `places` are the executors of the seats, `near` those on which channels should be.
 
-    A channel stays on its executor if there is a seat for it; the others take the seats that are left.
+    A channel gets a seat on its executor if there is one left; the others take the seats that remain.
 
     >>> seated(["b", "a"], ["a", "b", "a", "b"])
     (1, 0, 2, 3)
     """
     free, seats = dict.fromkeys(range(len(places))), dict[int, int]()
-    for channel, place in enumerate(before[: len(places)]):
+    for channel, place in enumerate(near[: len(places)]):
         seat = next((seat for seat in free if places[seat] == place), None)
         if seat is not None:
             seats[channel] = seat
@@ -101,6 +101,7 @@ class Anchor:
         self._making: dict[int, Future[Blocks]] = {}
         self._executors = 1
         self._where: list[str] = []
+        self._near: dict[int, Sequence[str]] = {}
         self.casts = 0
 
     def prepare(self, spark: SparkSession, channels: int) -> Seating | None:
@@ -115,21 +116,29 @@ class Anchor:
             making = self._making.pop(channels, None)
             frame, places = _cast(spark, channels, count) if making is None else making.result()
             self._drop(*list(self._made)[: 1 - KEPT])
-            self._made[channels] = Seating(frame, places, seated(self._where, places))
+            self._made[channels] = Seating(
+                frame, places, seated(self._near.get(channels, self._where), places)
+            )
             self.casts += 1
         return self._made[channels]
 
-    def places(self, spark: SparkSession, channels: int) -> list[str]:
-        """The executors of this many channels. It is empty if there is only one, or while the anchor is made,
-        which happens in the background.
+    def places(self, spark: SparkSession, near: Sequence[str]) -> list[str]:
+        """The executors of as many channels as `near` has, each where `near` says if there is a seat for it. It
+        is empty if there is only one executor, or while the anchor is made, which happens in the background.
         """
+        channels = len(near)
+        self._near[channels] = near
         if channels not in self._made and executors(spark) == self._executors > 1:
             if channels not in self._making:
                 self._making[channels] = _in_background(_cast, spark, channels, self._executors)
             if not self._making[channels].done():
                 return []
         seating = self.prepare(spark, channels)
-        return [] if seating is None else seating.place_of
+        if seating is None:
+            return []
+        if channels != len(self._where):  # nobody sits there yet
+            seating = self._made[channels] = replace(seating, seats=seated(near, seating.places))
+        return seating.place_of
 
     def _drop(self, *counts: int) -> None:
         for count in counts:
@@ -139,9 +148,13 @@ class Anchor:
         """Take note of where the channels ran. Anchors that no longer fit are made again when they are needed."""
         if set(places) - set(self._where) and self._where:
             self._drop(*(count for count in self._made if count != len(places)))
-        self._where = places
-        if len(places) in self._made and not _even(places, self._executors):
+        self._where = self._near[len(places)] = places
+        seating = self._made.get(len(places))
+        if seating is not None and not _even(places, self._executors):
             self._drop(len(places))
+        elif seating is not None:  # an executor may have taken the place of another
+            found = dict(zip(seating.seats, places, strict=True))
+            self._made[len(places)] = replace(seating, places=tuple(found[seat] for seat in sorted(found)))
 
 
 def _cast(spark: SparkSession, channels: int, executors: int) -> Blocks:

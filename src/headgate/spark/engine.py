@@ -98,9 +98,9 @@ class SparkEngine:
             self._exchange = Exchange(task.operator)
         return self._job.run(rows, self._exchange, task, self.watch)
 
-    def places(self, channels: int) -> list[str]:
-        """The executors of this many channels, for which an anchor is made; empty if there is only one."""
-        return self._job.anchor.places(self.spark, channels)
+    def places(self, near: Sequence[str]) -> list[str]:
+        """The executors of the channels, for which an anchor is made; empty if there is only one."""
+        return self._job.anchor.places(self.spark, near)
 
     def emitted(self, schema: pa.Schema) -> pa.Schema:
         """The schema of output files. It includes Spark's own schema where Arrow's

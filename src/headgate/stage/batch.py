@@ -14,7 +14,7 @@ journal's line and publishes the batch again; the next batch removes the files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from headgate import logs
 from headgate.control import journal
+from headgate.control.notice import nearest
 from headgate.control.refusal import Reason
 from headgate.operators.event_time import Clock
 from headgate.routing.reshape import reshaped
@@ -209,18 +210,19 @@ class Batch(Generic[Rows]):
         """The orders for this batch. Only where moves need it the engine is asked where channels will be."""
         loop, last = self.opened.loop, self.last
         later = loop.announced(self.number)
-        moves = later is not None or (last is not None and last.table.channels != self.table.channels)
-        places = self.engine.places((later or self.table).channels) if moves else ()
+        places: Sequence[str] = ()
+        if last is not None and (later is not None or last.table.channels != self.table.channels):
+            places = self.engine.places(nearest(last.table, later or self.table, last.flow.executors))
         return self.stage.flow_control.prepare(self.table, loop.view, last, later, places)
 
     def _snapshots(self) -> tuple[frozenset[int], int]:
         """The bins to write whole, and the credit that is left. A bin that is read ahead is not among them: whoever
         has read it needs what was added since then, and a snapshot would be all of it.
         """
-        chosen, credit = self.stage.compaction(self.number, self.state)
-        moving = {b for bins in self.flow.ahead.bins.values() for b in bins}.intersection(chosen)
-        credit += sum(self.state.sizes.get(b, 0) for b in moving)
-        return frozenset(chosen) - moving - self.flow.asleep, credit
+        moving = {b for bins in self.flow.ahead.bins.values() for b in bins}
+        bases = {b: base for b, base in self.state.bases.items() if b not in moving}
+        chosen, credit = self.stage.compaction(self.number, replace(self.state, bases=bases))
+        return frozenset(chosen) - self.flow.asleep, credit
 
     def _task(self, **of_this_run: Any) -> Task:
         stage = self.stage

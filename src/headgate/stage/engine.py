@@ -98,9 +98,9 @@ class Engine(Protocol[Rows]):
         """
         ...
 
-    def places(self, channels: int) -> Sequence[str]:
-        """The executors on which channels will run if there are this many, as answers name them; empty if
-        that is not known, or if there is only one executor.
+    def places(self, near: Sequence[str]) -> Sequence[str]:
+        """The executors on which the channels of a table will run, as answers name them; empty if that is not
+        known, or if there is only one executor. `near` is where each should be, if there is a place.
         """
         ...
 

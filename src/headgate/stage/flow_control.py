@@ -31,7 +31,7 @@ from headgate.flow.flow_state import FlowState
 from headgate.flow.read_ahead import ReadAhead, read_ahead
 from headgate.flow.rotation import Rotation, rotate
 from headgate.flow.shared_memory import SharedMemory
-from headgate.flow.skew_buffer import WorkBudget, work_budgets
+from headgate.flow.skew_buffer import WorkBudget, held_back, work_budgets
 from headgate.flow.slack import Deadlines, WaitingBin, by_slack, is_fair
 from headgate.routing.reshape import reshaped
 from headgate.routing.table import Table
@@ -53,6 +53,10 @@ class Flow:
     backlog: Backlog
     shares: tuple[WorkBudget, ...]
     asleep: frozenset[int] = frozenset()
+    held_back: frozenset[int] = frozenset()
+    """Bins that producers hold back because their channel will be late; a channel that gets their rows
+    itself may process them.
+    """
     on_disk: frozenset[int] = frozenset()
     in_flight: tuple[int, ...] = ()
     """Bins whose state is still moving, those that have waited longest first."""
@@ -156,11 +160,11 @@ class FlowControl:
         deadlines = self.deadlines.by_bin(table) if self.deadlines else {}
         sizes = {} if last is None else {bin: last.state.sizes.get(bin, 0) for bin in table.bins}
         if self.shared is not None:
-            held = {
+            held_bytes = {
                 channel: sum(sizes.get(bin, 0) for bin in table.bins_of(channel))
                 for channel in range(table.channels)
             }
-            self._limits = self.shared.limits(self, held)
+            self._limits = self.shared.limits(self, held_bytes)
         if last is None:
             return replace(Flow.everything(table), limits=self._limits_of(table), deadlines=deadlines)
         backlog, flow, before = last.backlog, last.flow, last.table
@@ -171,11 +175,15 @@ class FlowControl:
         in_flight = self._in_flight(table, before, sizes, view, flow, waited_for if deadlines else [])
         waiting = [bin for bin in waited_for if bin not in in_flight]
         rotation, out = self._rotate(table, sizes, waiting, flow)
+        shares = (EVERYTHING,) * table.channels
+        held = frozenset[int]()
+        if self.buffer is not None:
+            shares = tuple(work_budgets(view, table, backlog, self.buffer))
+            held = held_back(view, table, backlog, shares) - deadlines.keys()  # there the channel decides
         return Flow(
             backlog=backlog,
-            shares=tuple(work_budgets(view, table, backlog, self.buffer))
-            if self.buffer is not None
-            else (EVERYTHING,) * table.channels,
+            shares=shares,
+            held_back=held - out - frozenset(in_flight),
             asleep=out.union(in_flight),
             on_disk=out,
             in_flight=in_flight,
@@ -200,8 +208,8 @@ class FlowControl:
         places: Sequence[str],
     ) -> ReadAhead:
         limits = self._limits_of(table)
-        held = {channel: sum(sizes[bin] for bin in rotation[channel].active) for channel in limits}
-        room = {channel: max(0, limit - held[channel]) for channel, limit in limits.items()}
+        used = {channel: sum(sizes[bin] for bin in rotation[channel].active) for channel in limits}
+        room = {channel: max(0, limit - used[channel]) for channel, limit in limits.items()}
         made = reshaped(table, later).keys()  # their state is made of other bins when the time comes
         return read_ahead(table, later, view, places=where, places_later=places, room=room, without=made)
 

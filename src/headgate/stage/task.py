@@ -101,6 +101,8 @@ class Attempt:
         self.split = SplitRows(task.operator)
         self.came = self.rows = self.rebuilt = self.ahead = 0
         self.reading = self.idle = self.ahead_s = 0.0
+        self.held: list[BacklogEntry] = []
+        """Rows of this batch that producers hold back."""
 
     def work(self, parcels: Iterator[Parcel]) -> Answer:
         """Process the rows that waited and the rows that arrive, write what
@@ -152,7 +154,11 @@ class Attempt:
                     rows, hashes, bins = rows.filter(pa.array(~split)), hashes[~split], bins[~split]
                 fresh = (rows, hashes)
                 admission.add(rows, bins)
-            answer = self._finish(run, arrival, admission.left(), taken, arrived)
+            left = admission.left()
+            for entry in self.held:
+                arrived[entry.bin] += entry.rows
+            self._fit(process, left, share.room_bytes)
+            answer = self._finish(run, arrival, left, taken, arrived)
             self._read_ahead()
             return replace(answer, ahead_bins=self.ahead, ahead_ms=1e3 * self.ahead_s)
         finally:
@@ -181,6 +187,17 @@ class Attempt:
                         process(rows, np.full(rows.num_rows, b, np.int32))
         return taken
 
+    def _fit(self, process: Process, left: Mapping[int, list[pa.RecordBatch]], room: int) -> None:
+        """Process rows that producers hold back, the oldest first, as far as the buffer has no room for them."""
+        late = [entry for entry in self.held if entry.bin in self.task.flow.held_back]
+        used = sum(part.nbytes for b, parts in left.items() if b not in self.asleep for part in parts)
+        while late and used + sum(entry.bytes for entry in late) > room:
+            first = [entry for entry in late if entry.bin == late[0].bin]
+            for entry in first:
+                process(*self._waited((entry,)))
+                late.remove(entry)
+                self.held.remove(entry)
+
     def _waited(self, entries: tuple[BacklogEntry, ...]) -> tuple[pa.RecordBatch, NDArray[np.int32]]:
         schema = arrived_schema(self.task.operator, self.task.rows)
         return backlog_file.read(self.task.backlog_store, entries, schema)
@@ -202,6 +219,7 @@ class Attempt:
             if parcel is None:
                 break
             self.came += parcel.came
+            self.held += parcel.waiting
             if parcel.seen is None:
                 rows = arrival.admit(conform(parcel.rows, self.task.rows))
             else:
@@ -276,8 +294,10 @@ class Attempt:
         def late() -> bool:
             return self.watch.now() >= until
 
+        bins = ahead.bins.get(self.channel, ())
+        known = {b: self.cache.has(b, self.reader.chain(b)) for b in bins}
         with suppress(HeadgateError):
-            for b in ahead.bins.get(self.channel, ()):
+            for b in sorted(bins, key=known.__getitem__):  # what is there already only needs what was added
                 if late():
                     break
                 self.ahead += self.cache.warm(b, heads.get(b, ""), self.reader.of(b), late)
@@ -315,7 +335,7 @@ class Attempt:
         frequent = [KeyCount(int(h), int(count), label) for h, count, label in hot]
         # The rows of a split key are added up, so a piece of it is reported however few they are.
         frequent += [KeyCount(h, n, task.table.splits[h][0].label) for h, n in self.split.counts.items()]
-        self._close(run, left)
+        self._close(run, [*left, *(entry.bin for entry in self.held)])
         touched = run.finish()
         sections = changed_sections(run, touched, snapshots)
         size, name = 0, ""
@@ -351,7 +371,7 @@ class Attempt:
             aside=aside,
             seen=arrival.seen(run.skipped),
             taken=Backlog(taken),
-            waiting=Backlog(tuple(waiting)),
+            waiting=Backlog((*self.held, *waiting)),
             arrived=dict(zip(bins.tolist(), arrived[bins].tolist(), strict=True)),
             touched=tuple(
                 TouchedBin(b, int(run.rows_of_bin[b]), table.state_bytes, table.rows, table.due)

@@ -159,6 +159,11 @@ class BinCache:
         finally:
             file.unlock()
 
+    def has(self, b: int, chain: Sequence[str]) -> bool:
+        """Whether bin b is cached as of some file of its chain. Somebody may change that meanwhile."""
+        table = self._current(b, self._of(b))
+        return table is not None and tuple(table.header[TAG].tolist()) in map(tag_of, chain)
+
     def _of(self, b: int) -> CacheFile:
         file = self._files.get(b)
         if file is None:

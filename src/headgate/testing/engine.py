@@ -184,9 +184,9 @@ class InProcess:
         for start, end in pairwise([0, *ends, rows.num_rows]):
             yield rows.slice(start, end - start)
 
-    def places(self, channels: int) -> list[str]:
-        """The executors of the channels."""
-        return [self.place(channel) for channel in range(channels)]
+    def places(self, near: Sequence[str]) -> list[str]:
+        """The executors of the channels, which are fixed."""
+        return [self.place(channel) for channel in range(len(near))]
 
     def place(self, channel: int) -> str:
         """The executor of a channel."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +17,28 @@ if TYPE_CHECKING:
 
     from headgate.spark.direct.query import Query
 
-CHANNELS = (2, 4)
+FEWEST = 2
+"""The number of channels between two changes."""
 QUIET = 16
 """Batches without a rescale between two."""
 AFTER = 4
 """Batches after a new table has taken effect that still count as those of the rescale."""
 ENDLESS = 100_000
 LOOK_S = 0.02
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of change: to how many channels and back, and whether it is announced."""
+
+    name: str
+    channels: int
+    announced: bool = True
+
+
+TWICE = Kind("2 to 4 channels", 4)
+MOVES = Kind("2 to 3 channels", 3)
+AT_ONCE = Kind("2 to 3 channels at once", 3, announced=False)
 
 
 @dataclass(frozen=True)
@@ -33,44 +49,41 @@ class Size:
     load: int
     rows: int
     warm: int
-    changes: int
-    """How often the number of channels changes, in the background and then at once."""
+    changes: Mapping[Kind, int]
+    """How often the number of channels changes, by kind."""
 
 
 @dataclass
 class Times:
-    """The times of batches in ms: those without a rescale, those of one in the background, and those of one at once."""
+    """The times of batches in ms, between changes and in them, and how many batches ahead they were announced."""
 
     quiet: list[float] = field(default_factory=list)
-    ahead: list[float] = field(default_factory=list)
-    at_once: list[float] = field(default_factory=list)
+    during: list[float] = field(default_factory=list)
     notice: list[float] = field(default_factory=list)
-    """How many batches ahead the changes in the background were announced."""
 
 
-def measure(spark: SparkSession, size: Size, work: Path) -> Times:
+def measure(spark: SparkSession, size: Size, work: Path) -> dict[Kind, Times]:
     """Load the keys, then change the number of channels again and again."""
     source = Drawn(size.keys, size.load, size.rows, ENDLESS)
     rows = hg.read(spark).source(source)
-    keyed = rows.key_by("user", routing=hg.Routing(policy="static", channels=CHANNELS[0]))
+    keyed = rows.key_by("user", routing=hg.Routing(policy="static", channels=FEWEST))
     counted = keyed.aggregate(n=agg.count(), total=agg.sum("amount"), most=agg.max("amount"))
     written = counted.write(hg.sinks.Parquet(str(work / "out")))
-    times = Times()
+    times: dict[Kind, Times] = {}
     with written.start(str(work / "checkpoint"), max_rows=max(size.rows, size.load)) as query:
         watched = _Watched(query)
         watched.until(source.loading + size.warm)
         opened = query.stages[0].opened
         assert opened is not None
         loop = opened.loop
-        for samples, guard in ((times.ahead, loop.guard), (times.at_once, Guard(notice_batches=0))):
-            loop.guard = guard
-            for number in range(size.changes):
-                before = watched.until(watched.last + QUIET)
-                times.quiet += before[-QUIET:]
-                notice, during = watched.rescale(CHANNELS[1 - number % 2])
-                samples += during
-                if samples is times.ahead:
-                    times.notice.append(notice)
+        for kind, changes in size.changes.items():
+            found = times[kind] = Times()
+            loop.guard = Guard() if kind.announced else Guard(notice_batches=0)
+            for number in range(changes):
+                found.quiet += watched.until(watched.last + QUIET)[-QUIET:]
+                notice, during = watched.rescale(FEWEST if number % 2 else kind.channels)
+                found.during += during
+                found.notice.append(notice)
         query.stop()
     return times
 

@@ -29,6 +29,7 @@ from headgate.state.keys import KeySpec
 from headgate.state.lanes import PLAIN
 from headgate.state.payload import Payload
 from headgate.storage.store import Store
+from headgate.streams.held_rows import HeldRows
 from headgate.streams.map_task import MapTask, read_schema, sent_schema
 from headgate.streams.planned import Planned, read_by_channels, split_tasks
 
@@ -90,15 +91,16 @@ class DirectEngine:
         self._names.batch(task, rows.rows)
         operator = task.operator
         pruned = rows.only(frozenset(read_schema(operator, rows.schema).names))
-        map_task = MapTask(pruned.inputs, rows.schema, operator, task.rows, task.table, task.clock)
+        holds = HeldRows.of(task)
+        map_task = MapTask(pruned.inputs, rows.schema, operator, task.rows, task.table, task.clock, holds)
         if read_by_channels(pruned, task.table.channels):
             return self._job.run_alone(map_task, rows.ranges, task, self.watch)
         split = split_tasks(rows.ranges, self._tasks, rows.worth_a_task)
         return self._job.run(map_task, split, task, self.watch)
 
-    def places(self, channels: int) -> list[str]:
-        """The executors of this many channels, for which an anchor is made; empty if there is only one."""
-        return self._job.anchor.places(self._spark, channels)
+    def places(self, near: Sequence[str]) -> list[str]:
+        """The executors of the channels, for which an anchor is made; empty if there is only one."""
+        return self._job.anchor.places(self._spark, near)
 
     def emitted(self, schema: pa.Schema) -> pa.Schema:
         """The schema of output files."""

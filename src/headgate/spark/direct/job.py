@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from headgate.errors import HeadgateError
 from headgate.spark.anchor import CHANNEL, Anchor, Seating, executors
 from headgate.spark.groups import BLOBS, REPORT, by_groups
-from headgate.spark.inside import stage_name
+from headgate.spark.inside import stage_name, task_attempt
 from headgate.spark.job import answered, failed, reports, worked
 from headgate.spark.job_names import stage_names
 from headgate.spark.session import is_connect
@@ -141,12 +141,12 @@ class MapWork:
 
     def pairs(self, number: int, _: Iterable[int]) -> Iterator[tuple[int, bytes]]:
         """Channels and blobs."""
-        return self.task.run(self.ranges[number])
+        return self.task.run(self.ranges[number], task_attempt()[1])
 
     def rows(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The channels' seats and blobs as rows."""
         for number in (number for batch in numbers for number in batch.column(0).to_pylist()):
-            for channel, blob in self.task.run(self.ranges[number]):
+            for channel, blob in self.task.run(self.ranges[number], task_attempt()[1]):
                 seat = self.seats[channel] if self.seats else channel
                 yield pa.RecordBatch.from_arrays(
                     [pa.array([seat], pa.int32()), pa.array([blob], pa.binary())], [CHANNEL, "blob"]

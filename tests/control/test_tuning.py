@@ -2,15 +2,14 @@
 
 import pytest
 
-from headgate.simulator.tuning import Tuner
+from headgate.control.tuning import Tuner
 
 
 def after(*seen, least=0.01):
     """The least collection time after collections of (rows per second, bins moved after it)."""
     tuner = Tuner(least)
     for rate, moved in seen:
-        tuner.saw(round(rate * 10), 10.0)
-        tuner.moved(moved)
+        tuner = tuner.saw(round(rate * 10), 10.0).moved(moved)
     return tuner.delta_min_s
 
 

@@ -14,38 +14,39 @@ Chance is two standard deviations of a Poisson count. Nothing here knows the pol
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 FELL = 0.9
 
 
-@dataclass
+@dataclass(frozen=True)
 class Tuner:
     """Holds the shortest collection time; `saw` is called at the end of each collection,
-    before the policy decides.
+    before the policy decides, and `moved` at the end of the round.
     """
 
     least_s: float
     most_s: float = 2.0
-    delta_min_s: float = 0.0
-    _rate: float = 0.0
-    _moved: bool = False
+    delta_min_s: float = -1.0
+    """By default the least."""
+    rate: float = 0.0
+    has_moved: bool = False
 
     def __post_init__(self) -> None:
         """Begin with the least."""
-        self.delta_min_s = self.least_s
+        if self.delta_min_s < 0:
+            object.__setattr__(self, "delta_min_s", self.least_s)
 
-    def saw(self, rows: int, seconds: float) -> None:
+    def saw(self, rows: int, seconds: float) -> Tuner:
         """Take note of the rows that the stage processed in a collection of the given length."""
-        rate = rows / seconds
-        if rate < FELL * self._rate:
-            self.delta_min_s = self.least_s
-        elif self._moved:
-            paid = rate > self._rate * (1 + 2 / math.sqrt(max(rows, 1)))
-            step = 0.5 if paid else 2.0
-            self.delta_min_s = min(max(self.delta_min_s * step, self.least_s), self.most_s)
-        self._rate = rate
+        rate, least = rows / seconds, self.delta_min_s
+        if rate < FELL * self.rate:
+            least = self.least_s
+        elif self.has_moved:
+            paid = rate > self.rate * (1 + 2 / math.sqrt(max(rows, 1)))
+            least = min(max(least * (0.5 if paid else 2.0), self.least_s), self.most_s)
+        return replace(self, delta_min_s=least, rate=rate)
 
-    def moved(self, bins: int) -> None:
+    def moved(self, bins: int) -> Tuner:
         """Take note of the number of bins that were moved since."""
-        self._moved = bins > 0
+        return replace(self, has_moved=bins > 0)
