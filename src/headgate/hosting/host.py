@@ -329,14 +329,18 @@ class Host:
         """Repair within a budget; return the moves by name."""
         if not moves or not examine:
             return ()
-        self._state = with_spare_pool(self._state, self._names.max_sources * moves)
+        self._state = with_spare_pool(self._state, self._names.max_sources * (2 + 2 * moves))
         log = new_move_log(moves)
         moved = repair_placement(self._state, self._settings(), examine, log)
         made = []
         for first in np.unique(log.first[:moved]):
             group = np.flatnonzero(log.first[:moved] == first)
-            names = tuple(self._names.name(int(slot)) for slot in log.query[group])
-            made.append(Move(names, int(log.origin[first]), int(log.server[first]), float(log.saved[first])))
+            there, back = (
+                tuple(self._names.name(int(slot)) for slot in log.query[group[log.server[group] == server]])
+                for server in (log.server[first], log.origin[first])
+            )
+            saved = float(log.saved[first])
+            made.append(Move(there, int(log.origin[first]), int(log.server[first]), saved, back))
         return tuple(made)
 
     def _slot_of(self, query: str) -> int:
