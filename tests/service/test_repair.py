@@ -94,6 +94,31 @@ def test_answers_do_not_depend_on_moves(tmp_path, seed) -> None:
     local.service.close()
 
 
+LONG = ("TUMBLE(time, INTERVAL '30 seconds')", 30, 30)
+
+
+@pytest.mark.parametrize("lose", [False, True])
+def test_who_goes_to_and_fro_meets_nothing_of_its_own(tmp_path, lose) -> None:
+    """Windows are open for many batches, and what a computation left behind on a server is there when it comes back."""
+    local = Local(tmp_path, servers=3)
+    texts = [
+        f"SELECT city, count(*), sum(x) FROM alpha WHERE n >= 0 AND x > -{i} GROUP BY city, {LONG[0]}"
+        for i in range(12)
+    ]
+    numbers = local.add(*texts)
+    rng = np.random.default_rng(6)
+    rows = rows_of(rng, 400)
+    for at, batch in enumerate(batches_of(rows, range(0, 400, 25))):
+        shuffle(local, rng, 6)
+        if lose and at in (7, 11):
+            local.service.lose_server(min(local.service.computations.alive))
+        if at in (5, 9):
+            local.restart()
+        local.feed(batch)
+    check(local, numbers, [(text, LONG, 0) for text in texts], {}, rows)
+    local.service.close()
+
+
 def test_repair_is_on_and_falls_silent(tmp_path) -> None:
     local = Local(tmp_path, servers=3)
     rng = np.random.default_rng(4)
