@@ -20,25 +20,13 @@ def shuffle(local, rng, most) -> int:
         for number in rng.permutation(sorted(computations.by_id))[:moves].tolist():
             others = sorted(computations.alive - {computations.by_id[number].server})
             if others:
-                found.append(Moved(str(number), int(rng.choice(others))))
-                computations.host.remove(str(number))
-                computations.host.adopt(
-                    *computations._asked(computations.by_id[number])[:2], found[-1].server
-                )
+                found.append(computations.host.move(str(number), int(rng.choice(others))))
         return found
 
     computations.host.repair = anywhere
     local.service.settings = local.service.settings.__class__(
         **{**vars(local.service.settings), "repair": most}
     )
-
-
-class Moved:
-    def __init__(self, query, server) -> None:
-        self.query, self.server = query, server
-
-    def servers(self):
-        return [(self.query, self.server)]
 
 
 def failing(local):

@@ -227,6 +227,15 @@ class Host:
         budget = Repair(moves, len(self._names.slots) if examine is None else examine)
         return list(self._run_repair(budget.moves, budget.examine))
 
+    def move(self, query: str, server: int) -> Move:
+        """Have a query on a server, whatever rule and limits say."""
+        self._check_server(server)
+        slot, before = self._slot_of(query), float(self._state.totals[TRAFFIC])
+        origin = self._apply(REMOVE, slot)
+        self._state = with_spare_pool(self._state, self._names.max_sources)
+        add_queries(self._state, np.array([slot]), np.array([server], np.int64), self._names.max_sources, 0)
+        return Move((query,), origin, server, before - float(self._state.totals[TRAFFIC]))
+
     def explain(self, sources: Iterable[str], cost: float = 1.0) -> Explanation:
         """Say where a query of these sources would go now, and why: each server's room, added traffic and score."""
         numbers = source_numbers("(asked)", sources, self._names.sources)

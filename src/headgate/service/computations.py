@@ -347,8 +347,7 @@ class Computations:
                 continue  # removed meanwhile, or known already
             self._moving.pop(number, None)
             if server in self.alive and c.server != server:
-                self.host.remove(str(number))
-                self.host.adopt(*self._asked(c)[:2], server, self._cost(c.template))
+                self.host.move(str(number), server)
                 self._put(number, server, here=batch, since=batch)
             else:
                 self._put(number, c.server, here=batch, since=batch)
