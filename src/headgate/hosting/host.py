@@ -229,6 +229,15 @@ class Host:
         budget = Repair(moves, len(self._names.slots) if examine is None else examine)
         return list(self._run_repair(budget.moves, budget.examine))
 
+    def move(self, query: str, server: int) -> Move:
+        """Have a query on a server, whatever rule and limits say."""
+        self._check_server(server)
+        slot, before = self._slot_of(query), float(self._state.totals[TRAFFIC])
+        origin = self._apply(REMOVE, slot)
+        self._state = with_spare_pool(self._state, self._names.max_sources)
+        add_queries(self._state, np.array([slot]), np.array([server], np.int64), self._names.max_sources, 0)
+        return Move((query,), origin, server, before - float(self._state.totals[TRAFFIC]))
+
     def explain(self, sources: Iterable[str], cost: float = 1.0) -> Explanation:
         """Say where a query of these sources would go now, and why: each server's room, added traffic and score."""
         numbers = source_numbers("(asked)", sources, self._names.sources)
@@ -331,14 +340,18 @@ class Host:
         """Repair within a budget; return the moves by name."""
         if not moves or not examine:
             return ()
-        self._state = with_spare_pool(self._state, self._names.max_sources * moves)
+        self._state = with_spare_pool(self._state, self._names.max_sources * (2 + 2 * moves))
         log = new_move_log(moves)
         moved = repair_placement(self._state, self._settings(), examine, log)
         made = []
         for first in np.unique(log.first[:moved]):
             group = np.flatnonzero(log.first[:moved] == first)
-            names = tuple(self._names.name(int(slot)) for slot in log.query[group])
-            made.append(Move(names, int(log.origin[first]), int(log.server[first]), float(log.saved[first])))
+            there, back = (
+                tuple(self._names.name(int(slot)) for slot in log.query[group[log.server[group] == server]])
+                for server in (log.server[first], log.origin[first])
+            )
+            saved = float(log.saved[first])
+            made.append(Move(there, int(log.origin[first]), int(log.server[first]), saved, back))
         return tuple(made)
 
     def _slot_of(self, query: str) -> int:

@@ -29,6 +29,10 @@ class Computation(NamedTuple):
     constants: tuple[Any, ...]
     server: int
     born: int
+    here: int
+    """The first batch whose state of it is on its server: whatever a server wrote of it before is out of date."""
+    since: int
+    """The same before its last move, until that is committed: state from this batch on is taken over (`moves`)."""
 
     @property
     def definition(self) -> tuple[Any, ...]:
@@ -36,9 +40,9 @@ class Computation(NamedTuple):
         return (self.template, self.sources, self.constants)
 
     def row(self) -> tuple[Any, ...]:
-        """The row of the registry. Its last two columns are those of an older format."""
-        number, template, sources, constants, server, born = self
-        return (number, template, _listed(sources), _listed(constants), server, born, born, None)
+        """The row of the registry. Its last column is one of an older format."""
+        number, template, sources, constants, server, born, _, since = self
+        return (number, template, _listed(sources), _listed(constants), server, born, since, None)
 
 
 class HostedConstants:
@@ -109,11 +113,12 @@ def table_of(
 ) -> pa.Table:
     """The constants of computations, and whose they are."""
     fields = [f for f in template.constants_schema if f.name not in RUN_COLUMNS[1:]]
-    schema = pa.schema([*fields, pa.field("owner", pa.int64())])
+    schema = pa.schema([*fields, *(pa.field(name, pa.int64()) for name in ("owner", "here", "since"))])
     columns: list[list[Any]] = [[c.id for c in hosted]]
     columns += [[c.sources[i] for c in hosted] for i in range(template.sources)]
     columns += [[c.constants[i] for c in hosted] for i in range(len(template.constants))]
     columns += [[c.born for c in hosted], [owner_of(c.id) for c in hosted]]
+    columns += [[c.here for c in hosted], [c.since for c in hosted]]
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
 

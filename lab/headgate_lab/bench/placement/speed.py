@@ -21,7 +21,7 @@ from headgate.hosting import DEFAULT_RULE, LeastCost, LeastSource, OnRand, Repai
 from headgate.hosting.offline.algorithms import solve
 from headgate.hosting.placement.reference_counts import ReferenceCounts
 from headgate.hosting.placement.state import PlacementState
-from headgate_lab.bench.result import Goal, Report, Result, machine
+from headgate_lab.bench.result import Goal, Report, Result
 from headgate_lab.papers.mice.trial import live
 from headgate_lab.papers.mice.world import churn, graph
 
@@ -30,7 +30,7 @@ PICTURE = Path("headgate-bench-placement.png")
 
 def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
     """Measure everything; the growth of the cost is drawn into a picture beside where this runs."""
-    where, results, goals = machine(), list[Result](), list[Goal]()
+    results, goals = list[Result](), list[Goal]()
     n, k, steps = (50_000, 200, 20_000) if quick else (1_000_000, 1_000, 1_000_000)
     warm()
 
@@ -83,7 +83,7 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
         for x, y in points:
             note(f"LeastCost, {axis}={x:,.0f}", "us a placement", [y])
     draw(curves)
-    return Report("placement", tuple(results), tuple(goals), machine=where, quick=quick)
+    return Report("placement", tuple(results), tuple(goals), quick=quick)
 
 
 def warm() -> None:
