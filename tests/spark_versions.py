@@ -1,4 +1,4 @@
-"""What the runs of `script/matrix` found, as JSON, and as the table of `docs/spark-versions.md`.
+"""What the runs of `script/matrix` found, as JSON, and as the table of `docs/reference/spark-versions.md`.
 
 python tests/spark_versions.py record VERSION SESSION REPORT    # pytest's --junitxml, into the JSON and the page
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "spark-versions.json"
-PAGE = ROOT / "docs" / "spark-versions.md"
+PAGE = ROOT / "docs" / "reference" / "spark-versions.md"
 BEGIN, END = "<!-- by script/matrix -->\n", "<!-- end -->\n"
 
 DIRECT = "direct.test_answers::test_"

@@ -14,7 +14,7 @@ from headgate import agg
 
 OPERATORS = ["Aggregate", "Dedup", "HashJoin", "HistoryWindow", "Join", "TopK", "Vectorised", "Windows"]
 OPERATORS += ["agg", "hopping", "kernel", "session", "tumbling"]
-SETTINGS = ["Expansion", "Gate", "Limits", "Routing", "SharedMemory"]
+SETTINGS = ["Completed", "Expansion", "FanOut", "Gate", "Limits", "Routing", "SharedMemory"]
 MODULES = [
     "doctor",
     "errors",
@@ -28,7 +28,7 @@ MODULES = [
     "testing",
 ]
 WITHOUT_SPARK = [*OPERATORS, *SETTINGS, *MODULES]
-WITH_SPARK = ["FanOut", "Pipeline", "Stage", "bounded", "configure", "read", "two_streams"]
+WITH_SPARK = ["Pipeline", "Stage", "bounded", "configure", "read", "two_streams"]
 
 
 def test_the_public_names_are_these() -> None:
@@ -103,7 +103,9 @@ def test_aggregate_functions_are_these() -> None:
 
 
 def test_an_unknown_name_lists_what_there_is() -> None:
-    with pytest.raises(AttributeError, match="it has Aggregate, Dedup, Expansion, FanOut, Gate, HashJoin"):
+    with pytest.raises(
+        AttributeError, match="it has Aggregate, Completed, Dedup, Expansion, FanOut, Gate, HashJoin"
+    ):
         _ = hg.Stagee
 
 

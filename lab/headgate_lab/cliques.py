@@ -21,9 +21,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headgate.errors import ConfigError
+from headgate.flow.fan_out import FanOut
 from headgate.flow.gate import Gate
 from headgate.spark.gates.bounded import Bounded, Wave, bounded
-from headgate.spark.gates.staged_rows import FanOut
 from headgate_lab.graphs.edges import Adjacency, Edges, clean, orient
 from headgate_lab.graphs.extend import check_size, counted, extended, proposals
 

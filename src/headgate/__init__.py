@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headgate import doctor, errors, hosting, kernels, observe, policies, service, sources, testing
+    from headgate.flow.fan_out import FanOut
     from headgate.flow.gate import Gate
     from headgate.flow.shared_memory import SharedMemory
     from headgate.kernels.kernel import kernel
@@ -40,17 +41,18 @@ if TYPE_CHECKING:
     from headgate.operators.windows import Windows, hopping, session, tumbling
     from headgate.spark.direct.read import read
     from headgate.spark.gates.bounded import bounded
-    from headgate.spark.gates.staged_rows import FanOut
     from headgate.spark.pipeline import Pipeline
     from headgate.spark.session import configure
     from headgate.spark.stage import Stage
     from headgate.spark.two_streams import two_streams
     from headgate.stage import sinks
+    from headgate.stage.completion import Completed
     from headgate.stage.settings import Expansion, Limits, Routing
 
 __version__ = "0.1.0"
 __all__ = [
     "Aggregate",
+    "Completed",
     "Dedup",
     "Expansion",
     "FanOut",
@@ -90,8 +92,9 @@ __all__ = [
 _HOMES = {
     "Aggregate": "headgate.operators.aggregate:Aggregate",
     "Dedup": "headgate.operators.dedup:Dedup",
+    "Completed": "headgate.stage.completion:Completed",
     "Expansion": "headgate.stage.settings:Expansion",
-    "FanOut": "headgate.spark.gates.staged_rows:FanOut",
+    "FanOut": "headgate.flow.fan_out:FanOut",
     "Gate": "headgate.flow.gate:Gate",
     "HashJoin": "headgate.operators.hash_join:HashJoin",
     "HistoryWindow": "headgate.operators.history:HistoryWindow",

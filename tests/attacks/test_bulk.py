@@ -13,13 +13,16 @@ from headgate.service.http import bulk
 from headgate.service.http.bulk import listed
 
 values = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
-objects = st.lists(st.dictionaries(st.text(), values | st.lists(values), max_size=4), max_size=6)
+texts = st.text() | st.sampled_from(["},{", "}, {", "[{", "}]", '"},{"'])
+plain = st.dictionaries(texts, values | texts, max_size=3)
+objects = st.lists(st.dictionaries(texts, values | texts | st.lists(values | plain), max_size=4), max_size=6)
 
 
-@given(objects, st.integers(40, 200), st.sampled_from([None, 1]))
-def test_a_list_is_what_json_says_however_small_the_window(listing, window, indent) -> None:
-    body = json.dumps({"events": listing}, indent=indent)
+@given(objects, st.integers(40, 200), st.integers(4, 200), st.sampled_from([None, 1]), st.booleans())
+def test_a_list_is_what_json_says_however_small_the_window(listing, window, piece, indent, compact) -> None:
+    body = json.dumps({"events": listing}, indent=indent, separators=(",", ":") if compact else None)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bulk, "PIECE", piece)
         patch.setattr(bulk, "WINDOW", max([window, *(2 * len(json.dumps(one, indent=4)) for one in listing)]))
         assert listed(body.encode(), "events", 100) == listing
 
@@ -28,7 +31,8 @@ def test_a_list_is_what_json_says_however_small_the_window(listing, window, inde
     "", "[]", "{", '{"events"', '{"events": 1}', '{"events": [', '{"events": [{}', '{"events": [{},', '{"events": [{}]',
     '{"events": [{} {}]}', '{"events": [1]}', '{"events": [[]]}', '{"events": [{}]} x', '{"events": [{}], "more": 1}x',
     '{"events": [{"a": ]}', '{"events": [' + '{"a":' * 5000, '{"events": [{"a": ' + "9" * 5000 + "}]}", '{"else": []}',
-    '{"events": [,]}', '{"events": []', '{"events": [{},]}',
+    '{"events": [,]}', '{"events": []', '{"events": [{},]}', '{"events": [{},1,{},{}]}', '{"events": [{},{},{} {}]}',
+    '{"events": [{},[{},{}]}', '{"events": [{},{"a": "},{}]}', '{"events": [{},{}],"a":[{},{}]}',
 ])  # fmt: skip
 def test_what_is_no_list_of_objects_is_refused(body) -> None:
     with pytest.raises(ConfigError):
@@ -42,6 +46,21 @@ def test_an_object_and_a_list_have_their_limits() -> None:
         listed(b'{"events": [{}, {"a": [' + b"0," * (1 << 20) + b"0]}]}", "events", 2)
     with pytest.raises(ConfigError, match="UTF-8"):
         listed(b'{"events": [{"a": "\xff"}]}', "events", 2)
+
+
+def test_a_piece_that_cannot_be_read_is_tried_once(monkeypatch) -> None:
+    """Each object looks as if it went on: to try again at each would take the square of their number."""
+    tried = list[int]()
+
+    def loads(text):
+        tried.append(len(text))
+        return json.loads(text)
+
+    monkeypatch.setattr(bulk, "json", type("Json", (), {"loads": staticmethod(loads)}))
+    listing = [{"a": "},{"}] * 50_000
+    body = json.dumps({"events": listing}, separators=(",", ":"))
+    assert listed(body.encode(), "events", 50_000) == listing
+    assert sum(tried) < 2 * len(body)
 
 
 def test_the_event_loop_never_reads_a_large_body(served, monkeypatch) -> None:

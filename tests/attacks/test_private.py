@@ -1,13 +1,15 @@
 """What other users of the machine, and a second service, find in a service's folder."""
 
+import errno
 import os
 import sqlite3
 from pathlib import Path
 
+import httpx
 import pytest
 from tests.service.local import Local
 
-from headgate.errors import ConfigError, CorruptState
+from headgate.errors import ConfigError, CorruptState, HeadgateError
 from headgate.service.process import admin_token, alone_in
 
 
@@ -69,3 +71,29 @@ def test_a_damaged_registry_is_named_as_such(local, damage) -> None:
         registry.execute(damage)
     with pytest.raises(CorruptState, match=f"the registry is damaged: .*{DAMAGE[damage]}.*backup"):
         local.start()
+
+
+def test_a_full_disk_names_no_path_of_the_machine(served, monkeypatch, caplog) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/srv/headgate/push/x")
+
+    monkeypatch.setattr("headgate.storage.store.Store._appear", full)
+    headers = {"Authorization": f"Bearer {served.token}"}
+    body = {"events": [{"time": 1, "x": 1.0}]}
+    told = httpx.post(f"{served.url}/sources/alpha/events", json=body, headers=headers)
+    assert (told.status_code, told.json()["error"]) == (503, "StorageFull")
+    assert "no room left" in told.json()["message"]
+    assert "/" not in told.text
+    assert "no room left while" in caplog.text
+
+
+def test_what_the_registry_says_is_for_the_log(served, monkeypatch, caplog) -> None:
+    def broken(*_: object) -> None:
+        raise HeadgateError("the registry refused a change: server at 10.0.0.5 user headgate")
+
+    monkeypatch.setattr(served.service._registry, "write", broken)
+    headers = {"Authorization": f"Bearer {served.token}"}
+    told = httpx.post(f"{served.url}/queries", json={"sql": "SELECT x FROM alpha"}, headers=headers)
+    assert told.status_code == 503
+    assert "10.0.0.5" not in told.text
+    assert "10.0.0.5" in caplog.text

@@ -19,6 +19,8 @@ from headgate.errors import (
 )
 from headgate.service import tokens
 from headgate.service.process import admin_token
+from headgate.service.service import Service
+from headgate.service.settings import Settings
 from headgate.service.tenants import Tenant
 
 READS = "SELECT x FROM alpha WHERE x > 1"
@@ -286,3 +288,29 @@ def test_tenants_and_tokens_by_command(served, root, monkeypatch) -> None:
     run("tenant", "rm", "bob")
     assert "remove_tenant" in run("audit", "--last", "5")
     assert CliRunner().invoke(app, ["token", "create", "--expires", "soon"]).exit_code == 1
+
+
+def test_another_value_of_the_variable_is_no_second_admin(local, monkeypatch) -> None:
+    names = list[str]()
+    for text in ("a" * 30, "b" * 30, "b" * 30, "c" * 30):
+        monkeypatch.setenv("HEADGATE_ADMIN_TOKEN", text)
+        assert not admin_token(local.service, local.folder)
+        tenant = local.service.authenticate(text)
+        assert tenant.admin
+        names.append(tenant.name)
+        local.restart()
+    assert len(set(names)) == 1
+    assert sum(one.role == "admin" for one in local.service.tenants.listed()) == 1
+    for text in ("a" * 30, "b" * 30):
+        with pytest.raises(BadToken):
+            local.service.authenticate(text)
+
+
+def test_the_variable_gives_the_first_admin_another_token(tmp_path, monkeypatch) -> None:
+    service = Service(Settings(tmp_path, servers=1))
+    assert admin_token(service, tmp_path)
+    monkeypatch.setenv("HEADGATE_ADMIN_TOKEN", "d" * 30)
+    assert not admin_token(service, tmp_path)
+    first = service.authenticate((tmp_path / "token").read_text().strip())
+    assert (first.name, service.authenticate("d" * 30).name) == ("admin", "admin")
+    service.close()

@@ -12,7 +12,7 @@ def test_brackets_in_tables_titles_and_progress_are_shown_as_they_are(capsys) ->
     with output.progress("place [dim]queries[/dim].csv") as tick:
         tick("reading [blue]a[/blue]", 0.5)
     output.result(grid, {})
-    told = capsys.readouterr().out
+    told = "".join(capsys.readouterr())
     for text in ("tags[red]", "[bold]/tmp[/]", "[dim]queries[/dim].csv", "[blue]a[/blue]"):
         assert text in told
 
@@ -22,4 +22,6 @@ def test_without_a_terminal_each_step_and_each_tenth_is_a_line(capsys) -> None:
         for done in range(100):
             tick(f"hunt: {done} of 100", done / 100)
         tick("report: writing", 1.0)
-    assert len(capsys.readouterr().out.splitlines()) == 11
+    told = capsys.readouterr()
+    assert not told.out, "a pipe gets results alone"
+    assert len(told.err.splitlines()) == 11

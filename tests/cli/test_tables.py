@@ -84,7 +84,7 @@ def test_replay() -> None:
 
 def test_journal() -> None:
     decision = {
-        "batch": 12345, "rows": 12_345_678, "wall_ms": 98_765.4, "imbalance": 11.25, "table": 321,
+        "batch": 12345, "rows": 12_345_678, "wall_ms": 98_765.4, "imbalance": 11.25, "row_imbalance": 10.75, "row_bound": 10.25, "table": 321,
         "channels": 64, "policy": "flux-load", "moves": 128, "bytes_moved": 9_876_543_210, "gain": 0.37,
         "carried_out": True, "why": "channel 0 has 240 ms of work, the mean is 122 ms; " * 3,
     }  # fmt: skip
@@ -97,7 +97,7 @@ def test_journal() -> None:
 
 def test_wide_tables_have_everything_in_one_row() -> None:
     decision = {
-        "batch": 12345, "rows": 12_345_678, "wall_ms": 98_765.4, "imbalance": 11.25, "table": 321, "channels": 64,
+        "batch": 12345, "rows": 12_345_678, "wall_ms": 98_765.4, "imbalance": 11.25, "row_imbalance": 10.75, "row_bound": 10.25, "table": 321, "channels": 64,
         "mode": "act", "policy": "flux-load", "moves": 128, "pins": 3, "unpins": 2, "bytes_moved": 9_876_543_210,
         "gain": 0.37, "carried_out": False, "refusal": "gain_below_cost", "why": "channel 0 has 240 ms of work",
     }  # fmt: skip
@@ -125,7 +125,7 @@ def test_place() -> None:
     figures = {
         "queries": 12_345_678, "servers": 1000, "algorithm": "rare-first", "types": 1_234_567, "sources": 100_000,
         "replication": 12.3456, "floor": 1.23, "random": 99.9, "traffic": 123_456_789.4, "largest_load": 1_234_567.0,
-        "mean_load": 1_234_567.0, "imbalance": 1.0512, "fallbacks": 12_345.0, "moves": 1_234_567.0,
+        "mean_load": 1_234_567.0, "imbalance": 1.0512, "imbalance_bound": 1.0, "fallbacks": 12_345.0, "moves": 1_234_567.0,
         "saved_traffic": 123_456_789.0, "out": f"{'folder/' * 9}placement.parquet",
     }  # fmt: skip
     text = printed(place.as_table(figures), "123,456,789", "1,234,567", ">= 1.2300", "12,345")

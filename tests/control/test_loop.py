@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headgate import policies
-from headgate.control import LoadView, Loop, Mode, Move, Plan, Reason, fold
+from headgate.control import Decision, LoadView, Loop, Mode, Move, Plan, Reason, fold
 from headgate.errors import BatchOrder, ConfigError
 from headgate.policies import FluxLoad, Guard, Policy, Rebuild, Static
 from headgate.routing.table import Table
@@ -104,7 +104,7 @@ def test_cool_down_holds_the_next_plan_back() -> None:
 
 @pytest.mark.parametrize("mode", list(Mode))
 def test_a_rescale_asked_for_passes_in_every_mode_and_past_the_guard(mode) -> None:
-    it = loop(Static(), Guard(min_gain=0.9, cool_down_batches=99, max_moves=0), mode)
+    it = loop(Static(), Guard(min_gain=0.9, cool_down_batches=99, max_moves=0, notice_batches=0), mode)
     for batch, channels in enumerate([3, 1, 4]):
         it.request_channels(2)
         it.request_channels(channels)
@@ -218,3 +218,38 @@ def test_a_policy_has_defaults_for_every_hook_but_name_and_propose() -> None:
     assert policy.remembers == 0
     assert policy.resize(LoadView(), EVEN, 3) is None
     assert policy.fitted("CLL", whole="it must stay whole") is policy
+
+
+def announcing(**guard):
+    """A loop on two executors whose state takes several batches to read, and its next report."""
+    loop = Loop(policies.Static(), Guard(**guard), "act", Table.uniform(6, 2))
+    number = iter(range(100))
+
+    def report():
+        made = builders.report(next(number), loop.table, [10] * 6, wall_ms=1.0)
+        two = [replace(c, executor=f"e{c.channel % 2}") for c in made.channels]
+        return replace(
+            made, channels=tuple(two), bins=tuple(replace(b, state_bytes=100_000) for b in made.bins)
+        )
+
+    return loop, report
+
+
+def test_a_table_that_moves_much_state_is_announced_and_nothing_else_changes_until_then() -> None:
+    loop, report = announcing(cool_down_batches=0)
+    before = loop.table
+    loop.request_channels(4)
+    decision = loop.step(report())
+    assert (decision.notice, decision.table.from_batch) == (2, 3)
+    assert Decision.from_json(decision.to_json()) == decision
+    assert [loop.in_force(batch) for batch in (1, 2)] == [before] * 2
+    assert loop.announced(2) is loop.table is loop.in_force(3)
+    assert loop.announced(3) is None
+    loop.request_channels(3)
+    loop.policy = Scripted(Plan(policy="p", from_version=1, moves=(Move(0, 0, 1),), gain=1.0))
+    waiting = loop.step(report())
+    assert (waiting.asked, waiting.refusal.name) == (None, Reason.cool_down)
+    loop = Loop.restore(loop.snapshot(), loop.policy, loop.guard, loop.mode)
+    assert loop.in_force(2) == before
+    answered = loop.step(report())
+    assert (answered.asked, answered.table.version) == (3, 2)

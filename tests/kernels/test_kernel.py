@@ -88,7 +88,7 @@ def test_runs_are_checked() -> None:
 
 
 def test_the_examples_of_the_page_run(tmp_path) -> None:
-    page = Path(__file__).parents[2] / "docs" / "kernels.md"
+    page = Path(__file__).parents[2] / "docs" / "reference" / "kernels.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
     assert len(blocks) == 4
     (tmp_path / "page.py").write_text("\n".join(blocks))

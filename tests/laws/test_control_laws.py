@@ -18,6 +18,8 @@ guards = st.builds(
     cool_down_batches=st.integers(0, 3),
     max_moves=st.none() | st.integers(0, 4),
     max_bytes=st.none() | st.integers(0, 1000),
+    notice_batches=st.sampled_from([0, 3, 64]),
+    damping=st.sampled_from(["batches", "flux", "tuned"]),
 )
 
 

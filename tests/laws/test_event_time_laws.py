@@ -59,6 +59,21 @@ def streams(draw, span=40):
     return [*batches, [(9, base + 10_000, number)], [(9, base + 20_000, number + 1)], []]
 
 
+def any_table(chance, hashes, version, *, splits):
+    """Any assignment of bins, any of the keys pinned, and some of these in pieces if that may be."""
+    pieces = {h: chance.choice([0, 1, 2, 3] if splits else [0, 1]) for h in hashes}
+    pinned = [(h, channel) for h, n in pieces.items() for channel in chance.sample(range(3), n)]
+    chance.shuffle(pinned)
+    return Table(
+        version=version,
+        from_batch=version,
+        channels=3,
+        hash_bins=BINS,
+        assignment=(*(chance.randrange(3) for _ in range(BINS)), *(channel for _, channel in pinned)),
+        pins=tuple(Pin(h, BINS + i, "hot") for i, (h, _) in enumerate(pinned)),
+    )
+
+
 def run(operator, key, batches, seed, batch_of=batch_of):
     """Every row that is emitted or put aside, under whatever can happen."""
     bound, chance = operator.bind(key, batch_of([], key).schema), random.Random(seed)
@@ -68,9 +83,7 @@ def run(operator, key, batches, seed, batch_of=batch_of):
     hashes = sorted(set(key_hashes(some, key, distinct=distinct).tolist()))
     out = []
     for n, rows in enumerate(batches):
-        pinned = tuple(Pin(h, BINS + i, "hot") for i, h in enumerate(hashes) if chance.random() < 0.5)
-        assigned = tuple(chance.randrange(3) for _ in range(BINS + len(pinned)))
-        table = Table(version=n, from_batch=n, channels=3, hash_bins=BINS, assignment=assigned, pins=pinned)
+        table = any_table(chance, hashes, version=n, splits=not bound.whole)
         ending = n >= len(batches) - 3
         out.append(
             channels.batch(

@@ -49,8 +49,9 @@ OPERATORS = [
         exact=agg.mean("d"), var=agg.var("x"), head=agg.first("s"), tail=agg.last("s", ignore_nulls=True),
     ),
     HistoryWindow(3, ["mean", "std", "min", "max", "median"], of="x", keep=["id"]),
+    Aggregate(n=agg.count(), whole=agg.sum("i"), low=agg.min("s"), high=agg.max("d"), exact=agg.mean("d")),
 ]  # fmt: skip
-BY_OPERATOR = pytest.mark.parametrize("operator", OPERATORS, ids=["aggregate", "history"])
+BY_OPERATOR = pytest.mark.parametrize("operator", OPERATORS, ids=["aggregate", "history", "in any order"])
 
 
 def schema_of(key):
@@ -76,10 +77,16 @@ pins = st.lists(st.integers(0, 10), max_size=2, unique=True)
 
 
 @st.composite
-def routings(draw, pinned=()):
-    """Any table over the same bins: any number of channels, any assignment."""
-    assigned = draw(st.lists(st.integers(0, 3), min_size=BINS + len(pinned), max_size=BINS + len(pinned)))
-    return builders.table(assigned, channels=max(assigned) + 1 + draw(st.integers(0, 1)), pins=pinned)
+def routings(draw, hot=(), splits=False):
+    """Any table over the same bins: any number of channels, any assignment, hot keys with pins or in pieces."""
+    assigned = draw(st.lists(st.integers(0, 3), min_size=BINS, max_size=BINS))
+    pinned = []
+    for h in hot:
+        places = draw(st.lists(st.integers(0, 3), max_size=3 if splits else 1, unique=True))
+        pinned += [(h, channel) for channel in places]
+    assigned += [channel for _, channel in pinned]
+    pins = tuple(Pin(h, BINS + i, "hot") for i, (h, _) in enumerate(pinned))
+    return builders.table(assigned, channels=max(assigned) + 1 + draw(st.integers(0, 1)), pins=pins)
 
 
 def last_by_key(tables, key):
@@ -115,10 +122,10 @@ def test_any_batches_under_any_tables_give_the_one_channel_answer(operator, data
     channels = Trial(operator.bind(key, rows.schema), distinct_hashes=distinct)
     hashes = key_hashes(rows, key, distinct=distinct)
     chosen = sorted({int(hashes[i % len(hashes)]) for i in data.draw(pins)})
-    pinned = tuple(Pin(h, BINS + i, "hot") for i, h in enumerate(chosen))
+    splits = not operator.bind(key, rows.schema).whole
     out = []
     for start, end in itertools.pairwise([0, *data.draw(positions), rows.num_rows]):
-        under = data.draw(routings(pinned))
+        under = data.draw(routings(chosen, splits))
         snapshots = data.draw(st.sets(st.integers(0, BINS + 1)))
         out.append(
             channels.batch(

@@ -4,6 +4,7 @@
   first of its channel's rows.
 - A bin on disk comes in within `TURN` batches for itself and for each bin that is before it; all of its rows are then processed.
 - A bin on its way arrives within a batch for itself and for each bin that is before it.
+- With deadlines, the bin that was passed over most often is served in every `PERIOD` batches.
 - A channel that gets nothing new has nothing left after as many batches as bins wait for it.
 
 What is driven here is the stage's own flow control and admission, with the tasks' answers made up: state is a number of bytes,
@@ -22,6 +23,7 @@ from hypothesis import strategies as st
 from headgate.control import LoadView, fold
 from headgate.flow.backlog import Backlog, BacklogEntry
 from headgate.flow.rotation import TURN
+from headgate.flow.slack import PERIOD, Deadlines
 from headgate.operators.admission import Admission
 from headgate.operators.event_time import Clock
 from headgate.routing.table import Table
@@ -40,8 +42,9 @@ SLICE = 8
 class Loop:
     """A stage without its operator."""
 
-    def __init__(self, sizes, **settings) -> None:
+    def __init__(self, sizes, *, by_bin=None, **settings) -> None:
         self.control = FlowControl(Limits(**settings))
+        self.control.deadlines = Deadlines(by_bin or {})  # a hash below the number of bins is in that bin
         self.sizes = dict(enumerate(sizes))
         self.view, self.number = LoadView(), 0
         self.last: Manifest | None = None
@@ -53,7 +56,7 @@ class Loop:
         """Process a batch of `rows` by bin; `late` is what a channel finds whenever it looks at the clock."""
         flow = self.control.prepare(table, self.view, self.last)
         answers = [self._channel(c, table, flow, rows, late) for c in range(table.channels)]
-        backlog = backlog_after(flow.backlog, {}, answers)
+        backlog = backlog_after(flow.backlog, {}, answers, self.number)
         state = StateIndex(sizes=self.sizes, keys=dict.fromkeys(self.sizes, 1))
         report = batch_report(self.number, table, answers, state, flow, backlog, wall_ms)
         self.view = fold(self.view, report, table)
@@ -85,7 +88,8 @@ class Loop:
         for _, entries in groupby(taken, key=lambda one: one.file):
             for one in entries:
                 process(self.files[one], np.full(one.rows, one.bin, np.int32))
-        admission = Admission(process, asleep=asleep, late=lambda: late, room=flow.shares[channel].room_bytes)
+        room = flow.shares[channel].room_bytes
+        admission = Admission(process, asleep=asleep, late=lambda: late, room=room, deadlines=flow.deadlines)
         arrived = {b: count for b, count in rows.items() if b in mine and count}
         bins = np.repeat(np.fromiter(arrived, np.int32), list(arrived.values()))
         for at in range(0, len(bins), SLICE):
@@ -96,7 +100,8 @@ class Loop:
         waiting = []
         for b, parts in admission.left().items():
             whole = pa.concat_batches(parts)
-            waiting.append(BacklogEntry(f"{self.number}-{channel}", b, whole.num_rows, whole.nbytes))
+            entry = BacklogEntry(f"{self.number}-{channel}", b, whole.num_rows, whole.nbytes, self.number)
+            waiting.append(entry)
             self.files[waiting[-1]] = whole
         count = sum(done.values())
         return Answer(
@@ -252,3 +257,44 @@ def test_a_bin_on_disk_comes_in_for_work_that_is_due() -> None:
     assert away not in loop.control.prepare(EVEN, loop.view, seen).on_disk
     later = replace(loop.last, state=replace(loop.last.state, due={away: 101}), clock=now)
     assert away in loop.control.prepare(EVEN, loop.view, later).on_disk
+
+
+deadlines = st.dictionaries(st.integers(0, BINS - 1), st.sampled_from([0.0, 1.0, 100.0, 1e6]), min_size=1)
+
+
+# Rows of urgent bins in every batch, and memory for one of them.
+@example(
+    [10] * BINS,
+    {"memory": 10, "turn_ms": 0.0},
+    [(dict.fromkeys(range(BINS), 1), 0.01, True)],
+    {0: 0.0, 1: 1.0},
+    [[0, 0, 0, 1, 1, 1]],
+)
+@given(
+    sizes,
+    settings,
+    st.lists(batches, min_size=1, max_size=5),
+    deadlines,
+    st.lists(assignments, min_size=1, max_size=3),
+)
+def test_deadlines_hold_up_no_row_for_ever(sizes, settings, cycle, deadlines, tables) -> None:
+    loop = Loop(sizes, by_bin=deadlines, **settings)
+    loop.batch(table_of(tables[-1]), dict.fromkeys(range(1, BINS), 9))
+    for at in range(BINS * PERIOD + LONG):
+        came, wall, late = cycle[at % len(cycle)]
+        came = {**came, 0: came.get(0, 0) + 1} if at == 0 else came
+        loop.batch(table_of(tables[at % len(tables)], at + 1), came, wall_ms=wall, late=late)
+    assert loop.longest() <= 1 + BINS + (PERIOD * BINS if "memory" in settings else 0)
+
+
+@given(st.integers(0, BINS - 1), st.sampled_from([1.0, 100.0]), st.integers(1, 9))
+def test_an_urgent_bin_waits_for_no_other(urgent, wall, rows) -> None:
+    """There is memory for one bin of three on each channel, and rows for all of them in every batch."""
+    waits = []
+    for by_bin in ({}, {urgent: 0.0}):
+        loop = Loop([10] * BINS, memory=10, turn_ms=0.0, by_bin=by_bin)
+        for _ in range(LONG):
+            loop.batch(EVEN, dict.fromkeys(range(BINS), rows), wall_ms=wall)
+        waits.append([batches for b, batches in loop.waited if b == urgent])
+    assert np.mean(waits[1]) < np.mean(waits[0])
+    assert max(waits[1]) <= 1 + BINS // 2

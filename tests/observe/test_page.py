@@ -5,7 +5,7 @@ from pathlib import Path
 
 from headgate.observe.page import PARTS, filled
 
-PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+PAGE = Path(__file__).parents[2] / "docs" / "operate" / "metrics.md"
 
 
 def test_the_tables_of_the_page_are_made_from_the_vocabulary() -> None:

@@ -82,7 +82,7 @@ class Pair:
     """An operator that is fed rows, beside the same operator that is fed what they are combined to."""
 
     def __init__(self, operator, *, distinct=2**62, bins=3) -> None:
-        self.operator, self.combined, self.distinct = operator, operator.combined(), distinct
+        self.operator, self.combined, self.distinct = operator, operator.in_pieces(), distinct
         self.plain, self.partial = Channel(operator, bins), Channel(self.combined, bins)
 
     def hashes(self, rows):

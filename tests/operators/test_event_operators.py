@@ -185,7 +185,7 @@ def test_the_repr_of_an_operator_makes_it_again(delay) -> None:
 
 
 def test_the_examples_of_the_page_run(tmp_path) -> None:
-    page = Path(__file__).parents[2] / "docs" / "operators.md"
+    page = Path(__file__).parents[2] / "docs" / "reference" / "operators.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
     assert len(blocks) == 7
     (tmp_path / "page.py").write_text("\n".join(blocks))

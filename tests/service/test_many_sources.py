@@ -59,3 +59,14 @@ def test_a_row_whose_partner_came_before_the_query_is_not_said_to_have_none(loca
     assert local.answers(number) == {(1, None): 1, (1, 1): 1}, (
         "of 40 and 90; the row at 25 had a partner at 20"
     )
+
+
+def test_a_full_join_says_nothing_of_rows_whose_partner_may_have_come_before_the_query(local) -> None:
+    text = "SELECT a.n, b.n FROM alpha a FULL JOIN beta b ON b.time BETWEEN a.time - INTERVAL '10 seconds' AND a.time"
+    local.add("SELECT x FROM alpha UNION ALL SELECT x FROM beta")
+    local.feed(at_seconds((1, 20), (0, 15)))
+    (number,) = local.add(text)
+    local.feed(at_seconds((0, 25), (0, 40), (1, 41)))
+    local.restart()
+    local.feed(at_seconds((0, 90), (1, 90)))
+    assert local.answers(number) == {(1, None): 1, (None, 1): 1, (1, 1): 1}, "of 40, 41 and 90"

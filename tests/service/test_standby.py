@@ -154,7 +154,7 @@ def test_a_leader_that_slept_past_its_lease_is_superseded(tmp_path, postgres) ->
             connection.execute("CREATE SCHEMA public")
 
 
-PAGE = (ROOT / "docs" / "service-operate.md").read_text()
+PAGE = (ROOT / "docs" / "operate" / "service.md").read_text()
 
 
 def commands(section) -> list[list[str]]:

@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,3 +57,17 @@ def small_disk(tmp_path: Path) -> Any:
         pytest.skip("needs the right to mount a file system")
     yield folder, lambda: subprocess.run([*mount, "remount,size=64m", "tmpfs", folder], check=True)
     subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.fixture
+def inside(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder, as the place from which this process and Spark's JVM resolve relative paths."""
+    monkeypatch.chdir(tmp_path)
+    hadoop, properties = spark._jvm.org.apache.hadoop.fs, spark._jvm.java.lang.System
+    files = hadoop.FileSystem.get(hadoop.Path("file:///").toUri(), spark._jsc.hadoopConfiguration())
+    before = files.getWorkingDirectory(), properties.getProperty("user.dir")
+    files.setWorkingDirectory(hadoop.Path(tmp_path.as_uri()))  # for the files of a source
+    properties.setProperty("user.dir", str(tmp_path))  # for the checkpoint of a query
+    yield tmp_path
+    files.setWorkingDirectory(before[0])
+    properties.setProperty("user.dir", before[1])

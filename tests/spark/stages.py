@@ -7,7 +7,7 @@ import headgate as hg
 GROUPS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "routing": (hg.Routing, ("policy", "channels", "bins", "mode", "guard", "smoothing")),
     "limits": (hg.Limits, ("memory", "buffer", "arrivals", "turn_ms")),
-    "expansion": (hg.Expansion, ("step", "gate")),
+    "expansion": (hg.Expansion, ("step", "gate", "fan_out", "explode", "schema")),
 }
 
 

@@ -62,14 +62,14 @@ def put_files(folder: Path) -> None:
 
 
 def test_the_rows_of_the_page_about_databases_are_those_of_the_tests() -> None:
-    (shown,) = re.findall(r"```json\n(.*?)```", (DOCS / "databases.md").read_text(), re.S)
+    (shown,) = re.findall(r"```json\n(.*?)```", (DOCS / "reference/databases.md").read_text(), re.S)
     assert [json.loads(line) for line in shown.splitlines()] == ROWS
 
 
 def program(name: str, **places: str) -> str:
     """The first example of a section."""
     page, title = PROGRAMS[name]
-    text = (DOCS / f"{page}.md").read_text()
+    text = (DOCS / f"reference/{page}.md").read_text()
     return blocks_of(text[text.index(f"## {title}\n") :], **places)[0]
 
 
@@ -131,7 +131,7 @@ def test_a_program_runs_alone_in_a_process_of_its_own(
 def test_the_examples_of_the_page_about_lakehouses_run(spark: Any, tmp_path: Path, monkeypatch: Any) -> None:
     pytest.importorskip("deltalake")
     pytest.importorskip("pyiceberg")
-    text = (DOCS / "lakehouse.md").read_text()
+    text = (DOCS / "reference/lakehouse.md").read_text()
     assert run(text[text.index("## Write a Delta table") :], tmp_path, monkeypatch) == 4
 
 
@@ -139,11 +139,23 @@ def test_the_examples_of_the_page_about_databases_run(
     spark: Any, postgres: str, tmp_path: Path, monkeypatch: Any
 ) -> None:
     put_files(tmp_path)
-    assert run((DOCS / "databases.md").read_text(), tmp_path, monkeypatch, url=postgres) == 2
+    assert run((DOCS / "reference/databases.md").read_text(), tmp_path, monkeypatch, url=postgres) == 2
     assert written("files to PostgreSQL", tmp_path, None, postgres) == TOTALS  # type: ignore[arg-type]
+
+
+def test_the_recipe_from_kafka_to_delta_runs(
+    spark: Any, cluster: MockCluster, tmp_path: Path, monkeypatch: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("deltalake")
+    text = (DOCS / "recipes/kafka-to-delta.md").read_text()
+    assert run(text, tmp_path, monkeypatch, brokers=cluster.servers) == 2
+    (shown,) = re.findall(r"```text\n(.*?)```", text, re.S)
+    assert capsys.readouterr().out == shown
 
 
 def test_the_files_that_the_pages_name_exist() -> None:
     for page in ("kafka", "lakehouse", "databases"):
-        for name in re.findall(r"`((?:tests|benchmarks)/[\w/.-]+)`", (DOCS / f"{page}.md").read_text()):
+        for name in re.findall(
+            r"`((?:tests|benchmarks)/[\w/.-]+)`", (DOCS / f"reference/{page}.md").read_text()
+        ):
             assert (DOCS.parent / name).exists(), name

@@ -23,7 +23,7 @@ PARTS = (
     "constants of headgate's costs:",
 )
 """What every report has."""
-PAGE = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "port" / "doctor.md").read_text()
 
 
 @pytest.mark.classic
@@ -33,7 +33,7 @@ def test_the_example_of_the_page(spark: Any, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     names: dict[str, Any] = {"__name__": "page", "spark": spark}
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", PAGE, re.S)):
-        exec(compile(block, f"block {number} of docs/doctor.md", "exec"), names)
+        exec(compile(block, f"block {number} of docs/port/doctor.md", "exec"), names)
     said = []
     for block in re.findall(r"```console\n(.*?)```", PAGE, re.S):
         for line in block.splitlines():

@@ -15,7 +15,7 @@ from headgate import agg
 from headgate.errors import OffsetsLost, SourceFailed
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "kafka.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "kafka.md").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_the_examples_of_the_page_run(
     blocks = re.findall(r"```python\n(.*?)```", before + rest.partition("## The sink")[2], re.S)
     for number, block in enumerate(blocks):
         text = block.replace("localhost:9092", cluster.servers)
-        exec(compile(text, f"block {number} of docs/kafka.md", "exec"), names)
+        exec(compile(text, f"block {number} of docs/reference/kafka.md", "exec"), names)
     assert len(blocks) == 5
     wanted = {k: (10, sum(float(n) for n in range(k, 30, 3))) for k in range(3)}
     written = pq.read_table(tmp_path / "out/users").to_pylist()

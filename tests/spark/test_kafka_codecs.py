@@ -73,7 +73,7 @@ def test_the_examples_of_the_page_run(
     row = {"shop": "a", "pieces": 1, "price": Decimal("1.25")}
     cluster.produce("sales", [framed(number, encoded(FIRST, row))] * 3)
     names: dict[str, Any] = {"hg": hg, "agg": agg, "spark": spark, "servers": cluster.servers}
-    page = (Path(__file__).parents[2] / "docs" / "kafka.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "kafka.md").read_text()
     blocks = re.findall(
         r"```python\n(.*?)```", page.partition("## Avro and Protobuf")[2].partition("\n## ")[0], re.S
     )

@@ -19,7 +19,7 @@ def test_the_examples_of_the_page_about_metrics_run(
     ours = logging.getLogger("headgate")
     before = list(ours.handlers)
     try:
-        text = (DOCS / "metrics.md").read_text().replace("metrics_port=9108", "metrics_port=0")
+        text = (DOCS / "operate/metrics.md").read_text().replace("metrics_port=9108", "metrics_port=0")
         assert run(text, tmp_path, monkeypatch) == 6
     finally:
         ours.handlers[:] = before

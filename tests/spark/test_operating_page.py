@@ -13,7 +13,7 @@ from tests.pages import consoles, played, shape, without_consoles
 
 from headgate.observe.rules import ALERTS
 
-PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
+PAGE = Path(__file__).parents[2] / "docs" / "faq" / "symptoms.md"
 PRINTED = ("busiest", "the policy found nothing to change", "refused: key_too_hot: 7")
 """What the commands print, whatever was measured."""
 

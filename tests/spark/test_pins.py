@@ -4,6 +4,7 @@ boundary, exactly once.
 
 import math
 import os
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,51 @@ def test_splitting_a_key_changes_no_answer(kind: str, make_stage: Any, feed: Any
         "every piece has its part of the rows"
     )
     assert max(k.rows for k in three.hot_keys) == sum(k == 5 for k, _ in rows[2]), "its counts are added up"
+
+
+TIMED = {
+    "session": hg.Windows(
+        hg.session("2 seconds"), on="t", delay="20 seconds", n=agg.count(), total=agg.sum("v")
+    ),
+    "hopping": hg.Windows(
+        hg.hopping("60 seconds", every="25 seconds"),
+        on="t",
+        delay="20 seconds",
+        n=agg.count(),
+        low=agg.min("v"),
+    ),
+    "topk": hg.TopK(4, by="v"),
+    "dedup": hg.Dedup(on="t", delay="30 seconds"),
+}
+
+
+@pytest.mark.parametrize(
+    "name", ["session", *(pytest.param(n, marks=pytest.mark.full) for n in ("hopping", "topk", "dedup"))]
+)
+def test_splitting_a_key_of_any_operator_changes_no_answer(
+    name: str, make_stage: Any, feed: Any, tmp_path: Path
+) -> None:
+    start = datetime(2026, 1, 1)
+    rows = [
+        [
+            (
+                f"k{5 if i % 4 else i % 11}",
+                i * 31 % 40,
+                start + timedelta(seconds=100 * b + i * 37 % 100 - 70 * (i % 50 == 3)),
+            )
+            for i in range(200)
+        ]
+        for b in range(6)
+    ]
+    answers = []
+    for policy in ("static", Splitter([2, 3, 0, 3, 1])):  # type: ignore[arg-type]
+        stage = make_stage(TIMED[name], policy=policy, guard=OPEN, checkpoint=str(tmp_path / str(policy)[:8]))
+        feed(stage, rows, "k string, v int, t timestamp")
+        stage.finish()
+        answers.append([sorted(map(str, t.to_pylist())) for _, t in sorted(stage.sink.batches.items())])
+    assert answers[0] == answers[1]
+    assert sum(map(len, answers[0])) > 5
+    assert [len(e.decision.base.pins) for e in stage.journal()][:6] == [0, 2, 3, 0, 3, 1]
 
 
 def test_rebuild_splits_a_key_too_hot_for_one_channel(make_stage: Any, feed: Any) -> None:

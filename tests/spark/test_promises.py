@@ -14,7 +14,7 @@ from headgate import agg
 from headgate.errors import CheckpointMismatch, SourceFailed
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "promises.md").read_text()
+PAGE = (ROOT / "docs" / "understand" / "promises.md").read_text()
 
 
 def test_the_tests_that_the_page_names_are_there() -> None:

@@ -1,4 +1,4 @@
-"""What native Spark does with rows that have no event time, as docs/operators.md tells it."""
+"""What native Spark does with rows that have no event time, as docs/reference/operators.md tells it."""
 
 from typing import Any
 

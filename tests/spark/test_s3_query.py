@@ -34,7 +34,7 @@ def test_queries_run_on_s3_and_go_on_after_a_restart(java_home: str, tmp_path: P
 @pytest.mark.full
 @pytest.mark.timeout(600)
 def test_the_example_of_the_page_runs(java_home: str, tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs/object-stores.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/reference/object-stores.md").read_text()
     (program,) = re.findall(r"```python\n(.*?)```", page, re.S)
     with s3.server():
         done = subprocess.run(

@@ -68,7 +68,7 @@ REFUSED = {
     "not-grouped": ["SELECT x, count(*) FROM alpha GROUP BY city, LAST 5 ROWS"],
     "aggregate": ["SELECT count(*) FROM alpha WHERE count(*) > 1 GROUP BY LAST 5 ROWS", "SELECT sum(avg(x)) FROM alpha GROUP BY LAST 5 ROWS"],
     "ordinal": ["SELECT city, count(*) FROM alpha GROUP BY 1, LAST 5 ROWS"],
-    "join": ["SELECT alpha.x FROM alpha, beta", "SELECT a.x FROM alpha a FULL JOIN beta b ON a.city = b.city",
+    "join": ["SELECT alpha.x FROM alpha, beta", "SELECT a.x FROM alpha a SEMI JOIN beta b ON a.city = b.city",
              "SELECT a.x FROM alpha a LEFT JOIN beta b ON b.time BETWEEN a.time AND a.time JOIN gamma c ON c.time BETWEEN a.time AND a.time", "SELECT a.x FROM alpha a CROSS JOIN beta b"],
     "join-bound": ["SELECT a.x FROM alpha a JOIN beta b ON a.city = b.city",
                    "SELECT a.x FROM alpha a JOIN beta b ON b.time BETWEEN a.time AND a.time + INTERVAL '9 days'"],

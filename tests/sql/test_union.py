@@ -5,7 +5,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.sql.world import NAMES, SECOND, Server, asked, at_seconds, batches_of, named, rows_of
+from tests.sql.world import (
+    KINDS,
+    NAMES,
+    PREPARER,
+    SECOND,
+    Server,
+    asked,
+    at_seconds,
+    batches_of,
+    named,
+    rows_of,
+)
+
+from headgate.errors import QueryRefused
 
 CUTS = st.lists(st.integers(0, 10**6), max_size=8)
 BUCKET = "time_bucket(INTERVAL '10 seconds', {}, TIMESTAMP '1970-01-01')"
@@ -106,6 +119,47 @@ def test_windows_over_an_outer_join(seed, cuts) -> None:
     assert server.answers().get(0, {}) == asked(text.format(done, bucket), **tables)
 
 
+FULL = [
+    ("SELECT a.time, a.x, b.x, b.time, coalesce(a.n, b.n) FROM alpha a FULL JOIN beta b ON a.city = b.city AND b.n > 1 AND b.time BETWEEN a.time - INTERVAL '2 seconds' AND a.time + INTERVAL '3 seconds'", 2, 3),
+    ("SELECT * FROM alpha a FULL OUTER JOIN beta b ON a.n = b.n AND a.x > 3 AND b.time BETWEEN a.time - INTERVAL '5 seconds' AND a.time WHERE coalesce(a.n, b.n) > 1", 5, 0),
+    ("SELECT a.time, b.time FROM alpha a FULL JOIN beta b ON b.n = a.n AND a.time BETWEEN b.time + INTERVAL '1 second' AND b.time + INTERVAL '4 seconds' WHERE a.n IS NULL OR b.n IS NULL", 4, 0),
+    ("SELECT a.city, b.city FROM beta b FULL JOIN alpha a ON b.n = a.n AND a.time BETWEEN b.time - INTERVAL '1 second' AND b.time + INTERVAL '6 seconds'", 1, 6),
+]  # fmt: skip
+"""Texts, and how many seconds the second source's rows may be before and after those of the first."""
+
+
+@settings(max_examples=4)
+@given(st.integers(0, 10**6), CUTS)
+def test_a_full_join_has_every_pair_once_and_every_row_that_has_none(seed, cuts) -> None:
+    rows = rows_of(np.random.default_rng(seed), 120)
+    server, tables = fed([text for text, _, _ in FULL], rows, cuts)
+    for number, (text, before, after) in enumerate(FULL):
+        first, second = (1, 0) if "FROM beta" in text else (0, 1)
+        mark = min(server.mark(first) - before * SECOND, server.mark(second) - after * SECOND)
+        done = f"(a.time IS NOT NULL AND b.time IS NOT NULL OR coalesce(a.time, b.time) < make_timestamp({mark}))"
+        given, _, asked_for = text.partition(" WHERE ")
+        expected = asked(f"{given} WHERE {done} AND ({asked_for or 'true'})", **tables)
+        assert server.answers().get(number, {}) == expected, text
+        assert len(expected) > 1
+
+
+def test_the_rows_of_both_sources_wait_for_the_other() -> None:
+    text = "SELECT a.n, b.n FROM alpha a FULL JOIN beta b ON b.time BETWEEN a.time AND a.time + INTERVAL '3 seconds'"
+    server = Server()
+    server.add(1, text)
+    server.feed(at_seconds((0, 10), (0, 60)))
+    server.feed(at_seconds((1, 17)))
+    assert server.answers() == {}
+    server.feed(at_seconds((1, 19), (1, 40)))
+    assert server.answers() == {1: {(1, None): 1, (None, 1): 2}}
+
+
+def test_a_full_join_has_no_window() -> None:
+    text = "SELECT count(*) FROM alpha a FULL JOIN beta b ON b.time BETWEEN a.time AND a.time GROUP BY TUMBLE(a.time, INTERVAL '1 second')"
+    with pytest.raises(QueryRefused, match="FULL JOIN"):
+        PREPARER.prepare(text, KINDS)
+
+
 def test_a_row_without_partner_waits_for_the_other_source() -> None:
     server = Server()
     server.add(
@@ -121,9 +175,5 @@ def test_a_row_without_partner_waits_for_the_other_source() -> None:
 
 @pytest.mark.parametrize("text", ["SELECT a.x FROM alpha a LEFT JOIN beta b ON a.n = b.n AND b.time BETWEEN a.time AND a.time GROUP BY TUMBLE(b.time, INTERVAL '1 second')"])  # fmt: skip
 def test_a_window_is_over_the_source_that_keeps_its_rows(text) -> None:
-    from tests.sql.world import KINDS, PREPARER
-
-    from headgate.errors import QueryRefused
-
     with pytest.raises(QueryRefused, match="left source"):
         PREPARER.prepare(text, KINDS)

@@ -153,7 +153,7 @@ def test_every_pattern_of_the_table_is_taken() -> None:
 
 def examples_of_the_page():
     """The expressions in the page's table of what is supported."""
-    page = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "service.md").read_text()
     rows = [
         line for line in page.splitlines() if line.startswith(("| JSON", "| regular", "| dates", "| lists"))
     ]

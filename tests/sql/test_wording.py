@@ -13,7 +13,7 @@ from headgate.errors import QueryRefused
 from headgate.sql import functions
 from headgate.sql.expressions import AGGREGATES
 from headgate.sql.parse import CLAUSES
-from headgate.sql.wording import KEYWORDS, quoted
+from headgate.sql.wording import KEYWORDS, in_users_words, quoted
 
 KINDS_OF_NODE = [
     kind for kind in vars(exp).values() if isinstance(kind, type) and issubclass(kind, exp.Expression)
@@ -64,6 +64,44 @@ def refusal(text):
     with pytest.raises(QueryRefused) as caught:
         PREPARER.prepare(text, KINDS)
     return caught.value
+
+
+@pytest.mark.parametrize(("text", "message", "column"), [
+    ("SELECT city * 2 FROM alpha", "* does not take (varchar, bigint)", 8),
+    ("SELECT x FROM alpha WHERE city LIKE 1", "LIKE does not take (bigint)", 27),
+    ("SELECT x, upper(string_split(city, ',')) FROM alpha", "upper does not take (a list)", 11),
+    ("SELECT x FROM alpha WHERE n = 1 AND city < 2", "varchar and bigint cannot be compared", 27),
+    ("SELECT CASE WHEN x > 1 THEN city ELSE n END FROM alpha", "CASE cannot mix", 18),
+    ("SELECT x FROM alpha WHERE n BETWEEN 1 AND time", "BETWEEN cannot mix", 27),
+    ("SELECT n, greatest(x, time) FROM alpha", "cannot be values of one expression", 11),
+    ("SELECT n, CASE WHEN INTERVAL '1 hour' THEN 1 ELSE 0 END FROM alpha", "interval cannot become boolean", 30),
+    ("SELECT count(*) FROM alpha GROUP BY TUMBLE(time, INTERVAL '1 minute') HAVING city * 2 > 1", "", 78),
+    ("SELECT count(*) FROM alpha GROUP BY TUMBLE(time, INTERVAL '1 minute') HAVING 'a' * 2 > 1", "* does not take", 78),
+    ("SELECT x, INTERVAL '1 hour' FROM alpha", "an interval is no result", 20),
+    ("SELECT DISTINCT x FROM alpha", "DISTINCT is not supported", 8),
+    ("SELECT x FROM alpha FOR UPDATE", "FOR UPDATE is not supported", 25),
+    ("SELECT x, 'a FROM alpha", "has no end", 11),
+    ("SELECT x /* a FROM alpha", "has no end", 10),
+    ("SELECT :p FROM alpha", "no parameters", 8),
+    ("SELECT x, ? FROM alpha", "not supported", 11),
+    ("SELECT x FROM alpha; SELECT n FROM alpha", "2 statements", 20),
+    ("SELECT date_part(NULL, time) FROM alpha", "a text in quotes", 18),
+])  # fmt: skip
+def test_types_and_places_are_said_in_the_words_of_users(text, message, column) -> None:
+    told = refusal(text)
+    assert message in str(told)
+    assert (told.line, told.column) == (1, column), str(told)
+    assert not any(word in str(told) for word in ("explicit", "Error"))
+
+
+@pytest.mark.parametrize(("engine", "ours"), [
+    ("Out of Range Error: Overflow in multiplication of INT64 (4611686018427387904 * 3)!",
+     "4611686018427387904 * 3 is too large for its type (multiplication)"),
+    ("Conversion Error: Could not convert string 'a' to DOUBLE", "Could not convert string 'a' to DOUBLE"),
+    ("it took 20 s in a batch", "it took 20 s in a batch"),
+])  # fmt: skip
+def test_what_an_engine_says_of_a_batch(engine, ours) -> None:
+    assert in_users_words(engine) == ours
 
 
 def test_the_check_finds_what_reviews_found() -> None:
@@ -129,7 +167,7 @@ def test_thousands_of_broken_texts_are_refused_in_the_users_words(seed) -> None:
         ("SELECT city FROM alpha WHERE city ~ 'a('", "no regular expression (the syntax is RE2's): missing ): a(", (1, 37)),
         ("SELECT Lower(city, 1) FROM alpha", "Lower takes 1 argument, not 2", (1, 8)),
         ("DELETE FROM alpha", "begins with SELECT, and this one with 'DELETE'", (1, 1)),
-        ("SELECT n ~ 'a' FROM alpha", "'regexp_matches(BIGINT, VARCHAR, STRING_LITERAL)'", (1, 8)),
+        ("SELECT n ~ 'a' FROM alpha", "regexp_matches does not take (bigint, varchar, varchar)", (1, 8)),
     ],
 )  # fmt: skip
 def test_what_is_said_and_where(text, said, place) -> None:

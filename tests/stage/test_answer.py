@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.flow.backlog import Backlog, BacklogEntry
-from headgate.stage.answer import Answer, KeyCount, Piece, TouchedBin
+from headgate.stage.answer import Answer, KeyCount, TouchedBin
 from headgate.storage.manifest import Written
 
 numbers = st.integers(0, 2**53)
@@ -40,7 +40,7 @@ answers = st.builds(
     touched=st.lists(
         st.builds(TouchedBin, numbers, numbers, numbers, numbers, st.integers(-(2**62), 2**62)), max_size=3
     ).map(tuple),
-    pieces=st.dictionaries(numbers, st.builds(Piece, numbers, st.binary(max_size=9)), max_size=2),
+    pieces=st.binary(max_size=9),
     frequent=st.lists(st.builds(KeyCount, st.integers(-(2**63), 2**63 - 1), numbers, names), max_size=2).map(
         tuple
     ),

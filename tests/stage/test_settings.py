@@ -6,6 +6,7 @@ import pytest
 
 import headgate as hg
 from headgate.errors import ConfigError
+from headgate.flow.gate import Gate
 from headgate.policies import Rebuild
 from headgate.stage.settings import Expansion, Limits, Routing, checked, checked_key, checked_operator
 
@@ -34,6 +35,13 @@ def test_there_are_enough_bins_unless_they_are_named() -> None:
         (lambda: Limits(turn_ms=-1.0), "turn_ms=-1.0"),
         (lambda: Limits(turn_ms=float("nan")), "turn_ms=nan"),
         (lambda: Expansion(gate=10), "use hg.Gate"),  # type: ignore[arg-type]
+        (lambda: Expansion(gate=Gate(), fan_out=3), "name one, or use hg.FanOut"),  # type: ignore[arg-type]
+        (lambda: Expansion(gate=Gate(), fan_out="n"), "give step="),
+        (lambda: Expansion(step=len, fan_out="n"), "fan_out is the gate's"),
+        (lambda: Expansion(explode=iter, schema="n long"), "explode is the gate's"),
+        (lambda: Expansion(explode=iter, gate=Gate()), "belong together"),
+        (lambda: Expansion(explode=3, schema="n long", gate=Gate()), "to an iterator"),  # type: ignore[arg-type]
+        (lambda: Expansion(explode=iter, schema="n long", gate=Gate(), fan_out="n"), "omit fan_out"),
         (lambda: Routing(channels=2.5), "channels=2.5 must be a whole number"),  # type: ignore[arg-type]
         (lambda: Routing(channels=True), "channels=True must be"),
         (lambda: Routing(bins="x"), "bins='x' must be"),  # type: ignore[arg-type]

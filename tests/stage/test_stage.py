@@ -244,17 +244,6 @@ def test_the_journal_prints_as_a_table() -> None:
     assert journal[0].report.rows == 2
 
 
-def test_a_split_key_is_merged_by_the_driver() -> None:
-    hot = 42
-    guard = hg.policies.Guard(min_gain=0, cool_down_batches=0)
-    world = World(routing=hg.Routing(policy="rebuild", channels=4, bins=16, guard=guard))
-    for number in range(6):
-        world.stage.process(rows_of(*[hot] * 90, *range(10)), number, None)
-    assert world.stage.opened is not None
-    assert world.stage.opened.loop.table.splits, "nine rows of ten have one key"
-    assert world.counts() == {**dict.fromkeys(range(10), 6), hot: 540}
-
-
 class _Pins(hg.policies.Policy):
     """Pins two keys for two batches of every four."""
 
@@ -280,3 +269,25 @@ class _Pins(hg.policies.Policy):
             gain=1.0,
             reason="in turn",
         )
+
+
+def test_a_hook_that_fails_is_called_again_and_stops_the_query() -> None:
+    told: list[int] = []
+
+    def hook(one: hg.Completed) -> None:
+        told.append(one.source_batch)
+        if len(told) == 1:
+            raise OSError("not now")
+
+    world = World(on_complete=hook)
+    with pytest.raises(
+        hg.errors.SinkFailed, match="on_complete raised OSError for batch 0 of the source: not now"
+    ):
+        world.stage.process(rows_of(1), 0, None)
+    world.stage = world.driver()
+    world.stage.process(rows_of(1), 0, None)
+    world.stage.process(rows_of(2), 1, None)
+    assert told == [0, 0, 1]
+    assert world.counts() == {1: 1, 2: 1}
+    with pytest.raises(ConfigError, match="must be a function"):
+        world.driver(on_complete=3)

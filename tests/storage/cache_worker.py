@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -36,6 +37,23 @@ def content(table):
     return dict(zip(names, table.arrays["n"][: table.rows].tolist(), strict=True))
 
 
+@dataclass
+class Names:
+    """A bin whose chain has these files, and whose last one adds names."""
+
+    files: list[str]
+    committed: list[str]
+    rows = heap = 0
+
+    def chain(self):
+        return self.files
+
+    def steps(self, table, since):
+        if since != self.files[-1]:
+            add(table, self.committed)
+        yield self.files[-1]
+
+
 class Worker:
     """The calls of a task, with values that can be written as JSON."""
 
@@ -47,7 +65,8 @@ class Worker:
 
     def open(self, b, expected, committed):
         """Open a bin, rebuilt if need be from the names in `committed`; how, where and what."""
-        table, rebuilt = self.cache.open(b, expected, lambda empty: add(empty, committed))
+        table, found = self.cache.open(b, expected, Names([expected], committed))
+        rebuilt = found is bin_cache.Found.nowhere
         table.begin()
         self.tables[b] = table
         return {"rebuilt": rebuilt, "shared": self.cache._tables.get(b) is table, "content": content(table)}

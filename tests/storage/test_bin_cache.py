@@ -16,7 +16,7 @@ from headgate.errors import CorruptState, StorageFull
 from headgate.state.layout import head
 from headgate.state.table import BinTable
 from headgate.storage import bin_cache
-from headgate.storage.bin_cache import BinCache, cache_root, executor_identity, tag_of
+from headgate.storage.bin_cache import BinCache, Found, cache_root, executor_identity, tag_of
 
 FRESH = {"rebuilt": False, "shared": True, "content": {}}
 NEW_BIN = itertools.count(100)
@@ -131,12 +131,13 @@ def test_a_task_that_fails_leaves_a_tag_that_nobody_expects(alone) -> None:
 
 
 def test_a_rebuild_that_fails_leaves_nothing_to_trust(alone) -> None:
-    def damaged(table) -> Never:
-        cache_worker.add(table, ["half"])
-        raise CorruptState("damaged")
+    class Damaged(cache_worker.Names):
+        def steps(self, table, since) -> Never:
+            cache_worker.add(table, ["half"])
+            raise CorruptState("damaged")
 
     with pytest.raises(CorruptState):
-        alone.cache.open(0, "file-1", damaged)
+        alone.cache.open(0, "file-1", Damaged(["file-1"], []))
     alone.release()
     assert alone.open(0, "file-1", ["a"])["content"] == {"a": 1}
 
@@ -262,3 +263,36 @@ def test_an_executor_is_known_by_its_host_and_process() -> None:
 def test_mappings_live_where_there_is_room() -> None:
     assert os.path.isdir(cache_root())
     assert cache_root(need=2**62) != "/dev/shm"
+
+
+def test_a_table_that_is_behind_gets_only_what_came_after_it(alone) -> None:
+    alone.open(0, "", [])
+    alone.add(0, ["a"])
+    alone.settle("file-1")
+    later = cache_worker.Names(["file-1", "file-2"], ["b"])
+    table, found = alone.cache.open(0, "file-2", later)
+    assert (found, cache_worker.content(table)) == (Found.behind, {"a": 1, "b": 1})
+
+
+def test_a_table_that_is_read_ahead_is_found_current_and_one_cut_short_is_behind(alone) -> None:
+    class Two(cache_worker.Names):
+        def steps(self, table, since):
+            for name in self.files[self.files.index(since) + 1 if since else 0 :]:
+                cache_worker.add(table, [name])
+                yield name
+
+    stored = Two(["file-1", "file-2"], [])
+    assert alone.cache.warm(0, "file-2", stored, late=lambda: True)
+    table, found = alone.cache.open(0, "file-2", stored)
+    assert (found, cache_worker.content(table)) == (Found.behind, {"file-1": 1, "file-2": 1})
+    alone.cache.release()
+    assert alone.cache.warm(1, "file-2", stored, late=lambda: False)
+    assert not alone.cache.warm(1, "file-2", stored, late=lambda: True), "it is there already"
+    table, found = alone.cache.open(1, "file-2", stored)
+    assert (found, cache_worker.content(table)) == (Found.current, {"file-1": 1, "file-2": 1})
+
+
+def test_a_table_in_use_elsewhere_is_not_read_ahead(pair) -> None:
+    here, other, b = pair
+    other.open(b, "file-1", ["a"])
+    assert not here.cache.warm(b, "file-2", cache_worker.Names(["file-2"], ["b"]), late=lambda: False)

@@ -24,6 +24,7 @@ BENCHES = {
     "kernel": "a user's function per row, compiled, against native transformWithState in Python; the first batch after a start",
     "skew": "rows of the busiest channel over the mean with hot keys pinned, beside static routing; output against native",
     "rebalance": "a slow channel, a channel short of memory and bursts, under Flux's policies beside static routing; output against native",
+    "rescale": "the time of a batch while the number of channels changes, beside none, a change at once, and native Spark restarted",
     "join": "a stream probing a built table with one of three channels perturbed: response time under mpc beside static routing",
     "service": "standing queries: registration, a batch for everyone, memory, traffic; one Spark query each, the engine without sharing",
     "tenants": "a hostile tenant beside a hundred good ones: how long they wait from push to result, with it and without",
@@ -35,7 +36,7 @@ BENCHES = {
     "observe": "what it costs to be watched: a direct stream with metrics, traces, listeners and logs on, beside the same with none",
     "nexmark": "queries of the Nexmark suite, each against native Spark's own; every answer compared",
     "doctor": "what headgate doctor predicts for ten native jobs, beside their ports as measured",
-    "placement": "placing queries on servers: online rules, churn, offline algorithms, growth of the cost; no Spark",
+    "placement": "placing queries on servers: the default beside every rule on a family of workloads, and its speed; no Spark",
     "policies": "the default policy beside each fixed one on the streams of skew and the troubles of rebalance, in modelled time; no Spark",
     "control": "static, Flux, LQR, MPC and an oracle under four loads, and loads drawn anew, on 3 to 128 modelled channels; no Spark",
     "codecs": "values of Kafka records as columns: Avro and Protobuf beside JSON and libraries that take one record each; no Spark",
@@ -43,7 +44,8 @@ BENCHES = {
 }
 
 WITHOUT_SPARK = frozenset({"placement", "policies", "control", "partitioning", "codecs"})
-WITH_PARTS = frozenset({"control", "direct", "kafka", "rebalance"})
+WITH_PARTS = frozenset({"control", "direct", "faucet", "kafka", "placement", "rebalance", "rescale"})
+WITH_SEEDS = frozenset({"placement"})
 
 
 def names() -> tuple[str, ...]:
@@ -62,10 +64,17 @@ def listing() -> Grid:
 
 
 def run(
-    name: str, *, quick: bool = False, repeat: int = 1, progress: Tick | None = None, only: Sequence[str] = ()
+    name: str,
+    *,
+    quick: bool = False,
+    repeat: int = 1,
+    progress: Tick | None = None,
+    only: Sequence[str] = (),
+    seed: int | None = None,
 ) -> Report:
     """Run a benchmark. `quick` takes small sizes, to see that it works; `repeat` rounds alternate
-    the order of the systems; `only` names the parts to run, of a bench that has parts.
+    the order of the systems; `only` names the parts to run, of a bench that has parts; `seed` is the
+    first of a bench that draws its instances anew.
     """
     if name not in names():
         raise unknown("bench", name, names())
@@ -73,10 +82,14 @@ def run(
         raise ConfigError(f"repeat={repeat}: at least one round")
     if only and name not in WITH_PARTS:
         raise ConfigError(f"bench {name} has no parts to choose from: leave out --only")
+    if seed is not None and name not in WITH_SEEDS:
+        raise ConfigError(f"bench {name} has no seed: leave out --seed")
     if name not in WITHOUT_SPARK:
         check_installed()
     module: Any = importlib.import_module(f"headgate_lab.bench.{name}")
-    parts = {"only": only} if only else {}
+    parts: dict[str, Any] = {"only": only} if only else {}
+    if seed is not None:
+        parts["seed"] = seed
     report: Report = module.run(
         quick=quick, repeat=repeat, progress=progress or (lambda what, part: None), **parts
     )

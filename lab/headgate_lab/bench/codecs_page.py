@@ -1,4 +1,4 @@
-"""The table of codecs in `docs/kafka.md`, made from the results file: `python -m headgate_lab.bench.codecs_page`.
+"""The table of codecs in `docs/reference/kafka.md`, made from the results file: `python -m headgate_lab.bench.codecs_page`.
 
 The file is what `headgate bench codecs --json` prints.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 from headgate_lab.bench.codecs import JSON
 
-PAGE, RESULTS = Path("docs/kafka.md"), Path("benchmarks/results/kafka-codecs.json")
+PAGE, RESULTS = Path("docs/reference/kafka.md"), Path("benchmarks/results/kafka-codecs.json")
 BEGIN, END = "<!-- codecs: begin -->", "<!-- codecs: end -->"
 
 

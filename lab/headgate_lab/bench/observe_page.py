@@ -1,4 +1,4 @@
-"""What it costs to be watched, in `docs/metrics.md`, from the results file: `python -m headgate_lab.bench.observe_page`.
+"""What it costs to be watched, in `docs/operate/metrics.md`, from the results file: `python -m headgate_lab.bench.observe_page`.
 
 The file is what `headgate bench observe --json` prints.
 """
@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-PAGE, RESULTS = Path("docs/metrics.md"), Path("benchmarks/results/observe.json")
+PAGE, RESULTS = Path("docs/operate/metrics.md"), Path("benchmarks/results/observe.json")
 BEGIN, END = "<!-- bench observe: begin -->", "<!-- bench observe: end -->"
 
 

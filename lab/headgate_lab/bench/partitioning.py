@@ -9,18 +9,21 @@ one thread: neighbours disturb them less.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, get_args
 
 import numpy as np
 
 from headgate.cli.console import Tick
 from headgate.compiled import compiled
 from headgate.routing.builders import ALGORITHMS, Assignment, Objective, Problem
+from headgate.routing.builders.placement import Tail
 from headgate.routing.heavy_keys import HeavyKeys
 from headgate.routing.key_hash import hash_ints, mix_int64
+from headgate.routing.lower_bound import busiest_bound
 from headgate.routing.partitioning import PartitioningFunction
 from headgate.routing.ring import HashRing
+from headgate.testing import words
 from headgate_lab.bench.result import Goal, Report, Result, machine
 from headgate_lab.papers.gedik.trial import tracked
 from headgate_lab.papers.gedik.world import World
@@ -58,6 +61,19 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
         assert isinstance(last, Assignment)
         best = note(f"{name} ({problem.volume.shape[0]} keys, {last.steps} steps)", "s", seconds)
         goals.append(Goal(name, limit, best, at_most=True, unit=" s"))
+        levels = np.bincount(last.channel, weights=problem.volume, minlength=channels)
+        note(
+            f"busiest over mean: {name}",
+            "rows/rows",
+            [float(levels.max() / levels.mean())],
+            "at best",
+            busiest_bound(problem.volume, channels),
+        )
+
+    progress("words", 4 / 6)
+    for name, even, bound in grown_words():
+        note(f"busiest over mean: {name}", "rows/rows", [even], "at best", bound)
+        goals.append(Goal(f"{name}: over the least that whole keys allow", 1.10, even / bound, at_most=True))
 
     progress("lookups", 4 / 6)
     seconds, _ = timed(lambda: HashRing.uniform(32), repeats)
@@ -78,6 +94,17 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
     note("grouping the same rows and adding them to state", "s", rest)
     goals.append(Goal("tracker's part of a batch", 0.03, share, at_most=True, unit=""))
     return Report("partitioning", tuple(results), tuple(goals), machine=where, quick=quick)
+
+
+def grown_words() -> Iterator[tuple[str, float, float]]:
+    """Grow from 7 to 16 channels in one step on the words of a real text, by each builder and way with the tail.
+
+    Yields the name, busiest over mean, and the lower bound of it.
+    """
+    for tail in get_args(Tail)[1:]:
+        for algorithm in ("scan", "redist", "readj"):
+            plan = words.grown(7, 16, algorithm=algorithm, tail=tail)
+            yield f"words, 7 to 16 channels, {algorithm}, tail={tail}", plan.busiest_after, plan.busiest_bound
 
 
 def grown(world: World, channels: int, sigma: float, algorithm: str) -> Problem:

@@ -21,6 +21,7 @@ import numpy as np
 from headgate.cli import pictures
 from headgate.cli.console import Tick
 from headgate.hosting import DEFAULT_RULE
+from headgate.service.collecting import settled
 from headgate.service.http.background import listening
 from headgate.service.http.client import Client
 from headgate.service.service import Service
@@ -216,6 +217,7 @@ def served(spark: Any, folder: Path, rule: str, tasks: int) -> Iterator[Service]
         runner = Runner(service, spark)
         stack.callback(runner.stop)
         runner.start()
+        settled()  # as `headgate serve` does
         yield service
 
 

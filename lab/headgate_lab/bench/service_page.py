@@ -1,4 +1,4 @@
-"""What was measured, in `docs/service-operate.md`, from the results file: `python -m headgate_lab.bench.service_page`.
+"""What was measured, in `docs/operate/service.md`, from the results file: `python -m headgate_lab.bench.service_page`.
 
 The file is what `headgate bench service --json` prints. With `--measure`, this measures first, and writes the file and
 the picture too.
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-PAGE, RESULTS = Path("docs/service-operate.md"), Path("benchmarks/results/service.json")
+PAGE, RESULTS = Path("docs/operate/service.md"), Path("benchmarks/results/service.json")
 PICTURES = Path("docs/img")
 BEGIN, END = "<!-- bench service: begin -->", "<!-- bench service: end -->"
 CLUSTER = ", cluster of two workers"

@@ -33,7 +33,7 @@ from headgate.operators.aggregate import Aggregate
 from headgate.operators.base import Operator
 from headgate.operators.history import HistoryWindow
 from headgate.policies.rebuild import Rebuild
-from headgate.routing.builders.too_hot import busiest_bound
+from headgate.routing.lower_bound import busiest_bound
 from headgate.routing.table import Table
 from headgate.spark.local import local_spark
 from headgate_lab.bench.equality import differing_aggregate, differing_history
@@ -166,7 +166,7 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
     with workspace() as work, local_spark(CORES, work / "spark.log") as spark:
         for at, case in enumerate(todo):
             static, ours = _compare(spark, case, work / f"case-{at}", progress, at / len(todo), 1 / len(todo))
-            bound = busiest_bound(case.shares[:1], speeds=np.ones(case.channels))
+            bound = busiest_bound(case.shares, case.channels)
             even = ours.settled()
             soon = ours.followed_after(case, bound) if case.shift is not None else None
             plan_ms = max(ours.planning_ms)

@@ -15,6 +15,7 @@ from headgate.stage.answer import Answer
 from headgate.stage.parcel import Parcel
 from headgate.stage.task import Attempt, Task
 from headgate.storage.bin_cache import BinCache
+from headgate.streams.held_rows import HeldRows
 from headgate.streams.map_task import MapTask, sent_schema, unpacked
 from headgate.streams.planned import Planned
 from headgate.testing.engine import InProcess
@@ -75,6 +76,10 @@ class FaultyEngine(InProcess):
             cache = self._workers[at] = self._other_worker(task, channel)
         return cache
 
+    def place(self, channel: int) -> str:
+        """The executor that the channel is on."""
+        return f"executor-{self.machines.slots[channel % len(self.machines.slots)]}"
+
     def _other_worker(self, task: Task, channel: int) -> BinCache:
         number = self.machines.slots[channel % len(self.machines.slots)]
         return BinCache(task.stage, task.operator.layout, base=str(number), files=self.machines.memory.file)
@@ -88,7 +93,7 @@ class FaultyEngine(InProcess):
         for channel in range(task.table.channels):
             answer = self._channel(task, channel, parcels[channel], faults.get(channel))
             self.answers.append(Answer.from_json(answer.to_json()))
-        self._now += max(answer.busy_ms for answer in self.answers) / 1e3
+        self._now += max(answer.busy_ms + answer.ahead_ms for answer in self.answers) / 1e3
         return self.answers
 
     def _channel(self, task: Task, channel: int, parcels: list[Parcel], fault: Fault | None) -> Answer:
@@ -132,9 +137,8 @@ class FaultyEngine(InProcess):
                 driver.dead = True
 
     def _work(self, task: Task, channel: int, parcels: list[Parcel], cache: BinCache) -> Answer:
-        executor = f"executor-{self.machines.slots[channel % len(self.machines.slots)]}"
         name = self.world.unique()[:8]
-        attempt = Attempt(task, channel, name, cache, self.watch, executor)
+        attempt = Attempt(task, channel, name, cache, self.watch, self.place(channel))
         return attempt.work(iter(parcels))
 
     def _die(self, task: Task, channel: int, parcels: list[Parcel], process: Process, fault: Fault) -> None:
@@ -195,9 +199,10 @@ class DirectFaultyEngine(FaultyEngine):
         return sent_schema(operator, columns)
 
     def _parcels(self, rows: Planned, task: Task) -> list[list[Parcel]]:
-        map_task = MapTask(rows.inputs, rows.schema, task.operator, task.rows, task.table, task.clock)
+        holds = HeldRows.of(task)
+        map_task = MapTask(rows.inputs, rows.schema, task.operator, task.rows, task.table, task.clock, holds)
         blobs: list[list[bytes]] = [[] for _ in range(task.table.channels)]
-        for channel, blob in map_task.run(enumerate(rows.ranges)):
+        for channel, blob in map_task.run(enumerate(rows.ranges), self.world.unique()[:8]):
             blobs[channel].append(blob)
         order = Random(task.batch)
         for mine in blobs:

@@ -1,4 +1,4 @@
-"""The tables of `README.md` and `docs/reliability.md`, made from the results files: `python -m headgate_lab.chaos.page`.
+"""The tables of `docs/research/reliability.md`, made from the results files: `python -m headgate_lab.chaos.page`.
 
 The files are what `headgate chaos --json` and `headgate chaos --plant --json` print.
 """
@@ -12,7 +12,7 @@ from typing import Any
 from headgate_lab.chaos.faults import KINDS
 
 RESULTS, PLANTED = Path("benchmarks/results/chaos.json"), Path("benchmarks/results/chaos-plant.json")
-PAGES = (Path("README.md"), Path("docs/reliability.md"))
+PAGES = (Path("docs/research/reliability.md"),)
 
 
 def faults(report: dict[str, Any]) -> str:

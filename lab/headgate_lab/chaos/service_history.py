@@ -10,11 +10,11 @@ KEPT = (0, 0, 3)
 """Of how many batches results are kept; 0 for all."""
 SERVERS = (1, 2, 2, 3)
 ROUTES = (
-    ("register", "register", "remove", "pause", "resume", "resume", "lose", "add"),
-    ("register", "register", "lose", "add"),
-    ("lose", "add", "add"),
+    ("register", "move", "remove", "pause", "resume", "move", "lose", "add"),
+    ("register", "move", "lose", "add"),
+    ("lose", "move", "add"),
 )
-"""What users and operators do."""
+"""What users and operators do, and repair: it moves a computation to another server in the next batch."""
 STORED = ["state", "state", "state", "log", "results", "constants"]
 """Kinds of stored files."""
 

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from headgate.errors import HeadgateError, Superseded
+from headgate.hosting import Move
 from headgate.service.queries import ACTIVE
 from headgate.service.queries import Query as Registered
 from headgate.service.service import Service
@@ -175,6 +176,31 @@ class ServicePlayer(Player):
             service.lose_server(alive[pick % len(alive)])
         elif kind == "add" and len(service.computations.alive) < 4:
             self._say(f"server {service.add_server()} is added")
+        elif kind == "move":
+            self._move(service, pick)
+
+    def _move(self, service: Service, pick: int) -> None:
+        """Have repair move a computation to another server in the next batch that begins."""
+        computations = service.computations
+        host, numbers = computations.host, sorted(computations.by_id)
+        if not numbers or len(computations.alive) == 1:
+            return
+        number = numbers[pick % len(numbers)]
+
+        def repair(moves: int, examine: int | None = None) -> list[Move]:
+            del host.repair  # type: ignore[attr-defined]
+            others = (
+                sorted(computations.alive - {host.server_of(str(number))})
+                if number in computations.by_id
+                else []
+            )
+            if not others:
+                return []
+            server = others[pick // len(numbers) % len(others)]
+            self._say(f"computation {number} moves to server {server}")
+            return [host.move(str(number), server)]
+
+        host.repair = repair  # type: ignore[method-assign]
 
     def _register(self, service: Service, asked: Asked) -> None:
         (answer,) = service.register(OPERATOR, [(asked.text, "")])

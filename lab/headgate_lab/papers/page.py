@@ -1,4 +1,4 @@
-"""The figures about the papers in the README and the docs, made from the results file:
+"""The figures about the papers in the docs, made from the results file:
 `python -m headgate_lab.papers.page`.
 """
 
@@ -20,14 +20,14 @@ TITLES = {
     "mpc": "Model predictive control (Yfoulis, Gounaris)",
 }
 PAGES = {
-    Path("docs/faucet.md"): "faucet",
-    Path("docs/flux.md"): "flux",
-    Path("docs/partitioning.md"): "gedik",
-    Path("docs/placement.md"): "mice",
-    Path("docs/control.md"): "mpc",
+    Path("docs/research/faucet.md"): "faucet",
+    Path("docs/research/flux.md"): "flux",
+    Path("docs/research/partitioning.md"): "gedik",
+    Path("docs/research/placement.md"): "mice",
+    Path("docs/research/control.md"): "mpc",
 }
 """The page about each paper."""
-README = Path("README.md")
+OVERVIEW = Path("docs/research/index.md")
 _WORDS = {True: "yes", False: "**no**", None: "nothing to check"}
 
 
@@ -42,7 +42,7 @@ def end(name: str) -> str:
 
 
 def overview(counted: Sequence[Tally], known: Mapping[str, Mapping[str, Any]]) -> str:
-    """The table of the README."""
+    """The table of the page about all papers."""
     pages = {paper: page for page, paper in PAGES.items()}
     runs = [run["quick"] for figures in known.values() for run in figures.values()]
     scale = f"Of {len(runs)} parts {runs.count(False)} were run in full, and {runs.count(True)} with `--quick`, in a smaller world."
@@ -50,7 +50,7 @@ def overview(counted: Sequence[Tally], known: Mapping[str, Mapping[str, Any]]) -
         "| paper | claims | hold | do not | nothing to check |",
         "|---|---|---|---|---|",
         *(
-            f"| [{TITLES[t.paper]}]({pages[t.paper]}) | {t.claims} | {len(t.held)} | {len(t.not_held)} | {len(t.nothing_to_check)} |"
+            f"| [{TITLES[t.paper]}]({pages[t.paper].name}) | {t.claims} | {len(t.held)} | {len(t.not_held)} | {len(t.nothing_to_check)} |"
             for t in counted
         ),
     ]
@@ -95,7 +95,7 @@ def pages(root: Path) -> dict[Path, tuple[str, str]]:
     known = read(root / RESULTS)
     by_paper = rows(known)
     made = {page: (paper, claims_table(known[paper], by_paper[paper])) for page, paper in PAGES.items()}
-    return {README: ("all", overview(tallies(by_paper), known)), **made}
+    return {OVERVIEW: ("all", overview(tallies(by_paper), known)), **made}
 
 
 def _wrapped(text: str, width: int = 100) -> list[str]:

@@ -78,6 +78,9 @@ def bench(
     quick: Quick = False,
     repeat: Annotated[int, typer.Option(help="Rounds; the order of the systems alternates.")] = 1,
     only: Annotated[str, typer.Option(help="Parts to run, with commas, of a bench that has parts.")] = "",
+    seed: Annotated[
+        int | None, typer.Option(help="The first seed of a bench that draws its instances anew.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the picture, if the bench draws one.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -90,7 +93,7 @@ def bench(
         return
     with output.progress(f"bench {name}") as tick:
         parts = [part.strip() for part in only.split(",") if part.strip()]
-        report = benches.run(name, quick=quick, repeat=repeat, progress=tick, only=parts)
+        report = benches.run(name, quick=quick, repeat=repeat, progress=tick, only=parts, seed=seed)
     if out is not None:
         report.save_picture(out)
     output.result(report.as_table(), report.as_json())
@@ -232,7 +235,10 @@ def place(
     capacity: Annotated[float, typer.Option(help="The most that a server of size 1 can hold.")] = float(
         "inf"
     ),
-    repair: Annotated[int, typer.Option(help="Queries that may move after each arrival.")] = 0,
+    repair: Annotated[
+        int | None,
+        typer.Option(help="Queries that may move after each arrival.", show_default="8 with rare-first"),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Where to write query and server: .csv, .json, .jsonl, .parquet.")
     ] = None,
@@ -244,12 +250,14 @@ def place(
 ) -> None:
     """Place queries on servers so that each source is sent to few of them."""
     from headgate.cli import place as placing
-    from headgate.hosting import Balance, Repair
+    from headgate.hosting import DEFAULT_REPAIR, DEFAULT_RULE, Balance, Repair
 
     output = Output(as_json=as_json)
     balance = Balance(relative, absolute, capacity)
+    by_default = DEFAULT_REPAIR if algorithm == DEFAULT_RULE.name else Repair(0)
+    budget = by_default if repair is None else Repair(repair)
     options = placing.PlaceOptions(
-        file, sources, servers, sizes, algorithm, balance, Repair(repair), seed, out, spark
+        file, sources, servers, sizes, algorithm, balance, budget, seed, out, spark
     )
     with output.progress(f"place {file.name}") as tick:
         figures = placing.place(options, tick)

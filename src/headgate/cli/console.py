@@ -1,6 +1,7 @@
 """Where the output of a command goes.
 
-Results go to stdout. With `--json` stdout holds the JSON alone, and everything else goes to stderr.
+Results go to stdout and progress to stderr. With `--json` stdout holds the JSON alone, and everything
+else goes to stderr.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Output:
         # No markup, also in the cells and titles of tables: SQL, paths and "headgate[spark]"
         # contain brackets.
         self.console = Console(stderr=as_json, highlight=False, markup=False)
+        self.progress_console = Console(stderr=True, highlight=False, markup=False)
         if wide:
             self.console.width = max(WIDE, self.console.width)
 
@@ -59,7 +61,7 @@ class Output:
 
         The name of a step ends at the first ": "; the text after it may change often.
         """
-        if not self.console.is_terminal:
+        if not self.progress_console.is_terminal:
             yield self._lines(title)
             return
         columns = (
@@ -69,7 +71,7 @@ class Output:
             TimeElapsedColumn(),
             TextColumn("{task.description}", style="dim", markup=False),
         )
-        with Progress(*columns, console=self.console, transient=True) as bar:
+        with Progress(*columns, console=self.progress_console, transient=True) as bar:
             task = bar.add_task("", total=1.0, title=title)
             yield lambda step, part: bar.update(task, description=step, completed=part)
 
@@ -81,7 +83,7 @@ class Output:
             now = text.split(": ")[0], int(10 * part)
             if now != last:
                 last = now
-                self.say(f"{title}: {100 * part:3.0f}% {text}")
+                self.progress_console.print(f"{title}: {100 * part:3.0f}% {text}", soft_wrap=True)
 
         return tick
 

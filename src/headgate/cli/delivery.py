@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table as Grid
 
-from headgate.cli.console import Output
-from headgate.cli.group import AsJson, Commands
-from headgate.cli.query import DEFAULT_URL, Token, Url, connect
+from headgate.cli.group import Commands
+from headgate.cli.remote import Asked, asking
+from headgate.cli.tenant import Grace, seconds
 from headgate.errors import ConfigError
 
 delivery_app = typer.Typer(
@@ -32,16 +32,18 @@ def as_table(deliveries: Sequence[Mapping[str, Any]]) -> Grid:
 
 
 @delivery_app.command("targets")
-def targets(url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
+@asking
+def targets(asked: Asked) -> None:
     """List the targets that you may name."""
-    with connect(url, token) as client:
-        found = client.targets()
+    found = asked.client.targets()
     text = "\n".join(f"{one['name']} ({one['kind']})" for one in found) or "there are no targets for you"
-    Output(as_json=as_json).result(text, {"targets": found})
+    asked.answer(text, {"targets": found})
 
 
 @delivery_app.command("add")
+@asking
 def add(
+    asked: Asked,
     target: Annotated[str, typer.Argument(help="A target of `delivery targets`, or webhook.")],
     queries: Annotated[list[int], typer.Argument(help="The queries' numbers.")],
     option: Annotated[
@@ -50,9 +52,6 @@ def add(
     start: Annotated[
         str, typer.Option(help="Begin with the results that are kept, or with new ones.")
     ] = "kept",
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    as_json: AsJson = False,
 ) -> None:
     """Have the results of queries sent to a target. The secret of a webhook is shown only now."""
     options = {}
@@ -61,56 +60,65 @@ def add(
         if not equals:
             raise ConfigError(f"--option {one}: write NAME=VALUE")
         options[name] = value
-    with connect(url, token) as client:
-        answer = client.deliver(queries, target, options, start=start)
+    answer = asked.client.deliver(queries, target, options, start=start)
     numbers = ", ".join(str(one["id"]) for one in answer["deliveries"])
     text = f"ordered: delivery {numbers}"
     if "secret" in answer:
         text += f"\nthe secret that signs it, shown only now: {answer['secret']}"
-    Output(as_json=as_json).result(text, answer)
+    asked.answer(text, answer)
 
 
 @delivery_app.command("list")
-def show_all(url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
+@asking
+def show_all(asked: Asked) -> None:
     """List your deliveries."""
-    with connect(url, token) as client:
-        found = client.deliveries()
-    Output(as_json=as_json).result(as_table(found), {"deliveries": found})
+    found = asked.client.deliveries()
+    asked.answer(as_table(found), {"deliveries": found})
 
 
 @delivery_app.command("show")
-def show(number: Number, url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
+@asking
+def show(asked: Asked, number: Number) -> None:
     """Show how far a delivery has come, and why it is stopped if it is."""
-    with connect(url, token) as client:
-        found = client.delivery(number)
-    Output(as_json=as_json).result("\n".join(f"{name}: {value}" for name, value in found.items()), found)
+    found = asked.client.delivery(number)
+    asked.answer("\n".join(f"{name}: {value}" for name, value in found.items()), found)
 
 
 @delivery_app.command("pause")
-def pause(number: Number, url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
+@asking
+def pause(asked: Asked, number: Number) -> None:
     """Send nothing more until the delivery is resumed."""
-    with connect(url, token) as client:
-        client.pause_delivery(number)
-    Output(as_json=as_json).result(f"delivery {number} is paused", {"paused": number})
+    asked.client.pause_delivery(number)
+    asked.answer(f"delivery {number} is paused", {"paused": number})
 
 
 @delivery_app.command("resume")
+@asking
 def resume(
+    asked: Asked,
     number: Number,
     skip: Annotated[bool, typer.Option("--skip", help="Do not send what can no longer be read.")] = False,
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    as_json: AsJson = False,
 ) -> None:
     """Go on from where the delivery stood."""
-    with connect(url, token) as client:
-        client.resume_delivery(number, skip=skip)
-    Output(as_json=as_json).result(f"delivery {number} goes on", {"resumed": number})
+    asked.client.resume_delivery(number, skip=skip)
+    asked.answer(f"delivery {number} goes on", {"resumed": number})
+
+
+@delivery_app.command("rotate")
+@asking
+def rotate(asked: Asked, number: Number, grace: Grace = "1h") -> None:
+    """Sign a webhook with a new secret, and print it; it is not shown again. Until the grace period ends, the old one
+    signs it, too.
+    """
+    grace_s = seconds(grace, "--grace") or 0.0
+    made = asked.client.rotate_secret(number, grace_s=grace_s)
+    text = f"the secret that signs delivery {number}, shown only now: {made['secret']}"
+    asked.answer(f"{text}\nthe old one ends in {grace_s:g} s", made)
 
 
 @delivery_app.command("rm")
-def rm(number: Number, url: Url = DEFAULT_URL, token: Token = "", as_json: AsJson = False) -> None:
+@asking
+def rm(asked: Asked, number: Number) -> None:
     """Remove a delivery. What was sent stays where it is."""
-    with connect(url, token) as client:
-        client.remove_delivery(number)
-    Output(as_json=as_json).result(f"delivery {number} is removed", {"removed": number})
+    asked.client.remove_delivery(number)
+    asked.answer(f"delivery {number} is removed", {"removed": number})

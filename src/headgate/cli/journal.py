@@ -63,6 +63,8 @@ def row(entry: journal.Entry) -> dict[str, Any]:
         "rows": report.rows,
         "wall_ms": report.wall_ms,
         "imbalance": round(report.imbalance, 4),
+        "row_imbalance": round(report.row_imbalance, 4),
+        "row_bound": round(report.row_bound, 4),
         "table": report.table_version,
         "channels": len(report.channels),
         "mode": decision.mode.value,
@@ -86,7 +88,9 @@ def _why(decision: Any) -> str:
 
 
 def as_table(rows: list[dict[str, Any]], checkpoint: str) -> Group:
-    """The decisions for a terminal: their figures, and below them the reasons."""
+    """The decisions for a terminal: their figures, and below them the reasons. The wide one has how even the rows
+    are and can be.
+    """
     heads = (
         "batch",
         "rows",
@@ -129,7 +133,7 @@ def as_table(rows: list[dict[str, Any]], checkpoint: str) -> Group:
 
 def as_wide_table(rows: list[dict[str, Any]], checkpoint: str) -> Grid:
     """Everything about each decision in one row."""
-    heads = ("batch", "rows", "ms", "busiest / mean", "table", "channels", "mode", "policy")
+    heads = ("batch", "rows", "ms", "busiest / mean", "rows, at best", "table", "channels", "mode", "policy")
     changes = ("moves", "pins", "unpins", "MB moved", "gain", "done", "refusal")
     grid = numbers_grid(f"journal of {checkpoint}", (*heads, *changes))
     grid.add_column("why", overflow="fold")
@@ -139,6 +143,7 @@ def as_wide_table(rows: list[dict[str, Any]], checkpoint: str) -> Grid:
             f"{decision['rows']:,}",
             f"{decision['wall_ms']:,.0f}",
             f"{decision['imbalance']:.2f}",
+            f"{decision['row_imbalance']:.2f}, {decision['row_bound']:.2f}",
             str(decision["table"]),
             str(decision["channels"]),
             decision["mode"],

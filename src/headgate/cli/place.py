@@ -24,6 +24,7 @@ from headgate.hosting.offline.bounds import capacity_bound, expected_random_traf
 from headgate.hosting.offline.hypergraph import partition
 from headgate.hosting.online.rules import rule_of
 from headgate.hosting.placement.state import FALLBACKS, MOVED_QUERIES, SAVED_TRAFFIC
+from headgate.routing.lower_bound import busiest_bound
 
 KNOWN = (*RULES, *ALGORITHMS, "hypergraph")
 CHUNK = 50_000
@@ -142,6 +143,7 @@ def report(
         "largest_load": float(assignment.loads.max()),
         "mean_load": float(assignment.loads.mean()),
         "imbalance": round(assignment.imbalance, 6),
+        "imbalance_bound": round(busiest_bound(load.cost, k, speeds=assignment.sizes), 6),
         **extra,
         "out": str(options.out) if options.out else None,
     }
@@ -166,7 +168,8 @@ def as_table(data: dict[str, Any]) -> RenderableType:
         (
             "largest load",
             _number(data["largest_load"]),
-            f"mean {_number(data['mean_load'])}; {data['imbalance']:.3f} of the fair share",
+            f"mean {_number(data['mean_load'])}; {data['imbalance']:.3f} of the fair share, "
+            f"at best {data['imbalance_bound']:.3f}",
         ),
     )
     for row in rows:

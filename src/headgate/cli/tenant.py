@@ -9,9 +9,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table as Grid
 
-from headgate.cli.console import Output
-from headgate.cli.group import AsJson, Commands
-from headgate.cli.query import DEFAULT_URL, Cacert, Token, Url, connect
+from headgate.cli.group import Commands
+from headgate.cli.remote import Asked, asking
 from headgate.errors import ConfigError
 
 tenant_app = typer.Typer(cls=Commands, no_args_is_help=True, help="Tenants of a running service.")
@@ -20,6 +19,7 @@ Name = Annotated[str, typer.Argument(help="The tenant's name.")]
 Id = Annotated[str, typer.Argument(help="The token's id, as `token list` shows it.")]
 Of = Annotated[str, typer.Option(help="The tenant; by default that of your token.")]
 Role = Annotated[str, typer.Option(help="reader, writer or admin.")]
+Grace = Annotated[str, typer.Option(help="How long the old one stays valid: 0, 15m, 12h, 30d.")]
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -44,140 +44,102 @@ def as_table(title: str, rows: Sequence[Mapping[str, Any]], names: Sequence[str]
 
 
 @tenant_app.command("add")
-def add(
-    name: Name,
-    role: Role = "writer",
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    cacert: Cacert = None,
-    as_json: AsJson = False,
-) -> None:
+@asking
+def add(asked: Asked, name: Name, role: Role = "writer") -> None:
     """Add a tenant, and print its token, which is not shown again."""
-    with connect(url, token, cacert) as client:
-        made = client.add_tenant(name, role=role)
+    made = asked.client.add_tenant(name, role=role)
     text = f"tenant {name} is added as {role}; its token, which is not shown again, is\n{made}"
-    Output(as_json=as_json).result(text, {"tenant": name, "role": role, "token": made})
+    asked.answer(text, {"tenant": name, "role": role, "token": made})
 
 
 @tenant_app.command("list")
-def show(url: Url = DEFAULT_URL, token: Token = "", cacert: Cacert = None, as_json: AsJson = False) -> None:
+@asking
+def show(asked: Asked) -> None:
     """List the tenants."""
-    with connect(url, token, cacert) as client:
-        tenants = client.tenants()
+    tenants = asked.client.tenants()
     names = ("name", "role", "state", "queries", "sources", "created")
-    Output(as_json=as_json).result(as_table(f"{len(tenants)} tenants", tenants, names), {"tenants": tenants})
+    asked.answer(as_table(f"{len(tenants)} tenants", tenants, names), {"tenants": tenants})
 
 
 @tenant_app.command("rm")
-def rm(
-    name: Name, url: Url = DEFAULT_URL, token: Token = "", cacert: Cacert = None, as_json: AsJson = False
-) -> None:
+@asking
+def rm(asked: Asked, name: Name) -> None:
     """Remove a tenant with its tokens and queries. Queries of others over its sources stop."""
-    with connect(url, token, cacert) as client:
-        client.remove_tenant(name)
-    Output(as_json=as_json).result(f"tenant {name} is removed", {"removed": name})
+    asked.client.remove_tenant(name)
+    asked.answer(f"tenant {name} is removed", {"removed": name})
 
 
 @tenant_app.command("disable")
-def disable(
-    name: Name, url: Url = DEFAULT_URL, token: Token = "", cacert: Cacert = None, as_json: AsJson = False
-) -> None:
+@asking
+def disable(asked: Asked, name: Name) -> None:
     """Refuse a tenant's tokens until it is enabled, and pause its queries."""
-    with connect(url, token, cacert) as client:
-        client.disable_tenant(name)
-    Output(as_json=as_json).result(f"tenant {name} is disabled", {"disabled": name})
+    asked.client.disable_tenant(name)
+    asked.answer(f"tenant {name} is disabled", {"disabled": name})
 
 
 @tenant_app.command("enable")
-def enable(
-    name: Name, url: Url = DEFAULT_URL, token: Token = "", cacert: Cacert = None, as_json: AsJson = False
-) -> None:
+@asking
+def enable(asked: Asked, name: Name) -> None:
     """Accept a tenant's tokens again. It resumes the queries that it still wants."""
-    with connect(url, token, cacert) as client:
-        client.enable_tenant(name)
-    Output(as_json=as_json).result(f"tenant {name} is enabled", {"enabled": name})
+    asked.client.enable_tenant(name)
+    asked.answer(f"tenant {name} is enabled", {"enabled": name})
 
 
 @token_app.command("create")
+@asking
 def create(
+    asked: Asked,
     tenant: Of = "",
     role: Annotated[str, typer.Option(help="At most the tenant's role, which is the default.")] = "",
     label: Annotated[str, typer.Option(help="What the token is for.")] = "",
     expires: Annotated[str, typer.Option(help="After how long it expires: 90, 15m, 12h, 30d.")] = "",
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    cacert: Cacert = None,
-    as_json: AsJson = False,
 ) -> None:
     """Create a token, and print it; it is not shown again."""
     expires_s = seconds(expires, "--expires")
-    with connect(url, token, cacert) as client:
-        name = tenant or client.me()["tenant"]
-        made = client.create_token(name, role=role or None, label=label, expires_s=expires_s)
-    Output(as_json=as_json).result(_shown(made), made)
+    name = tenant or asked.client.me()["tenant"]
+    made = asked.client.create_token(name, role=role or None, label=label, expires_s=expires_s)
+    asked.answer(_shown(made), made)
 
 
 @token_app.command("list")
-def show_tokens(
-    tenant: Of = "", url: Url = DEFAULT_URL, token: Token = "", cacert: Cacert = None, as_json: AsJson = False
-) -> None:
+@asking
+def show_tokens(asked: Asked, tenant: Of = "") -> None:
     """List the tokens of a tenant: their ids and what is known of them."""
-    with connect(url, token, cacert) as client:
-        name = tenant or client.me()["tenant"]
-        tokens = client.tokens(name)
+    name = tenant or asked.client.me()["tenant"]
+    tokens = asked.client.tokens(name)
     names = ("id", "role", "label", "state", "created", "expires", "used")
-    Output(as_json=as_json).result(
-        as_table(f"{len(tokens)} tokens of {name}", tokens, names), {"tokens": tokens}
-    )
+    asked.answer(as_table(f"{len(tokens)} tokens of {name}", tokens, names), {"tokens": tokens})
 
 
 @token_app.command("rotate")
-def rotate(
-    number: Id,
-    tenant: Of = "",
-    grace: Annotated[str, typer.Option(help="How long the old one stays valid: 0, 15m, 12h, 30d.")] = "1h",
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    cacert: Cacert = None,
-    as_json: AsJson = False,
-) -> None:
+@asking
+def rotate(asked: Asked, number: Id, tenant: Of = "", grace: Grace = "1h") -> None:
     """Create a token in the place of another, and print it; it is not shown again."""
     grace_s = seconds(grace, "--grace") or 0.0
-    with connect(url, token, cacert) as client:
-        name = tenant or client.me()["tenant"]
-        made = client.rotate_token(name, number, grace_s=grace_s)
-    Output(as_json=as_json).result(f"{_shown(made)}\ntoken {number} ends in {grace_s:g} s", made)
+    name = tenant or asked.client.me()["tenant"]
+    made = asked.client.rotate_token(name, number, grace_s=grace_s)
+    asked.answer(f"{_shown(made)}\ntoken {number} ends in {grace_s:g} s", made)
 
 
 @token_app.command("revoke")
-def revoke(
-    number: Id,
-    tenant: Of = "",
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    cacert: Cacert = None,
-    as_json: AsJson = False,
-) -> None:
+@asking
+def revoke(asked: Asked, number: Id, tenant: Of = "") -> None:
     """End a token at once."""
-    with connect(url, token, cacert) as client:
-        client.revoke_token(tenant or client.me()["tenant"], number)
-    Output(as_json=as_json).result(f"token {number} is revoked", {"revoked": number})
+    asked.client.revoke_token(tenant or asked.client.me()["tenant"], number)
+    asked.answer(f"token {number} is revoked", {"revoked": number})
 
 
+@asking
 def audit(
+    asked: Asked,
     of: Annotated[str, typer.Option(help="Only what this tenant did.")] = "",
     last: Annotated[int, typer.Option(min=1, max=1000, help="How many entries.")] = 100,
     before: Annotated[int | None, typer.Option(help="Only entries before this number.")] = None,
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    cacert: Cacert = None,
-    as_json: AsJson = False,
 ) -> None:
     """Show who did what in a running service, the newest first."""
-    with connect(url, token, cacert) as client:
-        entries = client.audit(of=of or None, before=before, limit=last)
+    entries = asked.client.audit(of=of or None, before=before, limit=last)
     names = ("n", "at", "tenant", "token", "action", "object", "outcome", "address", "count")
-    Output(as_json=as_json).result(as_table(f"{len(entries)} entries", entries, names), {"entries": entries})
+    asked.answer(as_table(f"{len(entries)} entries", entries, names), {"entries": entries})
 
 
 def _shown(made: Mapping[str, Any]) -> str:

@@ -7,9 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table as Grid
 
-from headgate.cli.console import Output
-from headgate.cli.group import AsJson
-from headgate.cli.query import DEFAULT_URL, Token, Url, connect
+from headgate.cli.remote import Asked, asking
 from headgate.errors import ConfigError
 
 LimitedTenant = Annotated[str, typer.Option("--tenant", help="Whose limits to set; only an admin may.")]
@@ -20,23 +18,17 @@ NewLimits = Annotated[
 SHOWN = ("queries", "templates", "sources", "state_bytes", "result_bytes")
 
 
-def usage(
-    tenant: LimitedTenant = "",
-    limit: NewLimits = None,
-    url: Url = DEFAULT_URL,
-    token: Token = "",
-    as_json: AsJson = False,
-) -> None:
+@asking
+def usage(asked: Asked, tenant: LimitedTenant = "", limit: NewLimits = None) -> None:
     """Show what tenants use, and their limits; with --tenant and --limit, set them."""
-    with connect(url, token) as client:
-        if limit:
-            if not tenant:
-                raise ConfigError("--limit needs --tenant NAME: whose limits are to be set")
-            in_force = client.set_limits(tenant, **dict(map(_read, limit)))
-            text = "\n".join(f"{name}: {value:g}" for name, value in in_force.items())
-            Output(as_json=as_json).result(text, {"tenant": tenant, "limits": in_force})
-            return
-        found = client.usage()
+    if limit:
+        if not tenant:
+            raise ConfigError("--limit needs --tenant NAME: whose limits are to be set")
+        in_force = asked.client.set_limits(tenant, **dict(map(_read, limit)))
+        text = "\n".join(f"{name}: {value:g}" for name, value in in_force.items())
+        asked.answer(text, {"tenant": tenant, "limits": in_force})
+        return
+    found = asked.client.usage()
     listed = found.get("tenants", [found])
     if tenant:
         listed = [one for one in listed if one["tenant"] == tenant]
@@ -48,7 +40,7 @@ def usage(
         grid.add_row(
             one["tenant"] or "(shared)", *map(str, numbers), *(_against(one, name) for name in SHOWN)
         )
-    Output(as_json=as_json).result(grid, {"usage": listed})
+    asked.answer(grid, {"usage": listed})
 
 
 def _against(one: dict[str, Any], name: str) -> str:

@@ -38,7 +38,7 @@ def explained(report: BatchReport, decision: Decision) -> str:
         lines.append(f"  {REMEDIES[refusal.name]}")
     elif decision.plan is not None:
         lines.append(
-            f"carried out: table {decision.table.version} is in force from batch {decision.batch + 1}"
+            f"carried out: table {decision.table.version} is in force from batch {decision.table.from_batch}"
         )
     return "\n".join(lines)
 
@@ -49,7 +49,7 @@ def _measured(report: BatchReport) -> str:
         return f"batch {report.batch}: no channels"
     text = (
         f"batch {report.batch}: {report.rows:,} rows in {report.wall_ms:,.0f} ms; channel {busiest.channel} was busiest, "
-        f"{busiest.busy_ms:,.0f} ms for {busiest.rows:,} rows, {report.imbalance:.2f} times the mean"
+        f"{busiest.busy_ms:,.0f} ms for {busiest.rows:,} rows, {report.balance}"
     )
     spilled = [c for c in report.channels if c.disk_bytes]
     if spilled:

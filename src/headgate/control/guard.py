@@ -7,6 +7,7 @@ valid for the table, which `plan.apply` checks.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from headgate.control.plan import Plan
 from headgate.control.policy import bytes_moved
@@ -24,16 +25,25 @@ class Guard:
     `min_gain`: the smallest share of the batch's time that a plan must promise to save.
     `cool_down_batches`: how many batches must pass between two changes, so that the effect of the first
     is seen before the second. `max_moves`, `max_bytes`: how much one plan may move; None is no bound.
+    `notice_batches`: a change of the table that moves much state to other executors is announced up to
+    this many batches ahead, and the state moves in the background (`notice`); 0 is at once.
+    `damping`: how long a policy waits between two changes. "batches" is `cool_down_batches`; "flux" is
+    the rule of the paper, by the time that the last move took, and "tuned" also learns whether moves
+    pay (`damping`).
     """
 
     min_gain: float = 0.05
     cool_down_batches: int = 2
     max_moves: int | None = None
     max_bytes: int | None = None
+    notice_batches: int = 64
+    damping: Literal["batches", "flux", "tuned"] = "batches"
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        bounds = (self.cool_down_batches, self.max_moves or 0, self.max_bytes or 0)
+        if self.damping not in ("batches", "flux", "tuned"):
+            raise ConfigError(f"damping={self.damping!r} is none of 'batches', 'flux' and 'tuned'")
+        bounds = (self.cool_down_batches, self.max_moves or 0, self.max_bytes or 0, self.notice_batches)
         if not 0 <= self.min_gain < 1 or min(bounds) < 0:
             raise ConfigError(f"{self} is out of range: 0 <= min_gain < 1, and no bound below 0")
 
@@ -63,12 +73,15 @@ class Guard:
     def judge(
         self, plan: Plan, view: LoadView, *, batch: BatchId, last_change: BatchId | None
     ) -> Refusal | None:
-        """None to accept the plan, otherwise why not. The table last changed after batch `last_change`."""
-        if last_change is not None and batch - last_change <= self.cool_down_batches:
+        """None to accept the plan, otherwise why not. The table last changed after batch `last_change`, or will
+        change then.
+        """
+        wait = self.cool_down_batches if self.damping == "batches" else 0
+        if last_change is not None and batch - last_change <= wait:
             return Refusal(
                 Reason.cool_down,
                 f"the table changed after batch {last_change}; the next change may follow batch "
-                f"{last_change + self.cool_down_batches + 1}",
+                f"{last_change + wait + 1}",
             )
         if plan.channels is None and not plan.gain >= self.min_gain:
             return Refusal(

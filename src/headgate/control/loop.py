@@ -2,7 +2,8 @@
 
 Proposing (the policy), judging (the guard) and carrying out (`plan.apply`) stay in three places. The
 loop only keeps what lasts between batches: the table, the view, when the table last changed, and
-what the user asked for.
+what the user asked for. A change that moves much state is announced some batches ahead (`notice`);
+until then the table before it stays in force, and nothing else changes.
 
 Laws: a decision depends only on the snapshot and the report (5). A plan made from a stale table
 is refused by name; a policy that raises or proposes an invalid plan causes a refusal and never
@@ -12,12 +13,14 @@ stops the stream (7).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from headgate.control.damping import Damping
 from headgate.control.guard import Guard
 from headgate.control.modes import Mode
+from headgate.control.notice import batches_ahead
 from headgate.control.plan import Plan, apply
 from headgate.control.policy import Policy, bytes_moved
 from headgate.control.refusal import Reason, Refusal
@@ -35,9 +38,9 @@ RESCALE = "rescale"
 class Decision:
     """What was decided after a batch.
 
-    `base` is the newest table before the decision and `table` the one for the next batch: the
-    same object if nothing changes. `asked` is the number of channels that the user asked for, if
-    this step answered it.
+    `base` is the newest table before the decision and `table` the newest after it: the same object if
+    nothing changes. It takes effect with the next batch, or later if it says so. `asked` is the number
+    of channels that the user asked for, if this step answered it.
     """
 
     batch: BatchId
@@ -50,8 +53,13 @@ class Decision:
 
     @property
     def changed(self) -> bool:
-        """True when the next batch has a new table."""
+        """True when there is a new table."""
         return self.table is not self.base
+
+    @property
+    def notice(self) -> int:
+        """The number of batches before a new table takes effect; 0 if it is in force from the next one on."""
+        return self.table.from_batch - self.batch - 1 if self.changed else 0
 
     def to_json(self) -> dict[str, Any]:
         """JSON-native values; `table` is omitted, because it follows from the plan and `base`."""
@@ -62,6 +70,7 @@ class Decision:
             "refusal": None if self.refusal is None else self.refusal.to_json(),
             "base": self.base.to_json(),
             "asked": self.asked,
+            **({"notice": self.notice} if self.notice else {}),
         }
 
     @classmethod
@@ -71,7 +80,9 @@ class Decision:
         plan = None if data["plan"] is None else Plan.from_json(data["plan"])
         refusal = None if data["refusal"] is None else Refusal.from_json(data["refusal"])
         carried_out = plan is not None and refusal is None
-        table = apply(plan, base, batch + 1) if plan is not None and carried_out else base
+        table = base
+        if plan is not None and carried_out:
+            table = apply(plan, base, batch + 1 + data.get("notice", 0))
         mode, asked = Mode(data["mode"]), data["asked"]
         return cls(batch=batch, mode=mode, plan=plan, refusal=refusal, base=base, table=table, asked=asked)
 
@@ -100,7 +111,17 @@ class Loop:
         self.view = view if view.keep >= policy.remembers else replace(view, keep=policy.remembers)
         self._last_batch: BatchId | None = None
         self._last_change: BatchId | None = None
+        self._before = table
+        self._round = None if guard.damping == "batches" else Damping.start(tuned=guard.damping == "tuned")
         self._asked: deque[int] = deque(maxlen=1)  # append and pop are atomic, so threads may share it
+
+    def in_force(self, batch: BatchId) -> Table:
+        """The table of a batch: the newest one, or that before it until it takes effect."""
+        return self.table if batch >= self.table.from_batch else self._before
+
+    def announced(self, batch: BatchId) -> Table | None:
+        """The newest table, if it takes effect only after a batch."""
+        return self.table if batch < self.table.from_batch else None
 
     def request_channels(self, channels: int) -> None:
         """Ask for a number of channels. The next step answers; of several requests the last one counts."""
@@ -112,31 +133,43 @@ class Loop:
 
     def step(self, report: BatchReport) -> Decision:
         """Take the report of a finished batch and decide the table from the next batch on."""
-        return self.decide(fold(self.view, report, self.table), report.batch)
+        if self._round is not None:
+            self._round = self._round.after(report)
+        places = [c.executor for c in sorted(report.channels, key=lambda c: c.channel)]
+        return self.decide(fold(self.view, report, self.table), report.batch, places)
 
-    def decide(self, view: LoadView, batch: BatchId) -> Decision:
-        """Like `step`, for a driver that makes its own view of the batch under the newest table."""
+    def decide(self, view: LoadView, batch: BatchId, places: Sequence[str] = ()) -> Decision:
+        """Like `step`, for a driver that makes its own view of the batch under the newest table. `places`
+        are the executors of the channels in that batch.
+        """
         if self._last_batch is not None and batch <= self._last_batch:
             raise BatchOrder(
                 f"batch {batch} was reported after batch {self._last_batch}: a batch is reported once and "
                 f"in order; to repeat one, restore the loop from the snapshot of the batch before it"
             )
-        asked = self._asked.pop() if self._asked else None
         base = self.table
+        asked = self._asked.pop() if self._asked and self.announced(batch + 1) is None else None
         self.view = view
         self._last_batch = batch
         plan: Plan | None
         table: Table | None = None
+        ended = None if self._round is None or not self._round.ready else self._round.seen()
         if asked is not None:
             plan, refusal, table = self._rescale(asked, batch)
+        elif self._round is not None and ended is None:
+            plan, refusal = None, Refusal(Reason.cool_down, self._round.said)
         else:
             plan, refusal = self._consult()
             if plan is not None and refusal is None:
                 plan, refusal, table = self._judge(plan, batch)
         if table is not None:
-            self.table = table
+            most, gain = self.guard.notice_batches, 0.0 if plan is None or asked is not None else plan.gain
+            notice = batches_ahead(self.view, base, table, places, most=most, gain=gain)
+            self._before, self.table = base, replace(table, from_batch=table.from_batch + notice)
             self.view = self.view.under(table)
-            self._last_change = batch
+            self._last_change = batch + notice
+        if self._round is not None and (table is not None or ended is not None):
+            self._round = (ended or self._round).decided(None if table is None else table.version)
         return Decision(
             batch=batch,
             mode=self.mode,
@@ -203,11 +236,12 @@ class Loop:
 
     def _judge(self, plan: Plan, batch: BatchId) -> tuple[Plan, Refusal | None, Table | None]:
         try:
-            apply(plan, self.table, batch + 1)  # the whole plan must be valid, not only the part that fits
+            start = max(batch + 1, self.table.from_batch)
+            apply(plan, self.table, start)  # the whole plan must be valid, not only the part that fits
             plan = self.guard.fit(plan, self.view)
             if plan.is_empty:
                 return plan, Refusal(Reason.nothing_to_do, plan.reason), None
-            table = apply(plan, self.table, batch + 1)
+            table = apply(plan, self.table, start)
             refusal = self.guard.judge(plan, self.view, batch=batch, last_change=self._last_change)
         except StaleTable as error:
             return plan, Refusal(Reason.stale_table, str(error)), None
@@ -225,7 +259,13 @@ class Loop:
             "last_batch": self._last_batch,
             "last_change": self._last_change,
             "asked": self._asked[-1] if self._asked else None,
+            **({"before": self._before.to_json()} if self._waits() else {}),
+            **({} if self._round is None else {"round": self._round.to_json()}),
         }
+
+    def _waits(self) -> bool:
+        """Whether a table is announced that is not in force in the next batch."""
+        return self._last_batch is not None and self.announced(self._last_batch + 1) is not None
 
     @classmethod
     def restore(cls, state: Mapping[str, Any], policy: Policy, guard: Guard, mode: Mode | str) -> Loop:
@@ -233,6 +273,10 @@ class Loop:
         view = LoadView.from_json(state["view"])
         loop = cls(policy, guard, mode, Table.from_json(state["table"]), view=view)
         loop._last_batch, loop._last_change = state["last_batch"], state["last_change"]
+        if loop._round is not None and "round" in state:
+            loop._round = Damping.from_json(state["round"])
+        if "before" in state:
+            loop._before = Table.from_json(state["before"])
         if state["asked"] is not None:
             loop._asked.append(state["asked"])
         return loop

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from headgate.errors import ConfigError
 from headgate.ids import BatchId, Bin, Channel, Version
+from headgate.routing.lower_bound import busiest_bound
 
 _Record = TypeVar("_Record", "ChannelReport", "BinReport", "HotKey")
 _SPARSE = {"sparse": True}  # a column that the JSON omits if it holds only defaults
@@ -25,7 +26,8 @@ class ChannelReport:
     `memory_limit` is the memory granted for state, 0 for no bound. `resident_bytes` is the state in
     memory and `disk_bytes` the state that was spilled; the backlog is the rows that were admitted and
     not yet processed. `read_ms` is the part of the busy time spent on reading the state of bins that
-    moved here or came from disk.
+    moved here or came from disk. `ahead_ms` is the time spent, beside the busy time, on reading the state
+    of `ahead_bins` bins that will move here.
     """
 
     channel: Channel
@@ -39,6 +41,8 @@ class ChannelReport:
     rebuilt_bins: int = 0
     executor: str = ""
     read_ms: float = field(default=0.0, metadata=_SPARSE)
+    ahead_bins: int = field(default=0, metadata=_SPARSE)
+    ahead_ms: float = field(default=0.0, metadata=_SPARSE)
     memory_limit: int = field(default=0, metadata=_SPARSE)
     resident_bytes: int = field(default=0, metadata=_SPARSE)
     disk_bytes: int = field(default=0, metadata=_SPARSE)
@@ -100,6 +104,19 @@ class BatchReport:
     def row_imbalance(self) -> float:
         """Rows of the fullest channel divided by the mean."""
         return _peak_over_mean([c.rows for c in self.channels])
+
+    @property
+    def row_bound(self) -> float:
+        """A lower bound of `row_imbalance` over every placement of whole keys (`busiest_bound`), from the hot keys."""
+        hot = [key.rows for key in self.hot_keys]
+        rest = sum(c.rows for c in self.channels) - sum(hot)
+        # An operator that counts a row of a key twice proves nothing.
+        return busiest_bound(hot, max(1, len(self.channels)), rest=rest) if rest >= 0 else 1.0
+
+    @property
+    def balance(self) -> str:
+        """Busiest over mean in time and in rows, and the least that whole keys allow."""
+        return f"{self.imbalance:.2f}x the mean (rows {self.row_imbalance:.2f}x, at best {self.row_bound:.2f}x with whole keys)"
 
     def to_json(self) -> dict[str, Any]:
         """JSON-native values in a stable order."""

@@ -372,9 +372,10 @@ def _move_cost(view: LoadView, report: BatchReport, table: Table) -> float:
             bins[channel] += 1
     spent = size = 0.0
     for c in report.channels:
-        if c.channel < table.channels and c.rebuilt_bins > 0 and 0 < c.read_ms < math.inf:
-            spent += c.read_ms
-            size += c.rebuilt_bins * c.state_bytes / max(bins[c.channel], 1)
+        for read, ms in ((c.rebuilt_bins, c.read_ms), (c.ahead_bins, c.ahead_ms)):
+            if c.channel < table.channels and read > 0 and 0 < ms < math.inf:
+                spent += ms
+                size += read * c.state_bytes / max(bins[c.channel], 1)
     if spent <= 0 or size <= 0:
         return view.move_ms_per_byte
     known = view.move_ms_per_byte or spent / size

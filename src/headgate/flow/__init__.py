@@ -13,17 +13,19 @@ The words of this package, each for one thing:
   bin in memory during which its waiting rows are processed.
 - **skew buffer**: the part of the backlog that a slow channel may fill, so that it does not hold up
   the other channels.
+- **read ahead**: state that will arrive on an executor is read into its cache before it is needed there.
 
 The modules: `gate` (the gate), `sources` (what it draws rows from), `row_ranges` (files as such a
 source), `wave_size` (how large a wave should be), `progress` (stamps and what is outstanding at
-them), `backlog`, `rotation` and `skew_buffer`.
+them), `backlog`, `rotation`, `skew_buffer` and `read_ahead`.
 """
 
 from headgate.flow.backlog import Backlog, BacklogEntry
 from headgate.flow.gate import Batcher, Gate, Wave
 from headgate.flow.progress import Frontier, Progress, Stamp, enter, leave
+from headgate.flow.read_ahead import ReadAhead, read_ahead
 from headgate.flow.rotation import Rotation, rotate
-from headgate.flow.skew_buffer import WorkBudget, work_budgets
+from headgate.flow.skew_buffer import WorkBudget, held_back, work_budgets
 from headgate.flow.sources import CountedItems, Portion, Rows, RowSource, cut_into_portions
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "Gate",
     "Portion",
     "Progress",
+    "ReadAhead",
     "Rotation",
     "RowSource",
     "Rows",
@@ -43,7 +46,9 @@ __all__ = [
     "WorkBudget",
     "cut_into_portions",
     "enter",
+    "held_back",
     "leave",
+    "read_ahead",
     "rotate",
     "work_budgets",
 ]

@@ -11,7 +11,7 @@ Law: the rows of a bin leave in the order in which they came, each once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -28,6 +28,8 @@ class BacklogEntry:
     bin: Bin
     rows: int
     bytes: int
+    batch: int = -1
+    """The batch in which they came; -1 if nobody has written it down."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Backlog:
 
     def to_json(self) -> list[list[Any]]:
         """JSON-native values."""
-        return [[entry.file, entry.bin, entry.rows, entry.bytes] for entry in self.entries]
+        return [list(astuple(entry)) for entry in self.entries]
 
     @classmethod
     def from_json(cls, data: Iterable[Iterable[Any]]) -> Backlog:

@@ -29,6 +29,8 @@ class FlowState:
     """What it took to read a bin's state back, by channel."""
     executors: tuple[str, ...] = ()
     """Where each channel ran."""
+    waited: Mapping[Bin, tuple[float, int]] = field(default_factory=dict)
+    """How long bins have been passed over that something waits for, in ms and in batches."""
 
     def to_json(self) -> dict[str, Any]:
         """JSON-native values."""
@@ -39,6 +41,7 @@ class FlowState:
             "wall_ms": self.wall_ms,
             "read_ms": list(self.read_ms),
             "executors": list(self.executors),
+            "waited": {str(bin): list(how_long) for bin, how_long in self.waited.items()},
         }
 
     @classmethod
@@ -52,4 +55,5 @@ class FlowState:
             wall_ms=data["wall_ms"],
             read_ms=tuple(data["read_ms"]),
             executors=tuple(data["executors"]),
+            waited={int(bin): (ms, batches) for bin, (ms, batches) in data.get("waited", {}).items()},
         )

@@ -61,6 +61,7 @@ def rotate(
     *,
     elapsed_ms: float = 0.0,
     gap_ms: float = 0.0,
+    ranked: bool = False,
 ) -> Rotation:
     """The queues for the next batch.
 
@@ -68,7 +69,8 @@ def rotate(
     something waits for, those that have waited longest first. `elapsed_ms` is the time that the
     last batch took, or infinity if the channel had nothing new to do: then every bin that fits
     comes in. Bins that are new to the channel join the end of the queue in memory, those that
-    something waits for last. Without a limit all bins are in memory.
+    something waits for last. Without a limit all bins are in memory. With `ranked`, bins come in in the
+    order of `waiting` (`flow.slack`), and not in that in which they went out.
 
     >>> rotate(Rotation(), {1: 40, 2: 40, 3: 40}, 100, [], gap_ms=300)
     Rotation(active=(2, 3), inactive=(1,), since_ms=300)
@@ -102,7 +104,8 @@ def rotate(
     rank = {bin: at for at, bin in enumerate(waiting)}
     fresh = [bin for bin in active if bin in new and bin in rank]
     came_in: list[Bin] = []
-    for bin in [bin for bin in now.inactive if bin in rank]:
+    out = [bin for bin in now.inactive if bin in rank]
+    for bin in sorted(out, key=rank.__getitem__) if ranked else out:
         if used + sizes[bin] > limit:
             # A bin that has just come in stays: otherwise it would go out again before its rows
             # were processed. So does a bin that was moved to this channel and has waited longer
@@ -114,7 +117,7 @@ def rotate(
         bring_in(bin)
         came_in.append(bin)
         make_room()
-    for bin in sorted(inactive, key=lambda bin: bin not in rank):
+    for bin in sorted(inactive, key=lambda bin: rank.get(bin, len(rank)) if ranked else bin not in rank):
         if used + sizes[bin] <= limit or not active:
             bring_in(bin)
     return Rotation(tuple(active), tuple(inactive), min(since, gap))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, order=True)
@@ -17,9 +17,22 @@ class RowRange:
     file: int
     start: int
     stop: int
+    made: int = 0
+    """How many outputs the row at `start` has made already, where rows are drawn from an iterator."""
+    of: str = ""
+    """The input that the file belongs to, where gates are nested; the outermost has no name."""
 
     def __len__(self) -> int:
         return self.stop - self.start
+
+
+def whole_files(lengths: Iterable[int], of: str = "") -> list[RowRange]:
+    """A range for each file that has rows.
+
+    >>> [(r.file, r.stop) for r in whole_files([5, 0, 3])]
+    [(0, 5), (2, 3)]
+    """
+    return [RowRange(file, 0, length, of=of) for file, length in enumerate(lengths) if length]
 
 
 class RangeQueue:
@@ -29,15 +42,23 @@ class RangeQueue:
     the files are read one after the other, in order.
 
     >>> queue = RangeQueue([5, 3], spread=2)
-    >>> queue.take(4)
-    ([RowRange(file=0, start=0, stop=2), RowRange(file=1, start=0, stop=2)], 4)
-    >>> queue.take(4)
-    ([RowRange(file=0, start=2, stop=5), RowRange(file=1, start=2, stop=3)], 4)
+    >>> for _ in range(2):
+    ...     ranges, rows = queue.take(4)
+    ...     print([(r.file, r.start, r.stop) for r in ranges], rows)
+    [(0, 0, 2), (1, 0, 2)] 4
+    [(0, 2, 5), (1, 2, 3)] 4
     """
 
     def __init__(self, lengths: Iterable[int] = (), spread: int = 1) -> None:
-        self._queue = deque(RowRange(file, 0, length) for file, length in enumerate(lengths) if length)
+        self._queue = deque(whole_files(lengths))
         self._spread = spread
+
+    @classmethod
+    def of(cls, ranges: Iterable[RowRange], spread: int = 1) -> RangeQueue:
+        """A queue of some ranges, in their order."""
+        queue = cls((), spread)
+        queue._queue.extend(ranges)
+        return queue
 
     @property
     def left(self) -> list[RowRange]:
@@ -54,11 +75,12 @@ class RangeQueue:
         while self._queue and left:
             head = self._queue.popleft()
             stop = head.start + min(share, len(head), left)
-            before = taken.pop((head.file, head.start), None)
-            taken[head.file, stop] = RowRange(head.file, before.start if before else head.start, stop)
+            # a range whose first row has made some of its outputs begins anew
+            before = None if head.made else taken.pop((head.file, head.start), None)
+            taken[head.file, stop] = replace(before or head, stop=stop)
             left -= stop - head.start
             if stop < head.stop:
-                rest = RowRange(head.file, stop, head.stop)
+                rest = replace(head, start=stop, made=0)
                 if self._spread > 1:
                     self._queue.append(rest)
                 else:

@@ -7,17 +7,24 @@ raises the time that channels work in them, and channels with time to spare proc
 buffer is full, a channel processes its rows although it is late: the batch takes longer, and
 that holds back the source.
 
+Where map tasks read the rows, those that a channel is expected to be late with stay at the producer
+(`held_back`, `streams.held_rows`); the channel's own clock decides about all others. That is Flux's
+transient-skew buffer in its place, before the exchange (section 4): its room is shared by all
+channels, and it is keyed by bin.
+
 Law: the channels together get the room that the buffer has left, so the backlog
 never exceeds the buffer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from headgate.control.view import LoadView
 from headgate.flow.backlog import Backlog
+from headgate.ids import Bin
 from headgate.routing.table import Table
 
 
@@ -47,11 +54,7 @@ def work_budgets(
     if view.reports == 0:
         return [WorkBudget(float("inf"), 0)] * table.channels
     new_ms = list(view.under(table).channel_load)
-    row_ms = median(view.measured_cost_ms(channel) for channel in range(table.channels))
-    backlog_ms = [0.0] * table.channels
-    for bin, rows in backlog.rows.items():
-        if bin in table.channel_of:
-            backlog_ms[table.channel_of[bin]] += rows * row_ms
+    backlog_ms = _backlog_ms(view, table, backlog)
     needed = median(new_ms) + sum(backlog_ms) / len(backlog_ms)
     work_ms = needed + slack * max(needed, view.period_ms)
     room = max(0, buffer - sum(backlog.bytes.values()))
@@ -60,3 +63,39 @@ def work_budgets(
     even = 0.5 / len(excess)  # this half goes to all channels: a burst that nobody expected needs room too
     parts = [(over / total / 2 if total > 0 else even) + even for over in excess]
     return [WorkBudget(work_ms, int(room * part)) for part in parts]
+
+
+def held_back(
+    view: LoadView, table: Table, backlog: Backlog, budgets: Sequence[WorkBudget]
+) -> frozenset[Bin]:
+    """The bins whose rows producers do not send in the next batch, because their channel will be late (FLUX-7).
+
+    A channel is expected to be late if its new rows and its backlog take longer than its budget. Of its
+    bins those are held that fit into the excess, the largest first. A bin with rows that wait already is
+    not among them, so that no row waits for more than one batch. Pieces of split keys are left out.
+    """
+    if view.reports == 0:
+        return frozenset()
+    loads, waiting = view.under(table).bin_loads(table), _backlog_ms(view, table, backlog)
+    pieces = {pin.bin for pins in table.splits.values() for pin in pins}
+    held: set[Bin] = set()
+    for channel, budget in enumerate(budgets):
+        if budget.room_bytes <= 0 or budget.work_ms <= 0:
+            continue
+        mine = table.bins_of(channel)
+        excess = sum(loads[bin] for bin in mine) + waiting[channel] - budget.work_ms
+        for bin in sorted(mine, key=lambda bin: (-loads[bin], bin)):
+            if 0 < loads[bin] <= excess and bin not in pieces and not backlog.rows.get(bin):
+                held.add(bin)
+                excess -= loads[bin]
+    return frozenset(held)
+
+
+def _backlog_ms(view: LoadView, table: Table, backlog: Backlog) -> list[float]:
+    """The time that the waiting rows of each channel take, at the median cost of a row."""
+    row_ms = median(view.measured_cost_ms(channel) for channel in range(table.channels))
+    times = [0.0] * table.channels
+    for bin, rows in backlog.rows.items():
+        if bin in table.channel_of:
+            times[table.channel_of[bin]] += rows * row_ms
+    return times

@@ -47,12 +47,13 @@ from headgate.hosting.online.rules import (
     Reserved,
     Rule,
 )
-from headgate.hosting.repair.budget import Repair
+from headgate.hosting.repair.budget import DEFAULT_REPAIR, Repair
 from headgate.hosting.replay import Replay
 from headgate.hosting.workload import QueryTypes, Workload
 
 __all__ = [
     "ALGORITHMS",
+    "DEFAULT_REPAIR",
     "DEFAULT_RULE",
     "RULES",
     "Assignment",

@@ -10,13 +10,20 @@ from dataclasses import dataclass
 class Move:
     """Queries that moved together to another server, and the traffic that this saved.
 
-    ``saved_traffic`` is 0 where the move only prepares a stream to be closed by later moves.
+    ``saved_traffic`` is 0 where the move only prepares a stream to be closed by later moves. ``exchanged`` are the
+    queries that went the other way at the same time, because the server was full.
     """
 
     queries: tuple[str, ...]
     origin: int
     server: int
     saved_traffic: float
+    exchanged: tuple[str, ...] = ()
+
+    def servers(self) -> list[tuple[str, int]]:
+        """Each query that moved, and where it is now."""
+        there = [(query, self.server) for query in self.queries]
+        return there + [(query, self.origin) for query in self.exchanged]
 
 
 @dataclass(frozen=True)

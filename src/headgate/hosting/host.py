@@ -174,18 +174,20 @@ class Host:
 
     def _slots_for(self, queries: Sequence[Asked]) -> Any:
         """Slots for queries that are new."""
-        known = self._names.sources
-        for query, _, _ in queries:
-            self._check_new(query)
-        if len({query for query, _, _ in queries}) < len(queries):
+        known, names = self._names.sources, [query for query, _, _ in queries]
+        new = set(names)
+        if not self._names.slots.keys().isdisjoint(new):
+            for query in names:
+                self._check_new(query)
+        if len(new) < len(queries):
             raise ConfigError("a query is listed twice: give each a name of its own")
         numbers = [source_numbers(query, sources, known) for query, sources, _ in queries]
-        costs = [checked_cost(query, cost) for query, _, cost in queries]
+        price = {cost: checked_cost(query, cost) for query, _, cost in reversed(queries)}
+        costs = [price[cost] for _, _, cost in queries]
         types, state = list[int](), self._state
         for some in numbers:
             state, query_type = self._names.with_type(state, some)
             types.append(query_type)
-        names = [query for query, _, _ in queries]
         self._state, slots = self._names.with_slots(state, names, types, costs)
         return slots
 
@@ -226,6 +228,15 @@ class Host:
         """Move at most so many queries. Before each move, examine so many hosted queries (default: all)."""
         budget = Repair(moves, len(self._names.slots) if examine is None else examine)
         return list(self._run_repair(budget.moves, budget.examine))
+
+    def move(self, query: str, server: int) -> Move:
+        """Have a query on a server, whatever rule and limits say."""
+        self._check_server(server)
+        slot, before = self._slot_of(query), float(self._state.totals[TRAFFIC])
+        origin = self._apply(REMOVE, slot)
+        self._state = with_spare_pool(self._state, self._names.max_sources)
+        add_queries(self._state, np.array([slot]), np.array([server], np.int64), self._names.max_sources, 0)
+        return Move((query,), origin, server, before - float(self._state.totals[TRAFFIC]))
 
     def explain(self, sources: Iterable[str], cost: float = 1.0) -> Explanation:
         """Say where a query of these sources would go now, and why: each server's room, added traffic and score."""
@@ -329,14 +340,18 @@ class Host:
         """Repair within a budget; return the moves by name."""
         if not moves or not examine:
             return ()
-        self._state = with_spare_pool(self._state, self._names.max_sources * moves)
+        self._state = with_spare_pool(self._state, self._names.max_sources * (2 + 2 * moves))
         log = new_move_log(moves)
         moved = repair_placement(self._state, self._settings(), examine, log)
         made = []
         for first in np.unique(log.first[:moved]):
             group = np.flatnonzero(log.first[:moved] == first)
-            names = tuple(self._names.name(int(slot)) for slot in log.query[group])
-            made.append(Move(names, int(log.origin[first]), int(log.server[first]), float(log.saved[first])))
+            there, back = (
+                tuple(self._names.name(int(slot)) for slot in log.query[group[log.server[group] == server]])
+                for server in (log.server[first], log.origin[first])
+            )
+            saved = float(log.saved[first])
+            made.append(Move(there, int(log.origin[first]), int(log.server[first]), saved, back))
         return tuple(made)
 
     def _slot_of(self, query: str) -> int:

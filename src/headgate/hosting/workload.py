@@ -152,13 +152,12 @@ def source_numbers(query: str, names: Iterable[str], number: Mapping[str, int]) 
     """Return a query's sources as sorted numbers, each once (MICE-E4). Raise for an unknown source and for none at all."""
     if isinstance(names, str):
         raise ConfigError(f"the sources of query {query!r} are one string {names!r}: give a list of names")
-    numbers = set()
-    for name in names:
-        if name not in number:
-            raise ConfigError(
-                f"query {query!r} reads source {name!r}, which is not known: add the source first"
-            )
-        numbers.add(number[name])
+    try:
+        numbers = {number[name] for name in names}
+    except KeyError as error:
+        raise ConfigError(
+            f"query {query!r} reads source {error.args[0]!r}, which is not known: add the source first"
+        ) from None
     if not numbers:
         raise ConfigError(f"query {query!r} has no source: a query reads at least one")
     return sorted(numbers)

@@ -1,4 +1,4 @@
-"""The vocabulary and the alerts as tables of a page in Markdown: `docs/metrics.md` has them between marks."""
+"""The vocabulary and the alerts as tables of a page in Markdown: `docs/operate/metrics.md` has them between marks."""
 
 from __future__ import annotations
 

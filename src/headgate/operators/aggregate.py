@@ -107,6 +107,15 @@ class AggregatingOperator(BoundOperator):
         for part in self.parts:
             part.update(table, slots, order, chunk)
 
+    def in_order(self, operator: str, aggregates: Mapping[str, Agg]) -> str:
+        """Why a key cannot be split: which aggregates depend on the order of its rows; empty if none does."""
+        names = ", ".join(f"{p.name}={aggregates[p.name]!r}" for p in self.parts if p.ordered)
+        return (
+            f"{operator} cannot split a key, because {names} depends on the order of its rows"
+            if names
+            else ""
+        )
+
     def answers(self, rows: Extract) -> list[pa.Array]:
         """The aggregates of the given rows of state."""
         return [part.answer(rows) for part in self.parts]
@@ -122,9 +131,7 @@ class BoundAggregate(AggregatingOperator):
         super().__init__(config.aggregates, key, schema)
         self.config = config
         self.layout = StateLayout(key.is_fixed, tuple(c for part in self.parts for c in part.columns()))
-        if self.ordered:
-            names = ", ".join(f"{p.name}={config.aggregates[p.name]!r}" for p in self.parts if p.ordered)
-            self.whole = f"Aggregate cannot split a key, because {names} depends on the order of its rows"
+        self.whole = self.in_order("Aggregate", config.aggregates)
         self.output = emitted(key, [(p.name, p.type) for p in self.parts], "Aggregate")
 
     def fingerprint(self) -> dict[str, Any]:

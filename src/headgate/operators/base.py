@@ -44,6 +44,8 @@ class Chunk:
     serial: int = 0
     results: dict[str, NDArray[Any]] = field(default_factory=dict)
     parts: list[Any] = field(default_factory=list)
+    groups: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = field(default_factory=list)
+    """(a row of each key, how many it has), for operators that count the rows of keys themselves (`counts_rows`)."""
     aside: list[tuple[NDArray[np.int64], str]] = field(default_factory=list)
     """Rows that the operator could not use, with the reason: counted, and sent to the `aside` sink."""
 
@@ -88,6 +90,12 @@ class BoundOperator(ABC):
     An operator that treats the rows of a key together handles one large group faster than several small ones.
     """
 
+    counts_rows: bool = False
+    """Whether `update` says in `chunk.groups` how many rows each key has.
+
+    Otherwise the rows of a key are the touches of its state rows. That is wrong if a row touches several, or none.
+    """
+
     answers_by_key: bool = False
     """Whether `key_output` emits rows."""
 
@@ -95,7 +103,7 @@ class BoundOperator(ABC):
     """Whether the state is a build side, which `builder` brings up to date."""
 
     whole: str = ""
-    """Why a key's rows must stay on one channel; empty if `merge` can merge the state of pieces."""
+    """Why a key's rows must stay on one channel; empty if `in_pieces` can spread them over several."""
 
     @abstractmethod
     def fingerprint(self) -> dict[str, Any]:
@@ -116,12 +124,22 @@ class BoundOperator(ABC):
         """Apply the chunk's rows `order` (all of one bin) to the state rows `slots`."""
 
     def merge(self, pieces: Extract) -> Extract:
-        """Merge pieces of keys: one row for each key, with the state after all rows of all its pieces."""
-        raise NotImplementedError(self.whole)
+        """Merge rows of state of the same keys into one for each key.
+
+        Only checkpoints from before a split key's state was in one place have such rows.
+        """
+        raise NotImplementedError(f"{type(self).__name__} never had several rows of state for one key")
 
     def combined(self) -> Combined | None:
         """This operator, if rows can be combined before they are sent: it takes what they are combined to."""
         return None
+
+    def in_pieces(self) -> Combined | None:
+        """This operator, taking what the channels of a split key make of its rows; None if a key must stay whole.
+
+        If `ordered`, partial rows are rows themselves, so that they can be put in the source's order.
+        """
+        return self.combined()
 
     def builder(self, mode: Any) -> BoundOperator:
         """The operator that takes build rows into the state, which both share."""

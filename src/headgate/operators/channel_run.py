@@ -6,7 +6,7 @@ compiled code. The caller provides the tables (`open_bin`) and stores the change
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -21,12 +21,14 @@ from headgate.state.lanes import NO_INTS
 from headgate.state.section import Change, Extract, extract, extract_keys, extract_removed, join_extracts
 from headgate.state.table import BinTable
 
+NAMED = 64
+"""How many keys of a chunk are named, if the operator counts their rows."""
+
 
 class ChannelRun:
     """The state tables that a batch touches, and what it emits.
 
-    Call `feed` with rows, `close` with the bins that are due, then `finish`. Bins in `pieces` hold a
-    part of a split key: their results are emitted after merging, not here.
+    Call `feed` with rows, `close` with the bins that are due, then `finish`.
     """
 
     def __init__(
@@ -34,11 +36,10 @@ class ChannelRun:
         operator: BoundOperator,
         open_bin: Callable[[int], BinTable],
         bins: int,
-        pieces: Container[int] = (),
         *,
         batch: int = 0,
     ) -> None:
-        self.operator, self._open, self._bins, self._pieces = operator, open_bin, bins, pieces
+        self.operator, self._open, self._bins = operator, open_bin, bins
         self.tables: dict[int, BinTable] = {}
         self.rows_of_bin = np.zeros(bins, np.int64)
         self.output: list[pa.RecordBatch] = []
@@ -47,6 +48,8 @@ class ChannelRun:
         """The number of rows that the operator could not use, by reason."""
         self._serial = batch << 32
         self._answered = False
+        self._counted: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        self._named: dict[int, str] = {}
         self._extracts: dict[int, tuple[tuple[int, int], Extract]] = {}
 
     def feed(self, rows: pa.RecordBatch, hashes: NDArray[np.int64], bins: NDArray[np.int32]) -> None:
@@ -65,6 +68,8 @@ class ChannelRun:
             table = self.table(b)
             op.update(table, self._slots(table, keys, mine), mine, chunk)
             self.rows_of_bin[b] += len(mine)
+        if op.counts_rows:
+            self._count(chunk)
         for unusable, reason in chunk.aside:
             self.aside.append(with_reason(op, rows.take(pa.array(unusable)), reason))
             self.skipped[reason] = self.skipped.get(reason, 0) + len(unusable)
@@ -95,6 +100,8 @@ class ChannelRun:
         """Hashes, exact row counts and names of the `most` most frequent keys with at least so many rows; call
         it after `feed`.
         """
+        if self.operator.counts_rows:
+            return self._most_frequent(most, least)
         tables = list(self.tables.values())
         touches = [table.touches for table in tables]
         hashes = np.concatenate([NO_INTS, *(h for h, _ in touches)])
@@ -103,7 +110,7 @@ class ChannelRun:
         if self.operator.layout.parts:  # a key has several rows
             group, where = by_hash(hashes, NO_INTS)
             counts = np.bincount(group, counts, len(where)).astype(np.int64)
-        chosen = np.argpartition(counts, -most)[-most:] if len(counts) > most else np.arange(len(counts))
+        chosen = _largest(counts, most)
         chosen = chosen[counts[chosen] >= least]
         if not len(chosen):
             return NO_INTS, NO_INTS, []
@@ -120,11 +127,35 @@ class ChannelRun:
         named = dict(zip(places, self._names(pieces), strict=True))
         return hashes[rows], counts[chosen], [named[place] for place in range(len(rows))]
 
+    def _count(self, chunk: Chunk) -> None:
+        """Note how many rows of a chunk each key has, and the names of the most frequent ones."""
+        rows = np.concatenate([NO_INTS, *(rows for rows, _ in chunk.groups)])
+        counts = np.concatenate([NO_INTS, *(counts for _, counts in chunk.groups)])
+        self._counted.append((chunk.keys.hashes[rows], counts))
+        top = _largest(counts, NAMED)
+        top = rows[top[counts[top] > 1]]
+        columns = [
+            chunk.rows.column(name).take(pa.array(top)).to_pylist() for name in self.operator.key.names
+        ]
+        for h, key in zip(chunk.keys.hashes[top].tolist(), zip(*columns, strict=True), strict=True):
+            self._named[h] = _name(key)
+
+    def _most_frequent(self, most: int, least: int) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
+        hashes = np.concatenate([NO_INTS, *(h for h, _ in self._counted)])
+        group, first = by_hash(hashes, NO_INTS)
+        each = np.concatenate([NO_INTS, *(n for _, n in self._counted)])
+        counts = np.bincount(group, each, len(first)).astype(np.int64)
+        chosen = _largest(counts, most)
+        chosen = chosen[counts[chosen] >= least]
+        chosen = chosen[np.argsort(-counts[chosen], kind="stable")]
+        found = hashes[first[chosen]]
+        return found, counts[chosen], [self._named.get(h, "") for h in found.tolist()]
+
     def _names(self, pieces: list[Extract]) -> list[str]:
         if not pieces:
             return []
         columns = [column.to_pylist() for column in self.operator.key.decode(join_extracts(pieces).keys)]
-        return [", ".join(str(value)[:40] for value in key) for key in zip(*columns, strict=True)]
+        return [_name(key) for key in zip(*columns, strict=True)]
 
     def due(self, bounds: Mapping[int, int], now: int) -> set[int]:
         """The bins with work that is due by the watermark `now`.
@@ -151,7 +182,7 @@ class ChannelRun:
         if self._answered or not self.operator.answers_by_key:
             return
         self._answered = True
-        self._emit([self._answering(b, t) for b, t in self._touched() if b not in self._pieces])
+        self._emit([self._answering(b, t) for b, t in self._touched()])
 
     def _emit(self, pieces: list[Extract]) -> None:
         """Emit the operator's output for state rows of several bins, in one go."""
@@ -180,3 +211,13 @@ class ChannelRun:
         if b not in self._extracts or self._extracts[b][0] != changed:
             self._extracts[b] = changed, extract(table, table.touched, whole=False)
         return self._extracts[b][1]
+
+
+def _largest(counts: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """Where the `most` largest are, in any order."""
+    return np.argpartition(counts, -most)[-most:] if len(counts) > most else np.arange(len(counts))
+
+
+def _name(key: Iterable[object]) -> str:
+    """A key for people."""
+    return ", ".join(str(value)[:40] for value in key)

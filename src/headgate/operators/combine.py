@@ -74,7 +74,7 @@ class CombinedAccumulators(Combined, AggregatingOperator):
 
     def partial(self, rows: pa.RecordBatch, hashes: Ints) -> tuple[pa.RecordBatch, Ints]:
         chunk = Chunk(rows, KeyColumn.fixed(NO_INTS, hashes=hashes), self.original.lanes(rows))
-        parts = self._parts(rows)
+        parts = self._parts(rows, hashes)
         group, first = grouped(self.key, rows, hashes, parts)
         try:
             state = self._state(chunk, group, hashes[first])
@@ -90,7 +90,7 @@ class CombinedAccumulators(Combined, AggregatingOperator):
         columns += [rows.column(CLOSED).slice(0, len(first))] if CLOSED in rows.schema.names else []
         return pa.RecordBatch.from_arrays(columns, schema=self.partial_schema(rows.schema)), hashes[first]
 
-    def _parts(self, rows: pa.RecordBatch) -> Ints:
+    def _parts(self, rows: pa.RecordBatch, hashes: Ints) -> Ints:
         """The part of each row, if partial rows have one."""
         return NO_INTS
 

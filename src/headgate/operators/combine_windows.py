@@ -24,7 +24,7 @@ class CombinedWindows(CombinedAccumulators, BoundWindows):
 
     parted = True
 
-    def _parts(self, rows: pa.RecordBatch) -> NDArray[np.int64]:
+    def _parts(self, rows: pa.RecordBatch, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
         assert isinstance(self.window, Tumbling)
         times = to_lane(rows.column(self.config.on)).data
         return np.asarray(panes(times, self.window.size, self.window.every))

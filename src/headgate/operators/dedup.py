@@ -79,7 +79,6 @@ class BoundDedup(BoundOperator):
     """A dedup bound to the key and schema of a stream."""
 
     ordered = True  # it decides which row is the first
-    whole = "Dedup cannot split a key, because only one bin knows its first row"
     resources = "CLL"  # one time per key, one lookup per row
 
     def __init__(self, config: Dedup, key: KeySpec, schema: pa.Schema, keep: tuple[str, ...]) -> None:

@@ -9,6 +9,8 @@ aggregates are merged.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -23,12 +25,15 @@ from headgate.state.layout import Kind, StateColumn, StateLayout
 from headgate.state.section import Extract, extract
 from headgate.state.table import BinTable
 
+if TYPE_CHECKING:
+    from headgate.operators.combine import Combined
+
 
 class BoundSessions(BoundWindows):
     """Session windows bound to the key and schema of a stream."""
 
-    whole = "Windows cannot split a key, because a row may connect two of its sessions"
     gathers = True
+    counts_rows = True  # a row that opens a session touches it twice
 
     def __init__(self, config: Windows, key: KeySpec, schema: pa.Schema) -> None:
         super().__init__(config, key, schema)
@@ -57,12 +62,13 @@ class BoundSessions(BoundWindows):
     def update(
         self, table: BinTable, slots: NDArray[np.int64], order: NDArray[np.int64], chunk: Chunk
     ) -> None:
-        times = chunk.lanes[TIME].data
+        times, ends = chunk.lanes[TIME].data, self.ends(chunk)
         order = order[np.argsort(times[order], kind="stable")]
         order, keys = by_key(chunk.keys, order, fixed_key=self.layout.fixed_key)
+        chunk.groups.append((order[keys[:-1]], np.diff(keys)))
         open_rows, open_starts = state_rows(table, chunk.keys, order[keys[:-1]], by=START)
         of_row, survivor, start, end, example, dead, heir = _combine(
-            order, keys, times, chunk.closed, self._gap,
+            order, keys, times, ends, chunk.closed,
             open_rows, open_starts, table.arrays[START], table.arrays[END],
         )  # fmt: skip
         new = survivor < 0
@@ -76,12 +82,20 @@ class BoundSessions(BoundWindows):
         table.due = min(table.due, int(end.min(initial=table.due)))
         mine = survivor[of_row]
         table.count(mine)
-        for part in self.parts:
-            part.update(table, mine, order, chunk)
+        self.accumulate(table, mine, order, chunk)
+
+    def ends(self, chunk: Chunk) -> NDArray[np.int64]:
+        """The time until which each row keeps its session open."""
+        return np.asarray(chunk.lanes[TIME].data + self._gap)
+
+    def in_pieces(self) -> Combined | None:
+        from headgate.operators.combine_sessions import CombinedSessions
+
+        return CombinedSessions(self)
 
 
 @compiled
-def _combine(order, keys, times, closed, gap, open_rows, open_starts, open_start, open_end):
+def _combine(order, keys, times, ends, closed, open_rows, open_starts, open_start, open_end):
     """Combine a chunk's rows (by key, then time) with the open sessions (by key, then start).
 
     Returns for each row its session; for each session its state row (-1 if it is new), its start and end,
@@ -109,12 +123,12 @@ def _combine(order, keys, times, closed, gap, open_rows, open_starts, open_start
                 count += 1
                 survivor[current] = -1
                 start[current] = t
-                end[current] = t + gap
+                end[current] = ends[r]
                 example[current] = r
                 while at < len(mine) and (open_end[mine[at]] < t or open_end[mine[at]] <= closed[r]):
                     at += 1
             of_row[i] = current
-            end[current] = max(end[current], t + gap)
+            end[current] = max(end[current], ends[r])
             while at < len(mine) and open_start[mine[at]] <= end[current]:
                 if survivor[current] < 0:
                     survivor[current] = mine[at]

@@ -73,8 +73,8 @@ class BoundTopK(BoundOperator):
 
     ordered = True  # of equal values the earlier row stays
     probes = False
+    counts_rows = True  # a row that enters no list touches nothing
     answers_by_key = True
-    whole = "TopK cannot split a key, because its list is in one bin"
     resources = "CLL"  # k rows per key; a row is compared with them
 
     def __init__(self, config: TopK, key: KeySpec, schema: pa.Schema, keep: tuple[str, ...]) -> None:
@@ -100,6 +100,7 @@ class BoundTopK(BoundOperator):
         self, table: BinTable, slots: NDArray[np.int64], order: NDArray[np.int64], chunk: Chunk
     ) -> None:
         rows, keys = by_key(chunk.keys, order, fixed_key=self.layout.fixed_key)
+        chunk.groups.append((rows[keys[:-1]], np.diff(keys)))
         listed, starts = state_rows(table, chunk.keys, rows[keys[:-1]], by="part")
         values, packed = chunk.results[BY], (chunk.results["offsets"], chunk.results["data"])
         taken, gone = largest(self.config.k, rows, keys, values, listed, starts, table.arrays[BY])

@@ -20,9 +20,10 @@ from headgate.operators.agg import Agg
 from headgate.operators.aggregate import AggregatingOperator, checked, emitted
 from headgate.operators.base import Chunk, Operator, column_type
 from headgate.operators.columns import column_name
+from headgate.operators.combine_groups import by_hash
 from headgate.operators.event_time import EventTime, parse_duration
 from headgate.state.keys import KeySpec
-from headgate.state.lanes import LaneColumn, to_lane
+from headgate.state.lanes import NO_INTS, LaneColumn, to_lane
 from headgate.state.layout import Kind, StateColumn, StateLayout
 from headgate.state.section import Extract, extract
 from headgate.state.table import BinTable
@@ -158,12 +159,14 @@ class BoundWindows(AggregatingOperator):
 
     probes = False
     resources = "CLL"  # as many windows as the delay keeps open, whatever the key's frequency
-    whole = "Windows cannot split a key, because its windows are closed in one bin"
 
     def __init__(self, config: Windows, key: KeySpec, schema: pa.Schema) -> None:
         super().__init__(config.aggregates, key, schema)
         self.config, self.window, self.event_time = config, config.window, config.event_time
         self.answers_by_key = config.emit == "update"
+        self.whole = self.in_order("Windows", config.aggregates)
+        hops = isinstance(config.window, Tumbling) and config.window.size != config.window.every
+        self.counts_rows = self.counts_rows or hops  # a row touches every window that covers it
         self.inputs = tuple(dict.fromkeys([config.on, *self.inputs]))
         self.layout = self._layout(tuple(c for part in self.parts for c in part.columns()))
         self.time_type = schema.field(config.on).type
@@ -194,6 +197,8 @@ class BoundWindows(AggregatingOperator):
             starts = times[order]
             starts = starts - starts % every
         else:
+            of_key, first = by_hash(chunk.keys.hashes[order], NO_INTS)
+            chunk.groups.append((order[first], np.bincount(of_key, minlength=len(first))))
             order, starts = _windows(times, chunk.closed, order, size, every)
         slots = table.probe(chunk.keys, order, starts)
         table.arrays[END][slots] = starts + size

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from headgate.control.notice import UNMEASURED_MB_S
 from headgate.control.plan import Plan
 from headgate.control.policy import bytes_moved
 from headgate.control.refusal import Reason, Refusal
@@ -23,9 +24,6 @@ from headgate.errors import ConfigError
 from headgate.policies.horizon import Floats
 from headgate.policies.shares import departs, moves_to, shares_of
 from headgate.routing.table import Table
-
-UNMEASURED_MB_S = 100.0
-"""The assumed speed of moving state, until a move has been measured."""
 
 _LEAST_GAIN = 1e-6  # a plan must beat rounding errors
 

@@ -32,7 +32,8 @@ from headgate.routing.balance import Floats, ResourceFunction, alphas, theta
 from headgate.routing.builders.placement import Bins, Hot, Tail, place
 from headgate.routing.builders.problem import Objective, Problem
 from headgate.routing.builders.rebuild import builder
-from headgate.routing.builders.too_hot import HotKey, busiest_bound, split, too_hot
+from headgate.routing.builders.too_hot import HotKey, split, too_hot
+from headgate.routing.lower_bound import busiest_bound
 from headgate.routing.table import Table, lost_pieces, rescale
 
 UNDECLARED = "CLL"
@@ -182,13 +183,6 @@ class Rebuild(Policy):
     def _targets(
         self, items: Items, table: Table, channels: int, goal: Objective, speeds: Floats | None
     ) -> Targets:
-        bin_channel = items.bin_channel
-        if self.tail != "move" and channels != table.channels:
-            # the builder does not move bins, so an added channel would get none; the paper's ring moves some
-            bin_channel = bin_channel.copy()
-            for move in rescale(table, channels, items.view.bin_loads(table)):
-                if move.bin < table.hash_bins:
-                    bin_channel[move.bin] = move.target
         splits: dict[int, tuple[int, ...]] = {}
         if self.split:
             shares = items.key_work / items.total
@@ -204,7 +198,7 @@ class Rebuild(Policy):
             fixed[list(splits[key])] += work / len(splits[key])
         placement = place(
             Hot(items.keys[rest], items.key_work[rest], items.home[rest], items.pinned_to[rest]),
-            Bins(np.maximum(bin_work, 0.0), bin_channel, items.bin_keys),
+            Bins(np.maximum(bin_work, 0.0), items.bin_channel, items.bin_keys),
             channels,
             objective=goal,
             algorithm=self.algorithm,
@@ -229,9 +223,10 @@ class Rebuild(Policy):
         self, items: Items, targets: Targets, table: Table, after: Table, speeds: Floats | None
     ) -> str:
         """Busiest over mean before, after and at best, and the keys that are or should be split."""
-        ways = np.array([max(1, len(targets.splits.get(key, ()))) for key in items.keys.tolist()])
-        even = np.ones(after.channels) if speeds is None else speeds
-        bound = busiest_bound(items.key_work / ways / items.total, speeds=even)
+        ways = np.array([max(1, len(targets.splits.get(key, ()))) for key in items.keys.tolist()], np.int64)
+        pieces = np.repeat(items.key_work / ways, ways)
+        rest = max(0.0, items.total - float(pieces.sum()))
+        bound = busiest_bound(pieces, after.channels, rest=rest, speeds=speeds)
         before = _busiest(items.view, table, speeds if table.channels == after.channels else None)
         text = f"busiest over mean {before:.2f}, then {_busiest(items.view, after, speeds):.2f}, at best {bound:.2f}"
         if targets.splits:

@@ -1,10 +1,11 @@
 """What a change of pins does to bins: which keys' state goes where.
 
 Pinning a key moves its state from its hash bin to a bin of its own; unpinning moves it back. When a key
-is split, one piece keeps its state and the others start empty. When pieces are removed, their state is
-merged into a piece that stays, so a bin may have several sources with the same key. Moves are not
-concerned: they change a bin's reader, not its content. Law: the rows of a reshaped bin are those of its
-sources, and every row of every old bin is used exactly once.
+is split, its first piece has its state and the others have none. Whenever its pieces change, the first one
+takes what any of them had (rows that wait, and state that an older version left with several of them), so a
+bin may have several sources with the same key. Moves are not concerned: they change a bin's reader, not its
+content. Law: the rows of a reshaped bin are those of its sources, and every row of every old bin is used
+exactly once.
 """
 
 from __future__ import annotations
@@ -45,14 +46,10 @@ def reshaped(old: Table, new: Table) -> dict[Bin, tuple[BinPart, ...]]:
             out[home] = (BinPart(home, leaving, True), *coming)
     for h in changed:
         was, now = before.get(h, (new.home_bin(h),)), after.get(h, ())
-        heir = next((bin for bin in now if bin in was), now[0] if now else None)
-        for bin in now:
-            if bin == heir:
-                taken = (*((bin,) if bin in was else ()), *(b for b in was if b not in now))
-                if taken != (bin,):
-                    out[bin] = tuple(_only(h, b) for b in taken)
-            elif bin not in was:
-                out[bin] = ()
+        for bin in now[1:]:
+            out[bin] = ()
+        if now and was != now[:1]:
+            out[now[0]] = tuple(_only(h, b) for b in was)
     return out
 
 

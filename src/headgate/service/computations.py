@@ -1,16 +1,16 @@
 """Computations: the distinct things that queries ask for, which server hosts each, and the snapshot that a batch gets.
 
 Equal queries share one computation, which is placed once, so placement counts the cost that remains after sharing. A
-computation is *born* at the first batch whose rows it sees. It moves only when its server is lost, and never comes back
-to a server, so the last commit tells where its state is: on its server, or on one that is lost.
+computation is *born* at the first batch whose rows it sees. It moves when its server is lost, and when repair finds a
+better server for it. A move of repair is made with a batch: until that is committed, the registry has the server where
+the computation was, and its state with it; the commit itself says which computations have moved (`committed`).
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -32,8 +32,11 @@ _INSERT = "INSERT INTO computations VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _INSERT_TEMPLATE = "INSERT INTO templates VALUES (?, ?, ?)"
 _DELETE = "DELETE FROM computations WHERE id = ?"
 _DELETE_TEMPLATE = "DELETE FROM templates WHERE id = ?"
-_UPDATE_BORN = "UPDATE computations SET born = ? WHERE id = ?"
+_UPDATE_BORN = "UPDATE computations SET born = ?, here = ? WHERE id = ?"
 _UPDATE_SERVER = "UPDATE computations SET server = ? WHERE id = ?"
+_UPDATE_PLACE = "UPDATE computations SET server = ?, here = ? WHERE id = ?"
+EXAMINE = 256
+"""How many computations are examined before each move of repair."""
 
 
 class Computations:
@@ -65,6 +68,8 @@ class Computations:
         """Templates that no computation has."""
         self._hosted: dict[ServerTemplate, HostedConstants] = {}
         self._servers_of_source: list[list[int]] | None = None
+        self._moving: dict[int, int] = {}
+        """Computations that move with the next commit, and the servers where their state is until then."""
         self._added: list[int] = []
         """New computations that are not placed yet."""
         self.owner_of: Callable[[int], int] = lambda number: 0
@@ -82,13 +87,15 @@ class Computations:
         if not known_servers:
             known_servers = [(number, 1) for number in range(servers)]
             self._registry.write(("INSERT INTO servers VALUES (?, ?)", known_servers))
-        for number, key, text in self._registry.read("SELECT id, key, template FROM templates"):
-            self.templates[number] = Template.from_json(json.loads(text))
-            self._template_ids[key] = number
+        for number, text in self._registry.read("SELECT id, template FROM templates"):
+            template = self.templates[number] = Template.from_json(json.loads(text))
+            self._template_ids[template.key] = (
+                number  # not as it was stored: an older version may have written it
+            )
         self._newest = max(self.templates, default=-1)
         self._unused = set(self.templates)
         rows = self._registry.read(
-            "SELECT id, template, sources, constants, server, born FROM computations ORDER BY id"
+            "SELECT id, template, sources, constants, server, born, here FROM computations ORDER BY id"
         )
         once: dict[str, tuple[Any, ...]] = {}  # few texts differ
 
@@ -98,7 +105,9 @@ class Computations:
                 found = once[text] = tuple(json.loads(text))
             return found
 
-        computations = [Computation(r[0], r[1], values(r[2]), values(r[3]), r[4], r[5]) for r in rows]
+        computations = [
+            Computation(r[0], r[1], values(r[2]), values(r[3]), r[4], r[5], r[6], r[6]) for r in rows
+        ]
         del rows
         self._next_id = max((computation.id for computation in computations), default=-1) + 1
         self.alive = {number for number, alive in known_servers if alive}
@@ -128,10 +137,6 @@ class Computations:
 
     def _cost(self, template: int) -> float:
         return self.templates[template].cost / COST_UNIT
-
-    def _source_names(self, numbers: Iterable[int]) -> list[str]:
-        names = self._sources.names
-        return [names[number] for number in dict.fromkeys(numbers)]
 
     def _insert(self, computation: Computation) -> None:
         key = (computation.server, computation.template)
@@ -198,7 +203,7 @@ class Computations:
         self._next_id += 1
         self._id_of_definition[definition] = number
         self.by_id[number] = Computation(
-            number, template, sources, prepared.constants, UNPLACED, self.next_batch
+            number, template, sources, prepared.constants, UNPLACED, *3 * (self.next_batch,)
         )
         self._added.append(number)
         return number
@@ -215,26 +220,29 @@ class Computations:
             raise
         rows = changes.setdefault(_INSERT, [])
         for number, server in zip(added, servers, strict=True):
-            c = self.by_id[number]
-            computation = Computation(number, c.template, c.sources, c.constants, server, c.born)
+            _, template, sources, constants, _, born, here, since = self.by_id[number]
+            computation = Computation(number, template, sources, constants, server, born, here, since)
             self._insert(computation)
             rows.append(computation.row())
 
     def _asked(self, computation: Computation) -> tuple[str, list[str], float]:
         """What the host has to know of a computation."""
-        names = self._source_names(computation.sources)
-        return str(computation.id), names, self._cost(computation.template)
+        names = self._sources.names
+        read = [names[number] for number in computation.sources]
+        return str(computation.id), read, self._cost(computation.template)
 
     def _template_id(self, template: Template, changes: Changes) -> int:
         key = template.key
-        if key not in self._template_ids:
-            self._newest += 1
-            number = self._newest
-            self._unused.add(number)
-            self._template_ids[key] = number
-            self.templates[number] = template
-            changes.setdefault(_INSERT_TEMPLATE, []).append((number, key, json.dumps(template.to_json())))
-        return self._template_ids[key]
+        known = self._template_ids.get(key)
+        if known is not None:
+            return known
+        self._newest += 1
+        number = self._newest
+        self._unused.add(number)
+        self._template_ids[key] = number
+        self.templates[number] = template
+        changes.setdefault(_INSERT_TEMPLATE, []).append((number, key, json.dumps(template.to_json())))
+        return number
 
     def known_template(self, template: Template) -> int | None:
         """The number of a template, if there is an equal one."""
@@ -248,9 +256,9 @@ class Computations:
         """Have a computation see the rows of this batch, if it was to be born later; returns its sources."""
         computation = self.by_id[number]
         if computation.born > batch:
-            self.by_id[number] = computation = replace(computation, born=batch)
+            self.by_id[number] = computation = computation._replace(born=batch, here=batch, since=batch)
             self._hosted[computation.server, computation.template].replace(computation)
-            changes.setdefault(_UPDATE_BORN, []).append((batch, number))
+            changes.setdefault(_UPDATE_BORN, []).append((batch, batch, number))
         return computation.sources
 
     def begins(self, number: int) -> int:
@@ -264,6 +272,7 @@ class Computations:
         template stays, so that no number is given twice: state is stored by it.
         """
         self._pop(number)
+        self._moving.pop(number, None)
         for template in sorted(self._unused):
             if template != self._newest:
                 self._unused.discard(template)
@@ -284,13 +293,65 @@ class Computations:
         changes: Changes = {}
         decisions = self.host.lose_server(server)
         for decision in decisions:
-            moved = replace(self._pop(int(decision.query)), server=decision.server)
-            self._insert(moved)
-            changes.setdefault(_UPDATE_SERVER, []).append((moved.server, moved.id))
+            self._put(int(decision.query), decision.server)
+        left = {int(decision.query) for decision in decisions} - set(self._moving)
+        for number in [number for number, origin in self._moving.items() if origin == server]:
+            del self._moving[number]  # its state is taken over from the lost server
+            left.add(number)
+        for number in sorted(left):
+            changes.setdefault(_UPDATE_SERVER, []).append((self.by_id[number].server, number))
         changes["UPDATE servers SET alive = 0 WHERE id = ?"] = [(server,)]
         self._registry.write(*changes.items())
         self.alive.discard(server)
         return [int(decision.query) for decision in decisions]
+
+    def _put(self, number: int, server: int, **changed: int) -> None:
+        """Have a computation on a server, as the host has it already."""
+        private = self._private.get(number)
+        self._insert(self._pop(number)._replace(server=server, **changed))
+        if private is not None:
+            self._private[number] = private
+            self._id_of_definition.setdefault(private, number)
+
+    # -- moves
+
+    def repair(self, batch: int, most: int) -> int:
+        """Move at most so many computations in a batch to servers where fewer sources have to be sent; returns how many.
+
+        A batch that is tried again has the moves of all attempts together, and no more than so many.
+        """
+        placed = list[Sequence[Any]]()
+        for move in self.host.repair(max(0, most - len(self._moving)), EXAMINE):
+            for name, server in move.servers():
+                c = self.by_id[int(name)]
+                if c.born >= batch:  # it has no state yet
+                    self._put(c.id, server)
+                    placed.append((server, c.id))
+                elif self._moving.setdefault(c.id, c.server) == server:  # back to where its state is
+                    del self._moving[c.id]
+                    self._put(c.id, server, here=c.since)
+                else:
+                    self._put(c.id, server, here=batch)
+        if placed:
+            self._registry.write((_UPDATE_SERVER, placed))
+        return len(self._moving)
+
+    def committed(self, batch: int, moves: Mapping[int, int]) -> None:
+        """Take note of the moves that a batch has committed. It may be told twice, or when the service has forgotten them."""
+        changes: Changes = {}
+        for number, server in moves.items():
+            c = self.by_id.get(number)
+            if c is None or c.born > batch or c.since >= batch:
+                continue  # removed meanwhile, or known already
+            self._moving.pop(number, None)
+            if server in self.alive and c.server != server:
+                self.host.move(str(number), server)
+                self._put(number, server, here=batch, since=batch)
+            else:
+                self._put(number, c.server, here=batch, since=batch)
+            changes.setdefault(_UPDATE_PLACE, []).append((self.by_id[number].server, batch, number))
+        if changes:
+            self._registry.write(*changes.items())
 
     # -- batches
 
@@ -306,7 +367,18 @@ class Computations:
             templates={number: template for number, template in self.templates.items() if number in used},
             constants=constants,
             delay_us=self._sources.delays_us(),
+            moving=self._origins(),
+            moves={number: self.by_id[number].server for number in self._moving},
         )
+
+    def _origins(self) -> dict[ServerTemplate, frozenset[int]]:
+        """From which servers computations move, by where they go."""
+        origins: dict[ServerTemplate, frozenset[int]] = {}
+        for number, origin in self._moving.items():
+            c = self.by_id[number]
+            key = (c.server, c.template)
+            origins[key] = origins.get(key, frozenset()) | {origin}
+        return origins
 
     def servers_of_source(self) -> list[list[int]]:
         """By source number: the servers that host a computation over it."""

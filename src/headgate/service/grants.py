@@ -71,15 +71,22 @@ def _check_reader(tenant: str) -> None:
 
 
 class Readable(Mapping[str, SourceSchema]):
-    """The columns of the sources that a tenant may read, by name."""
+    """The columns of the sources that a tenant may read, by name. What was found once is not looked up again, so this is
+    for one request.
+    """
 
     def __init__(self, grants: Grants, sources: Sources, tenant: Tenant) -> None:
         self._grants, self._sources, self._tenant = grants, sources, tenant
+        self._found: dict[str, SourceSchema] = {}
 
     def __getitem__(self, name: str) -> SourceSchema:
+        found = self._found.get(name)
+        if found is not None:
+            return found
         source = self._sources.by_name[name]
         if not self._grants.allow(source, self._tenant):
             raise KeyError(name)
+        self._found[name] = source.kind
         return source.kind
 
     def __iter__(self) -> Iterator[str]:

@@ -6,10 +6,9 @@ was built last, and array operations over the rest.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from json.encoder import encode_basestring_ascii
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +20,7 @@ MOST_PARTS = 16
 _UNFIT = (pa.ArrowException, ArithmeticError, LookupError, TypeError, ValueError)
 
 
-@dataclass(frozen=True, slots=True)
-class Computation:
+class Computation(NamedTuple):
     """A template with sources and constants, on a server."""
 
     id: int
@@ -31,6 +29,10 @@ class Computation:
     constants: tuple[Any, ...]
     server: int
     born: int
+    here: int
+    """The first batch whose state of it is on its server: whatever a server wrote of it before is out of date."""
+    since: int
+    """The same before its last move, until that is committed: state from this batch on is taken over (`moves`)."""
 
     @property
     def definition(self) -> tuple[Any, ...]:
@@ -38,19 +40,9 @@ class Computation:
         return (self.template, self.sources, self.constants)
 
     def row(self) -> tuple[Any, ...]:
-        """The row of the registry. Its last two columns are those of an older format."""
-        sources = f"[{', '.join(map(str, self.sources))}]"
-        constants = json.dumps(self.constants) if self.constants else "[]"
-        return (
-            self.id,
-            self.template,
-            sources,
-            constants,
-            self.server,
-            self.born,
-            self.born,
-            None,
-        )
+        """The row of the registry. Its last column is one of an older format."""
+        number, template, sources, constants, server, born, _, since = self
+        return (number, template, _listed(sources), _listed(constants), server, born, since, None)
 
 
 class HostedConstants:
@@ -121,13 +113,19 @@ def table_of(
 ) -> pa.Table:
     """The constants of computations, and whose they are."""
     fields = [f for f in template.constants_schema if f.name not in RUN_COLUMNS[1:]]
-    schema = pa.schema([*fields, pa.field("owner", pa.int64())])
+    schema = pa.schema([*fields, *(pa.field(name, pa.int64()) for name in ("owner", "here", "since"))])
     columns: list[list[Any]] = [[c.id for c in hosted]]
     columns += [[c.sources[i] for c in hosted] for i in range(template.sources)]
     columns += [[c.constants[i] for c in hosted] for i in range(len(template.constants))]
     columns += [[c.born for c in hosted], [owner_of(c.id) for c in hosted]]
+    columns += [[c.here for c in hosted], [c.since for c in hosted]]
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _listed(values: tuple[Any, ...]) -> str:
+    """Numbers and texts as a JSON list."""
+    return f"[{', '.join([encode_basestring_ascii(v) if isinstance(v, str) else repr(v) for v in values])}]"
 
 
 def _unfit(template: Template, computation: Computation) -> str:

@@ -64,6 +64,8 @@ class BatchManifest:
     """By template."""
     latest: Mapping[int, int] = field(default_factory=dict)
     """By source number: the latest event time that it has brought so far, in microseconds."""
+    moves: Mapping[int, int] = field(default_factory=dict)
+    """Computations that moved in this batch, with their state, and to which server."""
     faults: Mapping[int, str] = field(default_factory=dict)
     """Computations that failed in this batch, and why."""
     cut: Mapping[int, int] = field(default_factory=dict)
@@ -101,6 +103,7 @@ class BatchManifest:
                 [template, [table.to_json() for table in tables]] for template, tables in self.results.items()
             ],
             "latest": [list(self.latest), list(self.latest.values())],
+            "moves": [list(self.moves), list(self.moves.values())],
             "faults": [list(self.faults), list(self.faults.values())],
             "cut": [list(self.cut), list(self.cut.values())],
             "facts": self.facts,
@@ -121,6 +124,7 @@ class BatchManifest:
             pieces={(p[0], p[1], p[2]): _stored_tables(p[3]) for p in body["pieces"]},
             results={template: _stored_tables(tables) for template, tables in body["results"]},
             latest=dict(zip(*body["latest"], strict=True)),
+            moves=dict(zip(*body.get("moves", ((), ())), strict=True)),  # earlier versions moved none
             faults=dict(zip(*body["faults"], strict=True)),
             cut=dict(zip(*body["cut"], strict=True)),
             facts=body["facts"],

@@ -23,6 +23,7 @@ from typing import Any, Protocol, Self
 from headgate import logs
 from headgate.errors import CheckpointError, ConfigError, HeadgateError, Superseded
 from headgate.hosting import Host
+from headgate.service.collecting import settled
 from headgate.service.config import ServiceConfig
 from headgate.service.delivery.dispatch import Dispatcher
 from headgate.service.http.app import create_app
@@ -158,6 +159,7 @@ class ServiceProcess:
         self._stack.callback(self._leadership.release)
         self.front.phase = STARTING
         self._open()
+        settled()
         notify("READY=1\nSTATUS=serving")
 
     def _await_leadership(self) -> None:
@@ -310,10 +312,14 @@ def admin_token(service: Service, folder: Path) -> bool:
             return False
         known = None  # it was revoked, or has expired, and nobody else has one: whoever owns the folder is the admin
     tenants = service.tenants
+    if given is not None and service.accounts.replace_admin_token(given, label=TOKEN_VARIABLE):
+        return False
     names = (f"{ADMIN}_{number}" for number in count(len(tenants)))
     name = next(name for name in names if not tenants.known(name)) if len(tenants) else ADMIN
     # A registry that was lost, or put in another's place, does not know the token: it learns it again.
-    token = service.add_tenant(name, admin=True, token=known or None)
+    token = service.add_tenant(
+        name, admin=True, token=known or None, label=TOKEN_VARIABLE if given is not None else "first"
+    )
     if not known:
         path.unlink(missing_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from headgate.errors import HeadgateError, NotFound, QueryRefused
 from headgate.service.computations import Computations
 from headgate.service.registry import Change, Changes, Registry, damaged
+from headgate.service.sharing import Sharing
 from headgate.service.tenant_use import COMMON, number_of
 from headgate.sql.limits import Limits
 from headgate.sql.prepare import Prepared
 from headgate.sql.template import Template
+from headgate.sql.wording import in_users_words
 
 FORGET_AFTER = 100
 """How many batches pass before starts that nobody needs are forgotten."""
@@ -24,9 +25,10 @@ Request = tuple[str, str, Prepared | HeadgateError]
 """Text, name, and what the text was read as, or why it was refused."""
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """A registered query. `since` is the first batch whose results it sees; `why` says why it failed."""
+class Query(NamedTuple):
+    """A registered query, as its row in the registry. `since` is the first batch whose results it sees; `why` says why
+    it failed.
+    """
 
     id: int
     tenant: str
@@ -66,7 +68,7 @@ class Queries:
         """In order."""
         self._begun = Counter(query.since for query in self.by_id.values())
         """By batch: how many queries began with it."""
-        self._ids_of_computation: dict[int, set[int]] = {}
+        self._sharing = Sharing()
         self._templates_of_tenant: dict[str, Counter[int]] = {}
         """By tenant and template: how many queries run."""
         self._beginning: dict[int, set[int]] = {}
@@ -92,14 +94,20 @@ class Queries:
         answers = list[Query | HeadgateError]()
         changes: Changes = {}
         added = list[Query]()
-        computations = self._computations
+        computations, checked, running = self._computations, set[str](), set[str]()
+        room = self.limits_of(tenant).queries - len(self._ids_of_tenant.get(tenant, ()))
         for text, name, prepared in requests:
             try:
                 if isinstance(prepared, HeadgateError):
                     raise prepared
-                self._check_limit(tenant, len(added))
-                _check_readable(prepared, readable)
-                self._check_templates(tenant, prepared.template)
+                if len(added) >= room:
+                    raise self._too_many(tenant)
+                if not checked.issuperset(prepared.sources):
+                    _check_readable(prepared, readable)
+                    checked.update(prepared.sources)
+                if prepared.template.key not in running:
+                    self._check_templates(tenant, prepared.template)
+                    running.add(prepared.template.key)
                 computation = computations.find_or_add(prepared, changes, tenant)
             except HeadgateError as error:
                 answers.append(error)
@@ -111,7 +119,7 @@ class Queries:
             added.append(query)
             answers.append(query)
         computations.place_added(changes)
-        changes[_INSERT] = list(map(_row, added))
+        changes[_INSERT] = [*added]
         self._registry.write(*changes.items())
         if added:
             self.by_id.update((query.id, query) for query in added)
@@ -119,13 +127,12 @@ class Queries:
             self._begun.update(query.since for query in added)
         return answers
 
-    def _check_limit(self, tenant: str, more: int) -> None:
+    def _too_many(self, tenant: str) -> QueryRefused:
         limit = self.limits_of(tenant).queries
-        if len(self._ids_of_tenant.get(tenant, ())) + more >= limit:
-            raise QueryRefused(
-                f"tenant {tenant!r} already has {limit} queries, and no more are allowed (the limit is queries): remove some",
-                "too-many-queries",
-            )
+        return QueryRefused(
+            f"tenant {tenant!r} already has {limit} queries, and no more are allowed (the limit is queries): remove some",
+            "too-many-queries",
+        )
 
     def _check_templates(self, tenant: str, template: Template) -> None:
         limit = self.limits_of(tenant).templates
@@ -160,7 +167,7 @@ class Queries:
 
     def count_sharing(self, computation: int, tenant: str | None = None) -> int:
         """How many queries share a computation, of a tenant or of all."""
-        sharing = self._ids_of_computation.get(computation, ())
+        sharing = self._sharing.of(computation)
         return len(sharing) if tenant is None else sum(self.by_id[i].tenant == tenant for i in sharing)
 
     @property
@@ -192,7 +199,7 @@ class Queries:
             query = self.by_id[number]
             if query.state == ACTIVE:
                 self._leave_computation(query, changes)
-                paused.append(replace(query, computation=None, state=PAUSED))
+                paused.append(query._replace(computation=None, state=PAUSED))
         changes[_UPDATE] += [(None, query.since, PAUSED, query.why, query.id) for query in paused]
         self._registry.write(*changes.items())
         self.by_id |= {query.id: query for query in paused}
@@ -219,19 +226,19 @@ class Queries:
         self._check_templates(tenant, prepared.template)
         computation = self._computations.find_or_place(prepared, changes, tenant)
         since = self._computations.begins(computation)
-        resumed = replace(query, computation=computation, since=since, state=ACTIVE, why="")
+        resumed = query._replace(computation=computation, since=since, state=ACTIVE, why="")
         self._join_computation(resumed)
         return self._save(resumed, changes)
 
     def fail(self, computation: int, why: str) -> list[Query]:
         """Stop all queries of a computation that failed, and record why."""
-        numbers = sorted(self._ids_of_computation.get(computation, ()))
-        return [self._stop(self.by_id[number], FAILED, _storable(why)) for number in numbers]
+        numbers = sorted(self._sharing.of(computation))
+        return [self._stop(self.by_id[number], FAILED, _storable(in_users_words(why))) for number in numbers]
 
     def _owner(self, computation: int) -> int:
         """The tenant who pays for a computation, as a number; if several share it, nobody does alone."""
         tenant = ""
-        for number in self._ids_of_computation[computation]:
+        for number in self._sharing.of(computation):
             whose = self.by_id[number].tenant
             if tenant and whose != tenant:
                 return COMMON
@@ -273,7 +280,7 @@ class Queries:
             if query.computation is not None:
                 sources = self._computations.born_by(query.computation, batch, changes)
                 self._beginning.setdefault(batch, set()).update(sources)
-            self.by_id[query.id] = replace(query, since=batch)
+            self.by_id[query.id] = query._replace(since=batch)
             self._forget_begun(query.since)
             self._begun[batch] += 1
         self._beginning = {number: sources for number, sources in self._beginning.items() if number <= batch}
@@ -302,7 +309,7 @@ class Queries:
     def _stop(self, query: Query, state: str, why: str) -> Query:
         changes: Changes = {}
         self._leave_computation(query, changes)
-        return self._save(replace(query, computation=None, state=state, why=why), changes)
+        return self._save(query._replace(computation=None, state=state, why=why), changes)
 
     def _save(self, query: Query, changes: Changes) -> Query:
         changes[_UPDATE] = [(query.computation, query.since, query.state, query.why, query.id)]
@@ -319,14 +326,11 @@ class Queries:
         assert query.computation is not None
         computation = self._computations.by_id[query.computation]
         self._computations.belongs(query.computation, query.tenant)
-        sharing = self._ids_of_computation.get(query.computation)
-        if sharing is None:
-            self._ids_of_computation[query.computation] = {query.id}
-        else:
-            other = self.by_id.get(next(iter(sharing)))
+        sharing = self._sharing.add(query.computation, query.id)
+        if sharing is not None:
+            other = self.by_id.get(sharing)
             if other is not None and other.tenant != query.tenant:
                 self._computations.refresh(query.computation)
-            sharing.add(query.id)
         running = self._templates_of_tenant.get(query.tenant)
         if running is None:
             running = self._templates_of_tenant[query.tenant] = Counter()
@@ -340,17 +344,15 @@ class Queries:
         """Detach a query from its computation, and remove the computation if no other query shares it."""
         if query.computation is None:
             return
-        sharing = self._ids_of_computation[query.computation]
-        sharing.discard(query.id)
+        sharing = self._sharing.remove(query.computation, query.id)
         template = self._computations.by_id[query.computation].template
         running = self._templates_of_tenant[query.tenant]
         running[template] -= 1
         if not running[template]:
             del running[template]
-        if not sharing:
-            del self._ids_of_computation[query.computation]
+        if sharing is None:
             self._computations.remove(query.computation, changes)
-        elif self.by_id[next(iter(sharing))].tenant != query.tenant:
+        elif self.by_id[sharing].tenant != query.tenant:
             self._computations.refresh(query.computation)  # perhaps a single tenant pays for it now
 
 
@@ -369,16 +371,3 @@ def _check_readable(prepared: Prepared, readable: Container[str]) -> None:
 def _storable(text: str) -> str:
     """A reason without the characters that a database may refuse: it may quote a row."""
     return text.replace("\0", "\\0").encode(errors="backslashreplace").decode()
-
-
-def _row(query: Query) -> tuple[Any, ...]:
-    return (
-        query.id,
-        query.tenant,
-        query.name,
-        query.text,
-        query.computation,
-        query.since,
-        query.state,
-        query.why,
-    )

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 import time
-from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from headgate import logs
-from headgate.errors import AccessDenied, HeadgateError, NotFound
+from headgate.errors import HeadgateError, NotFound
 from headgate.hosting import Host
 from headgate.service.accounts import Accounts
 from headgate.service.audit import Audit
@@ -28,7 +27,7 @@ from headgate.service.computations import Computations
 from headgate.service.delivery.orders import Deliveries
 from headgate.service.delivery.publications import Published
 from headgate.service.explaining import explain, explain_query
-from headgate.service.grants import EVERYONE, Grants
+from headgate.service.grants import Grants
 from headgate.service.lag import Lag
 from headgate.service.lock import RegistryLock
 from headgate.service.manifest import BatchManifest
@@ -43,9 +42,10 @@ from headgate.service.registry import damaged, open_registry
 from headgate.service.results import Cursor, Results, View
 from headgate.service.settings import Settings
 from headgate.service.snapshot import HostingSnapshot
-from headgate.service.sources import Source, Sources, rows_in_slots
+from headgate.service.source_calls import SourceCalls
+from headgate.service.sources import Sources
 from headgate.service.tenant_limits import TenantLimits
-from headgate.service.tenants import ADMIN, OPERATOR, WRITER, Tenant, Tenants
+from headgate.service.tenants import ADMIN, WRITER, Tenant, Tenants
 from headgate.service.upgrade import upgrade
 from headgate.service.usage import Usage
 from headgate.service.usage_view import above_their_limits, first_readable
@@ -62,7 +62,7 @@ REGISTER_AT_ONCE = 2_500
 """How many queries are registered before the lock is released, so that a batch need not wait for a large request."""
 
 
-class Service:
+class Service(SourceCalls):
     """Tenants, sources, queries, servers and results."""
 
     def __init__(self, settings: Settings, preparer: Preparer | None = None) -> None:
@@ -91,6 +91,8 @@ class Service:
         """What was done to a registry of an older version; empty if nothing."""
         self._load()  # after the claim, so that it has all that was registered with the service before
         self.computations.next_batch = self.last_batch + 1
+        if self.batch_log.last is not None:  # whoever committed it may have died before the registry was told
+            self.computations.committed(self.batch_log.last.batch, self.batch_log.last.moves)
         try:
             self.push_log = open_push_log(places, self.batch_log, settings.flow, self.sources.owner_of)
         except BaseException:
@@ -163,12 +165,14 @@ class Service:
                 )
                 self._registry.write((insert, [(batch, latest)]), *self.queries.starts_to_forget(batch))
                 self._latest_before.pop(batch, None)
+            moved = self.computations.repair(batch, self.settings.repair)
             status = self.computations.host.status()
             facts = {
                 "at": time.time(),
                 "queries": self.queries.count(),
                 "computations": status.queries,
                 "replication": round(status.replication, 4),
+                "moved": moved,
             }
             snapshot = self.computations.snapshot(batch)
             self._quarantine(self.computations.unfit)
@@ -180,6 +184,7 @@ class Service:
         self.usage.add(manifest)
         too_large = above_their_limits(self, manifest)  # may read state: without the lock
         with self._lock:
+            self.computations.committed(manifest.batch, manifest.moves)
             self._quarantine(manifest.faults)
             self._quarantine(too_large)
             if not self.facts or self.facts[-1]["batch"] != manifest.batch:
@@ -231,78 +236,22 @@ class Service:
 
     # -- tenants
 
-    def add_tenant(self, name: str, *, admin: bool = False, role: str = "", token: str | None = None) -> str:
+    def add_tenant(
+        self,
+        name: str,
+        *,
+        admin: bool = False,
+        role: str = "",
+        token: str | None = None,
+        label: str = "first",
+    ) -> str:
         """Add a tenant; returns its token, which cannot be looked up later."""
         with self._lock:
-            return self.tenants.add(name, role=role or (ADMIN if admin else WRITER), token=token)
+            return self.tenants.add(name, role=role or (ADMIN if admin else WRITER), token=token, label=label)
 
     def authenticate(self, token: str | None) -> Tenant:
         """Find the tenant of a token, or raise AccessDenied; BadToken, if the token is none that is valid."""
         return self.tenants.by_token(token)
-
-    # -- sources
-
-    def add_sources(self, tenant: Tenant, declarations: Sequence[Mapping[str, Any]]) -> list[Source]:
-        """Declare sources that take pushed events, all or none."""
-        with self._lock:
-            self.tenants.check(tenant)
-            if tenant != OPERATOR:
-                limit = self.tenant_limits.of(tenant.name).sources
-                self.sources.check_room(tenant.name, len(declarations), limit)
-            added = self.sources.add(declarations, tenant.name)
-            for source in added:
-                self.computations.host.add_source(source.name, source.rate)
-            return added
-
-    def list_sources(self, tenant: Tenant, after: str = "", limit: int = 1000) -> tuple[list[Source], int]:
-        """The sources that a tenant may read in the order of their names, from behind a name on, and their number."""
-        with self._lock:
-            names = sorted(self.grants.readable(tenant))
-            following = names[bisect_right(names, after) :][:limit]
-            return [self.sources.by_name[name] for name in following], len(names)
-
-    def push_events(self, tenant: Tenant, name: str, events: Sequence[Mapping[str, Any]]) -> int:
-        """Push events to a source; they are durable when this returns. Returns how many there were."""
-        source = self._own_source(tenant, name, "push to it")
-        rows = rows_in_slots(source, events)
-        self.published.check_pushable(name)
-        if rows.num_rows:
-            self.push_log.append(source.tenant, rows)
-        return int(rows.num_rows)
-
-    def _own_source(self, tenant: Tenant, name: str, act: str) -> Source:
-        """A source that a tenant may do this with, as its owner or as an admin."""
-        source = self.sources.get(name)
-        if tenant.admin or source.tenant == tenant.name:
-            return source
-        if not self.grants.allow(source, tenant):
-            raise NotFound(f"there is no source {name!r}")
-        raise AccessDenied(f"source {name!r} belongs to another tenant, and only its owner may {act}")
-
-    def list_grants(self, tenant: Tenant, name: str) -> list[str]:
-        """To whom a source is granted."""
-        with self._lock:
-            return self.grants.of(self._own_source(tenant, name, "see its grants").name)
-
-    def grant(self, tenant: Tenant, name: str, to: str) -> None:
-        """Let another tenant, or everyone (`*`), read a source."""
-        with self._lock:
-            self.grants.add(self._own_source(tenant, name, "grant it").name, to, self.settings.limits.grants)
-
-    def revoke(self, tenant: Tenant, name: str, of: str) -> None:
-        """Take a grant back. Queries that may no longer read the source stop."""
-        with self._lock:
-            source = self._own_source(tenant, name, "take grants back")
-            self.grants.remove(source.name, of)
-            readers = self.queries.tenants if of == EVERYONE else [of]
-            self.stop_readers(source, readers, "its owner took the grant back")
-
-    def stop_readers(self, source: Source, readers: Iterable[str], why: str) -> None:
-        """Stop the queries of tenants that may no longer read a source. The caller holds the lock."""
-        for reader in readers:
-            if not self.grants.allow(source, self.tenants.by_name(reader)):
-                why_not = f"source {source.name!r} can no longer be read: {why}"
-                self.queries.fail_unreadable(reader, source.id, why_not)
 
     # -- queries
 

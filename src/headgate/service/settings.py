@@ -37,6 +37,8 @@ class Settings:
     """What the engine of one task may use."""
     rule: str = DEFAULT_RULE.name
     """How queries are placed: a rule of `headgate.hosting`."""
+    repair: int = 64
+    """How many computations a batch may move to servers where fewer sources have to be sent; 0 moves none."""
     allowed: Allowed = field(default_factory=Allowed)
     """Where results may be delivered."""
     seed: int = 7

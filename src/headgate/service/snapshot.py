@@ -36,6 +36,10 @@ class HostingSnapshot:
     """By tenant that has a budget of its own: seconds of a batch on a server."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What the service wants recorded with the batch's measurements."""
+    moving: Mapping[ServerTemplate, frozenset[int]] = field(default_factory=dict)
+    """By server and template: the servers from which computations move there in this batch."""
+    moves: Mapping[int, int] = field(default_factory=dict)
+    """The computations that move in this batch, and to which server."""
     homes: Sequence[int] = ()
     """By server: the number under which its state is stored, if that is not its own; `alive` are such numbers."""
 

@@ -73,12 +73,10 @@ class Tenants:
     def __len__(self) -> int:
         return len(self._accounts)
 
-    def add(self, name: str, *, role: str = WRITER, token: str | None = None) -> str:
+    def add(self, name: str, *, role: str = WRITER, token: str | None = None, label: str = "first") -> str:
         """Add a tenant; returns its first token, which cannot be looked up later."""
         account = self._new(name, role)
-        _, text = self.tokens.create(
-            name, role, label="first", text=token, also=((_INSERT, [_row(account)]),)
-        )
+        _, text = self.tokens.create(name, role, label=label, text=token, also=((_INSERT, [_row(account)]),))
         self._accounts[name] = account
         return text
 
@@ -159,10 +157,14 @@ class Tenants:
         """Whether anybody has a valid token of an admin."""
         return any(self._is_admin(token) for token in self.tokens)
 
+    def is_active_admin(self, name: str) -> bool:
+        """Whether there is a tenant of this name who may act as an admin."""
+        account = self._accounts.get(name)
+        return account is not None and account.state == ACTIVE and account.role == ADMIN
+
     def _is_admin(self, token: Token) -> bool:
-        account = self._accounts.get(token.tenant)
-        active = account is not None and account.state == ACTIVE and account.role == ADMIN
-        return active and token.role == ADMIN and token.state(now_us()) == "active"
+        valid = token.role == ADMIN and token.state(now_us()) == "active"
+        return valid and self.is_active_admin(token.tenant)
 
 
 def checked_role(role: str) -> str:

@@ -105,10 +105,10 @@ class Usage:
 
 
 def largest(
-    manifest: BatchManifest, store: Store, tenant: int, owned: Callable[[int, int], bool], limit: int
+    manifest: BatchManifest, store: Store, tenant: int, owned: Callable[[int, int, int], bool], limit: int
 ) -> dict[int, str]:
     """The computations of a tenant with the most state, as many as are above its limit, and why they are stopped.
-    `owned` tells whether a computation of a template is there, and the tenant's.
+    `owned` tells whether a computation of a template is there, and the tenant's, and state of a batch is not out of date.
     """
     sizes = dict[int, float]()
     for (_, template, label), pieces in manifest.pieces.items():
@@ -118,7 +118,7 @@ def largest(
                 ids = Deferred.of_table(table).ids if waits(label) else table.column("id").to_numpy()
                 numbers, counts = np.unique(ids, return_counts=True)
                 for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
-                    if owned(number, template):
+                    if owned(number, template, piece.batch):
                         part = (piece.size + PIECE_BYTES) * count / max(1, len(ids))
                         sizes[number] = sizes.get(number, 0.0) + part
     total = sum(sizes.values())

@@ -69,7 +69,10 @@ def above_their_limits(service: Service, manifest: BatchManifest) -> dict[int, s
             manifest,
             service.batch_log.store,
             tenant,
-            lambda number, template, tenant=tenant: service.queries.is_owned(number, template, tenant),  # type: ignore[misc]
+            lambda number, template, batch, tenant=tenant: (  # type: ignore[misc]
+                service.queries.is_owned(number, template, tenant)
+                and service.computations.by_id[number].since <= batch
+            ),
             limit_of(tenant),
         )
     return stopped

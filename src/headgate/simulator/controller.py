@@ -8,7 +8,8 @@ A node's window begins when it hears of the round and ends `delta` later, or whe
 control: a node that is busy with disk I/O makes all others wait (FLUX-E14). Law: no move phase is
 longer than the collecting that follows it, so at most half of the time goes into moving.
 
-With a `tuner`, delta_min depends on what the moves achieved; see `tuning`.
+With a `tuner`, delta_min depends on what the moves achieved; see `control.tuning`. The rule is that of
+`control.damping`, which stages follow too.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from headgate.control.damping import next_delta
 from headgate.control.loop import Decision, Loop
 from headgate.control.report import BatchReport, BinReport, ChannelReport
+from headgate.control.tuning import Tuner
 from headgate.control.view import LoadView
 from headgate.routing.table import Move, Table
 from headgate.simulator.agenda import Agenda
 from headgate.simulator.movement import Movement
 from headgate.simulator.node import Node
 from headgate.simulator.plane import Plane
-from headgate.simulator.tuning import Tuner
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ class Controller:
         work = np.bincount(self._plane.arrays.route, self._rows, minlength=len(self._nodes))
         self._cost_ms = np.where(work > 0, busy_ms / np.maximum(work, 1), self._cost_ms)
         if self._tuner is not None:
-            self._tuner.saw(int(work.sum()), self._delta)
+            self._tuner = self._tuner.saw(int(work.sum()), self._delta)
         if self.loop.view.alpha < 1 or self._record is not None:
             report = self._report(number, table, busy_ms, work)
             decision = self.loop.step(report)
@@ -141,9 +143,9 @@ class Controller:
             moving = self._plane.now - started if moves else 0.0
             self.rounds.append(Round(self._began, self._delta, collected, moving, moves))
             if self._tuner is not None:
-                self._tuner.moved(len(moves))
+                self._tuner = self._tuner.moved(len(moves))
                 self.delta_min_s = self._tuner.delta_min_s
-            self._delta = max(moving if moves else self._delta / 2, self.delta_min_s)
+            self._delta = next_delta(self._delta, moving, self.delta_min_s)
             self.begin()
 
         if moves:

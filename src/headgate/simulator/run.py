@@ -16,6 +16,7 @@ from headgate.control.guard import Guard
 from headgate.control.loop import Decision, Loop
 from headgate.control.policy import Policy
 from headgate.control.report import BatchReport
+from headgate.control.tuning import Tuner
 from headgate.control.view import LoadView
 from headgate.errors import ConfigError
 from headgate.policies.static import Static
@@ -26,7 +27,6 @@ from headgate.simulator.controller import Controller, Round
 from headgate.simulator.movement import Movement
 from headgate.simulator.node import Node
 from headgate.simulator.plane import Plane
-from headgate.simulator.tuning import Tuner
 from headgate.simulator.workload import Floats
 
 EAGER = Guard(min_gain=0.0, cool_down_batches=0)

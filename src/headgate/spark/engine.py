@@ -5,18 +5,20 @@ from __future__ import annotations
 import io
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from headgate.flow.gate import Gate
 from headgate.operators.base import BoundOperator
+from headgate.routing.column_hash import key_hashes
 from headgate.spark.clock import RealTime
 from headgate.spark.exchange import Exchange, quoted
-from headgate.spark.gates.waves import SparkWaves
+from headgate.spark.gates.waves import SparkWaveEngine
 from headgate.spark.job import ChannelJob
 from headgate.spark.job_names import JobNames
 from headgate.spark.paths import literal
@@ -24,9 +26,12 @@ from headgate.spark.types import arrow_schema, emitted_schema, spark_schema
 from headgate.stage.answer import Answer
 from headgate.stage.engine import Watch
 from headgate.stage.routed_rows import routed_schema
+from headgate.stage.settings import Expansion
 from headgate.stage.sinks import Output
 from headgate.stage.task import Task
+from headgate.stage.waves import Waves
 from headgate.state.conform import conform_table
+from headgate.state.keys import KeySpec
 from headgate.storage.store import Store
 
 
@@ -73,6 +78,10 @@ class SparkEngine:
         """How many rows there are."""
         return int(rows.count())
 
+    def hashes(self, keys: pa.RecordBatch, key: KeySpec) -> NDArray[np.int64]:
+        """Spark's hash of each of these keys."""
+        return key_hashes(keys, key)
+
     def prepared(self, operator: BoundOperator) -> BoundOperator:
         """The operator itself."""
         return operator
@@ -88,6 +97,10 @@ class SparkEngine:
         if self._exchange is None or self._exchange.operator is not task.operator:
             self._exchange = Exchange(task.operator)
         return self._job.run(rows, self._exchange, task, self.watch)
+
+    def places(self, near: Sequence[str]) -> list[str]:
+        """The executors of the channels, for which an anchor is made; empty if there is only one."""
+        return self._job.anchor.places(self.spark, near)
 
     def emitted(self, schema: pa.Schema) -> pa.Schema:
         """The schema of output files. It includes Spark's own schema where Arrow's
@@ -113,9 +126,9 @@ class SparkEngine:
 
         return spark.range(0, len(files), 1, len(files)).mapInArrow(read, declared)
 
-    def waves(self, gate: Gate, store: Store, expand: Callable[[DataFrame], DataFrame] | None) -> SparkWaves:
+    def waves(self, gates: Sequence[Expansion], store: Store) -> Waves[DataFrame]:
         """The object that cuts micro-batches into waves."""
-        return SparkWaves(gate, store, expand)
+        return Waves(gates, store, SparkWaveEngine(lambda: self.spark, gates))
 
     def build_rows(self, rows: DataFrame, on: tuple[str, ...], key: tuple[str, ...]) -> DataFrame:
         """Build rows with the stage's names for the key columns. Rows with a null key

@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 
 from headgate.operators.base import BoundOperator
 from headgate.routing.table import Table
-from headgate.spark.anchor import CHANNEL
+from headgate.spark.anchor import CHANNEL, Seating
 from headgate.spark.types import can_hash, sendable
 from headgate.stage.routed_rows import ORDER, ships_hash
 from headgate.state.keys import KeySpec
@@ -126,7 +126,7 @@ class Exchange:
             self._made = (table.version, channel_of(self._hash, table, spread))
         return self._made[1]
 
-    def routed(self, df: DataFrame, table: Table, anchor: DataFrame | None = None) -> DataFrame:
+    def routed(self, df: DataFrame, table: Table, anchor: Seating | None = None) -> DataFrame:
         """The batch with only the columns that the operator needs, each row
         in the partition of its channel.
 
@@ -136,8 +136,8 @@ class Exchange:
         if anchor is None:
             sent, names = self._selected(df, table)
             return sent.repartitionById(table.channels, self._channel(table)).select(*names)
-        sent = self.sent(df, table).repartitionById(table.channels, F.col(CHANNEL))
-        return sent.join(anchor.hint("shuffle_hash"), CHANNEL).drop(CHANNEL)
+        sent = self.sent(df, table).withColumn(CHANNEL, anchor.seat(F.col(CHANNEL)))
+        return anchor.joined(sent.repartitionById(table.channels, F.col(CHANNEL))).drop(CHANNEL, "held")
 
     def sent(self, df: DataFrame, table: Table) -> DataFrame:
         """The columns that the operator needs, and then the channel of each row; no row is moved."""

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headgate import errors
 from headgate.errors import HeadgateError, TaskFailed
-from headgate.spark.anchor import Anchor
+from headgate.spark.anchor import Anchor, Seating, this_executor
 from headgate.spark.engine_error import gist, raised_in_task
 from headgate.spark.exchange import Exchange
 from headgate.spark.groups import BLOBS, REPORT, by_groups, packed_rows, unpacked_rows
@@ -25,7 +25,7 @@ from headgate.stage.answer import Answer
 from headgate.stage.engine import Watch
 from headgate.stage.parcel import Parcel
 from headgate.stage.task import Attempt, Task
-from headgate.storage.bin_cache import BinCache, executor_identity
+from headgate.storage.bin_cache import BinCache
 
 _one_task = threading.Lock()
 """A worker of Spark runs one task at a time. Other engines run them as threads, which would share one cache."""
@@ -37,9 +37,11 @@ class ChannelWork:
 
     task: Task
     watch: Watch
+    seats: tuple[int, ...] = ()
+    """The partition of each channel; empty if it has the same number."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        answer = worked(self.task, self.watch, map(Parcel.of, batches))
+        answer = worked(self.task, self.watch, map(Parcel.of, batches), seats=self.seats)
         yield pa.RecordBatch.from_pydict({"report": [json.dumps(answer)]})
 
     def of_group(self, channel: int, blobs: Iterable[bytes]) -> dict[str, Any]:
@@ -47,18 +49,25 @@ class ChannelWork:
         return worked(self.task, self.watch, map(Parcel.of, unpacked_rows(blobs)), channel)
 
 
-def worked(task: Task, watch: Watch, parcels: Iterator[Parcel], channel: int | None = None) -> dict[str, Any]:
+def worked(
+    task: Task,
+    watch: Watch,
+    parcels: Iterator[Parcel],
+    channel: int | None = None,
+    seats: tuple[int, ...] = (),
+) -> dict[str, Any]:
     """Do a channel's work in a Spark task; the answer, or the error that was raised, as JSON values. If
-    no `channel` is given, it is the task's partition.
+    no `channel` is given, it is the one whose seat is the task's partition.
     """
     partition, name = task_attempt()
-    mine = partition if channel is None else channel
-    assert mine is not None
-    host, process = executor_identity()
+    mine = channel
+    if mine is None:
+        assert partition is not None
+        mine = seats.index(partition) if seats else partition
     try:
         with _one_task:
             cache = BinCache.of(task.stage, task.operator.layout)
-            attempt = Attempt(task, mine, name, cache, watch, f"{host}/{process}")
+            attempt = Attempt(task, mine, name, cache, watch, this_executor())
             return attempt.work(parcels).to_json()
     except HeadgateError as error:  # returned as data, so that the driver raises the same error
         return {"error": type(error).__name__, "message": str(error), "trace": traceback.format_exc()}
@@ -68,7 +77,7 @@ class ChannelJob:
     """Runs the tasks of the channels, each on the executor that it ran on before."""
 
     def __init__(self) -> None:
-        self._anchor = Anchor()
+        self.anchor = Anchor()
 
     def run(self, df: DataFrame, exchange: Exchange, task: Task, watch: Watch) -> list[Answer]:
         """The answers of the channels, in order. An error that a task raised is raised here
@@ -76,16 +85,17 @@ class ChannelJob:
         """
         channels = task.table.channels
 
-        def tasks(anchor: DataFrame | None) -> DataFrame:
-            return exchange.routed(df, task.table, anchor).mapInArrow(ChannelWork(task, watch), REPORT)
+        def tasks(anchor: Seating | None) -> DataFrame:
+            work = ChannelWork(task, watch, () if anchor is None else anchor.seats)
+            return exchange.routed(df, task.table, anchor).mapInArrow(work, REPORT)
 
         def grouped() -> DataFrame:
             blobs = exchange.sent(df, task.table).mapInArrow(packed_rows, BLOBS)
             return by_groups(blobs, channels, ChannelWork(task, watch).of_group)
 
-        received = reports(df.sparkSession, self._anchor, channels, tasks, batch=task.batch, grouped=grouped)
+        received = reports(df.sparkSession, self.anchor, channels, tasks, batch=task.batch, grouped=grouped)
         answers = answered(received, task)
-        self._anchor.observe([answer.executor for answer in answers])
+        self.anchor.observe([answer.executor for answer in answers])
         return answers
 
 
@@ -105,7 +115,7 @@ def reports(
     spark: SparkSession,
     anchor: Anchor,
     count: int,
-    tasks: Callable[[DataFrame | None], DataFrame],
+    tasks: Callable[[Seating | None], DataFrame],
     *,
     batch: int,
     again: str = "query",

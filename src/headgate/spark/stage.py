@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -16,11 +15,12 @@ from headgate.observe.export.announcer import Announcer
 from headgate.operators.base import Operator
 from headgate.operators.columns import column_names
 from headgate.spark.engine import SparkEngine
-from headgate.spark.gates.expansion_step import checked_step
+from headgate.spark.gates.expansion_step import with_checked_step
 from headgate.spark.session import check_classic, origin_of
 from headgate.spark.versions import check_spark
 from headgate.spark.warm_up import warm_up
 from headgate.stage import sinks
+from headgate.stage.completion import Completed
 from headgate.stage.engine import Engine, Rows
 from headgate.stage.facts import BatchFacts
 from headgate.stage.settings import Expansion, Limits, Routing
@@ -70,12 +70,16 @@ class Stage(LockedStage[DataFrame]):
 
     `routing` says how keys are placed (`hg.Routing`, or just the name of a policy), `limits` how
     much memory a channel may use and which rows may wait (`hg.Limits`), `expansion` adds a step
-    before the stage that makes many rows of one, and the gate that bounds it (`hg.Expansion`).
+    before the stage that makes many rows of one, and the gate that bounds it (`hg.Expansion`); several,
+    the outermost first, are nested gates.
 
     A checkpoint belongs to one streaming query, and begins with its batch 0. With `first_batch` it
     begins with a later batch, and the rows before that are not in its state. `continues` names the
     earlier query whose state this query takes over (an error message gives the name).
     `durable=False` leaves flushing to the operating system.
+
+    `on_complete` is called with an `hg.Completed` when all rows of a source's batch have been processed and
+    their output is published, those included that had to wait for memory, for a move or in a buffer.
 
     `name` is the stage's in metrics and logs. `metrics_port` is an HTTP port for Prometheus; 0 takes a
     free one. `listeners` are called with each event (`hg.observe.QueryEvent`).
@@ -93,18 +97,18 @@ class Stage(LockedStage[DataFrame]):
         aside: sinks.Sink | Callable[[DataFrame, int], None] | None = None,
         routing: Routing | str | Policy | None = None,
         limits: Limits | None = None,
-        expansion: Expansion | None = None,
+        expansion: Expansion | Sequence[Expansion] | None = None,
         first_batch: int | None = None,
         continues: str | None = None,
         durable: bool = True,
+        on_complete: Callable[[Completed], None] | None = None,
         name: str | None = None,
         metrics_port: int | None = None,
         listeners: Sequence[Listener] = (),
     ) -> None:
         check_spark()
         self._announcer = Announcer(name, listeners, metrics_port)
-        if expansion is not None:
-            expansion = replace(expansion, step=checked_step(expansion.step))
+        given = [expansion] if isinstance(expansion, Expansion) else expansion or ()
         super().__init__(
             SparkEngine(),
             key=column_names(key, "key"),
@@ -114,10 +118,11 @@ class Stage(LockedStage[DataFrame]):
             aside=aside,
             routing=routing,
             limits=limits,
-            expansion=expansion,
+            expansion=[with_checked_step(one) for one in given],
             first_batch=first_batch,
             continues=continues,
             durable=durable,
+            on_complete=on_complete,
         )
         self.watchers.append(self._tell)
         warm_up()

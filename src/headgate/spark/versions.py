@@ -1,4 +1,4 @@
-"""The versions of Spark that headgate runs on. `docs/spark-versions.md` says what works in which."""
+"""The versions of Spark that headgate runs on. `docs/reference/spark-versions.md` says what works in which."""
 
 from __future__ import annotations
 

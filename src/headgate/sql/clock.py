@@ -71,12 +71,13 @@ def marked(template: Template, constants: pa.Table, marks: Times) -> Times:
 
     For a join it is the time up to which all pairs are known: the least of the first source's
     watermark and of each other source's watermark, less the time by which its rows may follow
-    those of the first. For a UNION ALL it is the least watermark of its sources.
+    those of the first. For a FULL JOIN, the first source's watermark is less the time by which its
+    rows may follow, too. For a UNION ALL it is the least watermark of its sources.
     """
     of = [marks[constants.column(f"s{i}").to_numpy()] for i in range(template.sources)]
     if template.arms:
         return np.asarray(np.minimum.reduce(of))
-    mark = of[0]
+    mark = of[0] - max(template.bounds[0][0], 0) if template.full else of[0]
     if template.mode is Mode.panes or template.outer_on:
         for other, (_, later) in zip(of[1:], template.bounds, strict=True):
             mark = np.minimum(mark, other - max(later, 0))

@@ -6,6 +6,8 @@ call is a name and its arguments, and `functions` says what the name means.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -35,5 +37,18 @@ class Plain(DuckDB):
             k: v for k, v in DuckDB.Parser.NO_PAREN_FUNCTION_PARSERS.items() if k in ("CASE", "ANY")
         }
 
+        def expression(self, instance: Any, *arguments: Any, **named: Any) -> Any:
+            """A node. One that has nothing below it, such as NULL, gets the place of the word that was read last."""
+            made = super().expression(instance, *arguments, **named)
+            if "start" not in made.meta and self._prev is not None and not any(_below(made)):
+                made.update_positions(self._prev)
+            return made
 
+
+def _below(node: exp.Expression) -> Iterator[bool]:
+    """Whether each node below this one has a place."""
+    return ("start" in one.meta for one in node.walk() if one is not node)
+
+
+logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # it would write texts of tenants into the log
 DIALECT = Plain()

@@ -71,7 +71,7 @@ class Engine:
 
     def _open(self) -> None:
         config = {k: v for k, v in LOCKED.items() if k != "TimeZone"}
-        self._connection: Any = duckdb.connect(":memory:", config={**config, "memory_limit": self._memory})
+        self._held: list[Any] = [duckdb.connect(":memory:", config={**config, "memory_limit": self._memory})]
         text, truth = duckdb.sqltypes.VARCHAR, duckdb.sqltypes.BOOLEAN
         stopped = partial(getattr, proxy(self), "_interrupted")
         ours = {LIKE: like_arrays(stopped), **regex_arrays(stopped)}
@@ -94,9 +94,14 @@ class Engine:
                 function.name, function.call, kinds, returns, type="arrow", null_handling="special"
             )
         self._connection.execute("SET lock_configuration = true")
-        self.close = finalize(
-            self, self._connection.close
-        )  # at the latest when the process ends, before its modules do
+        self.close = finalize(self, _close, self._held)
+        """At the latest when the process ends, before its modules do."""
+
+    @property
+    def _connection(self) -> Any:
+        if not self._held:
+            raise QueryFailed("the engine is closed")
+        return self._held[0]
 
     def renew(self) -> None:
         """Give all memory back that the engine holds, and go on with the same tables."""
@@ -133,7 +138,14 @@ class Engine:
     def interrupt(self) -> None:
         """Stop the statement that another thread is running."""
         self._interrupted = True
-        self._connection.interrupt()
+        for connection in list(self._held):
+            connection.interrupt()
+
+
+def _close(held: list[Any]) -> None:
+    """Close a connection and forget it: the binding reports those that are known when the process ends as leaks."""
+    while held:
+        held.pop().close()
 
 
 def _gist(error: Exception) -> str:

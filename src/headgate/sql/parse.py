@@ -15,7 +15,7 @@ from headgate.sql.expressions import Scope
 from headgate.sql.limits import Limits
 from headgate.sql.punctuation import check_punctuation
 from headgate.sql.source_schema import SourceSchema
-from headgate.sql.text import Shape, readable
+from headgate.sql.text import Shape, open_quote, readable
 from headgate.sql.wording import KEYWORDS, did_you_mean, quoted, refuse, shown, span_of
 
 TAKEN = ("expressions", "from_", "joins", "where", "group", "having")
@@ -33,6 +33,7 @@ CLOSING = {
     TokenType.CASE: TokenType.END,
 }
 """What closes each kind of bracket."""
+PARAMETERS = (TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON)
 MOST_TYPED = 3
 """How deep brackets may nest that follow the name of a type (ARRAY[, ROW(): each makes the parser take twice as long."""
 MOST_ARMS = 8
@@ -65,6 +66,11 @@ class Statement:
     def swapped(self) -> bool:
         """Whether the second source of the text is the first: that of a RIGHT JOIN."""
         return len(self.joins) == 1 and str(self.joins[0].args.get("side") or "").upper() == "RIGHT"
+
+    @property
+    def full(self) -> bool:
+        """Whether a join keeps the rows of both sources."""
+        return any(str(join.args.get("side") or "").upper() == "FULL" for join in self.joins)
 
     def tables(self) -> list[Any]:
         """The sources, in the order of the text."""
@@ -114,9 +120,12 @@ def parsed(text: str, limits: Limits) -> Statement:
     ):
         # The parser is not made for hostile texts: some of them make it raise other errors.
         why = "this is not SQL" if tokens else "a quote or a comment has no end"
-        refuse("syntax", f"this cannot be read: {why}", text, 0)
+        refuse("syntax", f"this cannot be read: {why}", text, 0 if tokens else open_quote(text))
     if len(statements) != 1:
-        refuse("statements", f"there are {len(statements)} statements: register one query at a time", text, 0)
+        ends = next((token.start for token in tokens if token.token_type is TokenType.SEMICOLON), 0)
+        refuse(
+            "statements", f"there are {len(statements)} statements: register one query at a time", text, ends
+        )
     tree: Any = statements[0]
     if isinstance(tree, (exp.SetOperation, exp.Subquery)):
         return Statement(None, _arms(tree, text))
@@ -194,6 +203,10 @@ def _unreadable(error: ParseError, tokens: Sequence[Token], text: str) -> NoRetu
             text,
             tokens[0].start,
         )
+    if at == 0:  # it did not get beyond the beginning: a parameter is read as the beginning of something else
+        for token in tokens:
+            if token.token_type in PARAMETERS:
+                refuse("parameter", "a query has no parameters: write the value itself", text, token.start)
     for token in reversed(tokens[max(at - 2, 0) : at + 1]):
         plain = text[token.start : token.end + 1]
         near = near or (did_you_mean(plain, KEYWORDS) if plain.isalpha() else "")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -18,19 +18,19 @@ from headgate.sql.functions import check_constants
 from headgate.sql.limits import Limits
 from headgate.sql.parse import check_characters, table_names
 from headgate.sql.read import Reading, read
-from headgate.sql.source_schema import Order, SourceSchema
+from headgate.sql.source_schema import SourceSchema
 from headgate.sql.template import Mode, Template
 from headgate.sql.text import Literal, Shape, shape_of
 from headgate.sql.wording import in_users_words, not_a_result, place_of
 
 Constant = int | float | str
 Readings = dict[tuple[str, ...], Reading]
+DO_NOT_FIT = "the types of this do not fit: CAST its values to bigint, double, varchar, boolean or timestamp"
 MOST_SHAPES = 50_000
 """Size of the cache of shapes. When it is full, it is emptied, so that its memory is bounded."""
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(NamedTuple):
     """A query that was accepted. Two queries with equal parts are one computation."""
 
     template: Template
@@ -60,49 +60,47 @@ class Preparer:
 
     def __post_init__(self) -> None:
         self._engine = Engine(self.functions)
-        self._known = dict[tuple[str, tuple[Order, ...]], tuple[tuple[int, ...], Readings]]()
+        self._known = dict[tuple[str, ...], tuple[tuple[int, ...], Readings]]()
         """By shape and columns: which literals are part of the template, and what was read, by these."""
         self._readings = 0
 
     def prepare(self, text: str, kinds: Mapping[str, SourceSchema]) -> Prepared:
         """Prepare a query over these sources, or raise QueryRefused."""
+        remembered = self.remembered(text, kinds)
+        if remembered is not None:
+            return remembered
+        shape, names = shape_of(text), table_names(text, self.limits)
+        reading = self._read(shape, text, kinds)
+        if names == shape.sources:
+            self._remember(shape, kinds, reading)
+        return _prepared(reading, shape, names)
+
+    def remembered(self, text: str, kinds: Mapping[str, SourceSchema]) -> Prepared | None:
+        """The same if the shape of the text is known, else None. Several threads may call this at once."""
         check_characters(text, self.limits)
         shape = shape_of(text)
-        reading = self._remembered(shape, kinds)
-        names = shape.sources
-        if reading is None:
-            names = table_names(text, self.limits)
-            reading = self._read(shape, text, kinds)
-            if names == shape.sources:
-                self._remember(shape, kinds, reading)
-        # A remembered shape says nothing about the values that come with it now.
-        constants = tuple([_value(shape.literals[number], text) for number in reading.constants])
-        for kind, numbers in reading.checks:
-            values = tuple(shape.literals[number].value for number in numbers)
-            check_constants(kind, values, text, shape.literals[numbers[0]].start)
-        return Prepared(reading.template, names, constants)
-
-    def _remembered(self, shape: Shape, kinds: Mapping[str, SourceSchema]) -> Reading | None:
         try:
-            of = tuple([kinds[name].order for name in shape.sources])
+            key = (shape.text, *[kinds[name].signature for name in shape.sources])
         except KeyError:
             return None
-        known = self._known.get((shape.text, of))
+        known = self._known.get(key)
         if known is None:
             return None
         fixed, readings = known
-        return readings.get(tuple([shape.literals[i].text for i in fixed]))
+        written = shape.written
+        reading = readings.get(tuple([written[i] for i in fixed]))
+        return None if reading is None else _prepared(reading, shape, shape.sources)
 
     def _remember(self, shape: Shape, kinds: Mapping[str, SourceSchema], reading: Reading) -> None:
         if self._readings >= MOST_SHAPES:
             self._known.clear()
             self._readings = 0
-        of = tuple(kinds[name].order for name in shape.sources)
-        fixed = tuple(i for i in range(len(shape.literals)) if i not in reading.constants)
-        before = self._known.get((shape.text, of))
+        key = (shape.text, *(kinds[name].signature for name in shape.sources))
+        fixed = tuple(i for i in range(len(shape.written)) if i not in reading.constants)
+        before = self._known.get(key)
         readings = before[1] if before is not None and before[0] == fixed else {}
-        readings[tuple(shape.literals[i].text for i in fixed)] = reading
-        self._known[shape.text, of] = (fixed, readings)
+        readings[tuple(shape.written[i] for i in fixed)] = reading
+        self._known[key] = (fixed, readings)
         self._readings += 1
 
     def _read(self, shape: Shape, text: str, kinds: Mapping[str, SourceSchema]) -> Reading:
@@ -111,7 +109,7 @@ class Preparer:
             schema = bind(reading.template, self._engine)
         except QueryFailed as error:
             line, column = place_of(self._wrong(reading), text)
-            why = in_users_words(str(error))
+            why = in_users_words(str(error), DO_NOT_FIT)
             raise QueryRefused(f"{why} (line {line}, column {column})", "types", line, column) from error
         for column_of, node in zip(list(schema)[2:], reading.outputs, strict=True):
             if why := not_a_result(column_of.type):
@@ -131,7 +129,7 @@ class Preparer:
         for sql, place in zip(template.outputs, reading.outputs, strict=True):
             if not self._binds(replace(template, outputs=(sql,), having="true")):
                 return place
-        return reading.outputs[0]
+        return reading.having or reading.outputs[0]
 
     def _binds(self, template: Template) -> bool:
         try:
@@ -141,10 +139,24 @@ class Preparer:
         return True
 
 
-def _value(literal: Literal, text: str) -> Constant:
+def _prepared(reading: Reading, shape: Shape, names: tuple[str, ...]) -> Prepared:
+    """What was read, with the values of this text: a shape says nothing about those that come with it."""
+    written = shape.written
+    constants = tuple([_value(written[number], number, shape) for number in reading.constants])
+    for kind, numbers in reading.checks:
+        literals = shape.literals
+        values = tuple(literals[number].value for number in numbers)
+        check_constants(kind, values, shape.query, literals[numbers[0]].start)
+    return Prepared(reading.template, names, constants)
+
+
+def _value(written: str, number: int, shape: Shape) -> Constant:
     """The value of a literal, or QueryRefused if its type cannot hold it."""
-    if not (literal.text.isdecimal() and len(literal.text) < 19):
-        check_range(literal, text)
+    if written.isdecimal() and len(written) < 19:
+        return int(written)
+    literal = Literal(0, written)
+    if not literal.fits:
+        check_range(shape.literals[number], shape.query)
     return literal.value
 
 

@@ -43,6 +43,7 @@ class Reading:
     constants: tuple[int, ...]
     clauses: tuple[Clause, ...]
     outputs: tuple[exp.Expression, ...]
+    having: exp.Expression | None = None
     checks: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """What must hold of the literals: the kind of check, and their numbers."""
 
@@ -95,6 +96,9 @@ class _Reader:
         qualify(tree, scope)
         group = tree.args.get("group")
         having = tree.args.get("having")
+        if group is not None and self.statement.full:
+            advice = "query the results of a FULL JOIN (publish them), or use a LEFT JOIN"
+            scope.refuse(group, "window", f"a FULL JOIN has rows without a time for a window: {advice}")
         window = self._window(group)
         for node in group.expressions if group else []:
             scope.fixed |= {n.meta["start"] for n in node.find_all(exp.Literal) if "start" in n.meta}
@@ -108,7 +112,7 @@ class _Reader:
         else:
             template = self._grouped(bare, base, window, having)
         return Reading(
-            template, tuple(scope.constants), tuple(self.clauses), tuple(bare), tuple(scope.checks)
+            template, tuple(scope.constants), tuple(self.clauses), tuple(bare), having, tuple(scope.checks)
         )
 
     def _items(self) -> list[exp.Expression]:
@@ -133,6 +137,7 @@ class _Reader:
             "condition": condition,
             "where": where,
             "outer_on": self.outer_on,
+            "full": self.statement.full,
             "bounds": tuple(self.bounds),
             "cost": self.cost,
         }
@@ -277,8 +282,8 @@ class _Reader:
         ]
         if odd or kind not in ("", "INNER", "OUTER") or join.args.get("on") is None:
             self.scope.refuse(join, "join", "a join is written JOIN source ON ..., with a time bound")
-        if side not in ("", "LEFT", "RIGHT") or (side and len(self.statement.joins) > 1):
-            self.scope.refuse(join, "join", "an outer join is a LEFT or RIGHT JOIN of two sources")
+        if side not in ("", "LEFT", "RIGHT", "FULL") or (side and len(self.statement.joins) > 1):
+            self.scope.refuse(join, "join", "an outer join is a LEFT, RIGHT or FULL JOIN of two sources")
         found = self._conditions(join, source)
         if side:
             self.outer_on = " AND ".join(found) or "true"

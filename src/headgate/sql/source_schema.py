@@ -77,6 +77,11 @@ class SourceSchema:
         return tuple(self.slots.items())
 
     @cached_property
+    def signature(self) -> str:
+        """The same as a text, which is quickly compared."""
+        return ",".join(f"{name} {slot}" for name, slot in self.order)
+
+    @cached_property
     def slots(self) -> dict[str, str]:
         """Column to slot."""
         used: Counter[str] = Counter()

@@ -72,6 +72,8 @@ class Template:
     """The conditions of an outer join beside its bound; empty if a join is none. The first source keeps all its rows."""
     where: str = "true"
     """The WHERE clause alone."""
+    full: bool = False
+    """Whether the second source of an outer join keeps all its rows, too."""
 
     @cached_property
     def key(self) -> str:
@@ -98,7 +100,7 @@ class Template:
         """How many sources are joined; 1 if none are."""
         return self.sources if self.bounds else 1
 
-    @property
+    @cached_property
     def remembers(self) -> bool:
         """Whether its results show rows that came before a query began to share it."""
         pairs = self.joins > 1 and self.mode is Mode.rows and not self.outer_on
@@ -107,11 +109,16 @@ class Template:
     @property
     def warm_us(self) -> int:
         """How long after its beginning a query may still lack rows that came before it, and would have been partners."""
-        return max(self.bounds[0][0], 0) if self.outer_on else 0
+        if not self.outer_on:
+            return 0
+        before, after = self.bounds[0]
+        return max(before, after, 0) if self.full else max(before, 0)
 
     @property
     def horizon_us(self) -> int:
-        """How long a row can still find partners in a join."""
+        """How long a row can still find partners in a join, or is a row's partner of which that is asked later."""
+        if self.full:
+            return 2 * self.warm_us
         return sum(max(before, 0) + max(after, 0) for before, after in self.bounds)
 
     def _from(self, lead: int) -> str:
@@ -139,24 +146,27 @@ class Template:
         rows = f"FROM rows r{i} JOIN constants c ON r{i}.source = c.s{i}"
         return f"SELECT c.id AS id, r{i}.time AS time{listed} {rows} WHERE ({condition})"
 
-    def _unmatched(self) -> str:
-        """The FROM clause of an outer join for the rows of the first source for which no partner can come any more."""
-        on = f"r1.source = c.s1 AND r1.batch >= c.born{_within(self.bounds[0], 1)} AND ({self.outer_on})"
+    def _unmatched(self, own: int) -> str:
+        """The FROM clause of an outer join for the rows of a source for which no partner can come any more."""
+        row, other = f"r{own}", f"r{1 - own}"
+        on = f"{other}.source = c.s{1 - own} AND {other}.batch >= c.born{_within(self.bounds[0], 1)} AND ({self.outer_on})"
         return (
-            "FROM lately r0 JOIN constants c ON r0.source = c.s0 AND r0.batch >= c.born"
-            f" LEFT JOIN lately r1 ON {on} WHERE r1.source IS NULL"
-            f" AND epoch_us(r0.time) >= c.old AND epoch_us(r0.time) < c.new AND ({self.where})"
+            f"FROM lately {row} JOIN constants c ON {row}.source = c.s{own} AND {row}.batch >= c.born"
+            f" LEFT JOIN lately {other} ON {on} WHERE {other}.source IS NULL"
+            f" AND epoch_us({row}.time) >= c.old AND epoch_us({row}.time) < c.new AND ({self.where})"
         )
 
     def sources_of_rows(self, leads: int) -> list[str]:
         """The FROM clauses that together give each new row or tuple once, if so many sources may lead a tuple."""
         found = [self._from(lead) for lead in range(min(leads, self.joins))]
-        return [*found, self._unmatched()] if self.outer_on else found
+        keeping = (0, 1) if self.full else (0,) if self.outer_on else ()
+        return [*found, *map(self._unmatched, keeping)]
 
     def rows_sql(self, rows: str = "") -> str:
         """The results of a query without aggregates, from a FROM clause."""
         outputs = "".join(f", {e} AS o{i}" for i, e in enumerate(self.outputs))
-        return f"SELECT c.id AS id, epoch_us(r0.time) AS at{outputs} {rows or self._from(0)}"
+        time = "coalesce(r0.time, r1.time)" if self.full else "r0.time"
+        return f"SELECT c.id AS id, epoch_us({time}) AS at{outputs} {rows or self._from(0)}"
 
     @property
     def _kept(self) -> str:

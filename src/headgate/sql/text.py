@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from typing import NamedTuple
 
 _CONSTANT = r"""(['"DIGIT.fFjJ]                          # a first character: so most are passed over quickly
@@ -25,6 +24,7 @@ _IN_ASCII = re.compile(_CONSTANT.replace("DIGIT", "0-9"), re.VERBOSE | re.DOTALL
 """The same for texts in ASCII, several times faster."""
 _FIELD = re.compile(r"\bEXTRACT\s*\(\s*\w+\s+$", re.IGNORECASE)
 """What stands before a FROM that names no source."""
+_QUOTED = re.compile(r"""'[^']*'|"[^"]*"|/\*(?s:.*?)\*/|--[^\n]*|(?P<open>'|"|/\*)""")
 _LAST = re.compile(r"LAST(\s+)(\d+)(\s+)ROWS", re.IGNORECASE)
 
 
@@ -54,13 +54,30 @@ class Literal(NamedTuple):
         return "varchar" if self.text[0] == "'" else "bigint" if self.text.isdecimal() else "double"
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """A text without its literals and source names, and these in the order of the text."""
 
     text: str
-    literals: tuple[Literal, ...]
+    written: tuple[str, ...]
+    """The literals."""
     sources: tuple[str, ...]
+    query: str
+    """The whole text."""
+
+    @property
+    def literals(self) -> tuple[Literal, ...]:
+        """The literals and where they begin."""
+        found, at = list[Literal](), 0
+        for i, part in enumerate(_parts(self.query)):
+            if i % 2 and part[0] not in 'fFjJ"':
+                found.append(Literal(at, part))
+            at += len(part)
+        return tuple(found)
+
+
+def _parts(text: str) -> list[str]:
+    """A text in parts, of which every second one is a literal, a quoted name, or a source behind its FROM or JOIN."""
+    return (_IN_ASCII if text.isascii() else _IN_ANY).split(text)
 
 
 def shape_of(text: str) -> Shape:
@@ -70,31 +87,39 @@ def shape_of(text: str) -> Shape:
     >>> shape.text, shape.sources, [literal.value for literal in shape.literals]
     ('SELECT a FROM ?t WHERE a > ?d AND b = ?v', ('road',), [1.5, 'x'])
     """
-    literals, sources = list[Literal](), list[str]()
-    parts = (_IN_ASCII if text.isascii() else _IN_ANY).split(text)  # every second one is a match
-    at = 0
-    for i, part in enumerate(parts):
-        if i % 2:
-            first = part[0]
-            if first == "'":
-                literals.append(Literal(at, part))
-                parts[i] = "?v"
-            elif first in "fFjJ":
-                if "(" in parts[i - 1] and _FIELD.search(parts[i - 1]):
-                    at += len(part)
-                    continue
-                name = part.split(None, 1)[1]
-                sources.append(name.lower())
-                parts[i] = f"{part[: -len(name)]}?t"
-            elif first != '"':
-                literals.append(Literal(at, part))
-                parts[i] = "?b" if part.isdecimal() else "?d"
-        at += len(part)
+    written, sources = list[str](), list[str]()
+    parts = _parts(text)
+    for i in range(1, len(parts), 2):
+        part = parts[i]
+        first = part[0]
+        if first == "'":
+            written.append(part)
+            parts[i] = "?v"
+        elif first in "fFjJ":
+            if "(" in parts[i - 1] and _FIELD.search(parts[i - 1]):
+                continue
+            name = part.split(None, 1)[1]
+            sources.append(name.lower())
+            parts[i] = f"{part[: -len(name)]}?t"
+        elif first != '"':
+            written.append(part)
+            parts[i] = "?b" if part.isdecimal() else "?d"
     shape = "".join(parts)
     lower = shape.lower()
-    if any(name in lower for name in sources):  # the name may also be a qualifier, so it is part of the shape
-        shape += f" -- {' '.join(sources)}"
-    return Shape(shape, tuple(literals), tuple(sources))
+    for name in sources:
+        if name in lower:  # it may also be a qualifier, so it is part of the shape
+            shape += f" -- {' '.join(sources)}"
+            break
+    return Shape(shape, tuple(written), tuple(sources), text)
+
+
+def open_quote(text: str) -> int:
+    """Where the quote or the comment begins that has no end; 0 if none is found.
+
+    >>> open_quote("SELECT 'a', 'b FROM c")
+    12
+    """
+    return next((found.start() for found in _QUOTED.finditer(text) if found["open"]), 0)
 
 
 def readable(text: str) -> str:

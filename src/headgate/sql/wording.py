@@ -15,7 +15,7 @@ from headgate.errors import QueryRefused
 MOST_SHOWN = 60
 """How many characters of a text a message repeats."""
 KEYWORDS = (
-    "SELECT", "FROM", "WHERE", "GROUP", "BY", "HAVING", "JOIN", "LEFT", "RIGHT", "INNER", "ON", "AND", "OR", "NOT", "IN", "IS",
+    "SELECT", "FROM", "WHERE", "GROUP", "BY", "HAVING", "JOIN", "LEFT", "RIGHT", "FULL", "INNER", "ON", "AND", "OR", "NOT", "IN", "IS",
     "NULL", "LIKE", "BETWEEN", "CASE", "WHEN", "THEN", "ELSE", "END", "CAST", "AS", "INTERVAL", "UNION", "ALL", "LAST", "ROWS",
     "DISTINCT", "TIMESTAMP",
 )  # fmt: skip
@@ -81,15 +81,48 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {by_lower[nearest[0]]}?"
 
 
-_OURS = {"hg_like": "LIKE", "hg_regex_matches": "regexp_matches", "hg_regex_extract": "regexp_extract",
-         "hg_regex_replace": "regexp_replace"}  # fmt: skip
+_OURS = {
+    "hg_like": "LIKE", "~~": "LIKE", "strlen": "LIKE", "hg_regex_matches": "regexp_matches",
+    "hg_regex_extract": "regexp_extract", "hg_regex_replace": "regexp_replace", "list_extract": "[ ]",
+    "array_extract": "[ ]", "date_part": "extract",
+}  # fmt: skip
+"""By the engine's name for a function: the one that users know."""
+_TYPES = {"string_literal": "varchar", "integer_literal": "bigint", '"null"': "NULL", "decimal": "double"}
+_CAST = "CAST one of them"
+_SAYINGS = {
+    r"No function matches the given name and argument types '(.+?)\((.*)\)'": "{0} does not take ({1}): CAST its values",
+    r'Could not choose a best candidate function for the function call "(\w+)\((.*)\)"': "{0} does not take ({1}): CAST its values",
+    r"Cannot compare values of type (.+) and type (.+) -": f"{{0}} and {{1}} cannot be compared: {_CAST}",
+    r"Cannot mix values of type (.+) and (.+) in (\w+)": f"{{2}} cannot mix {{0}} and {{1}}: {_CAST}",
+    r"Cannot combine types of (.+) and (.+) -": f"{{0}} and {{1}} cannot be values of one expression: {_CAST}",
+    r"Cannot concatenate types (.+) and (.+) -": f"{{0}} and {{1}} cannot be joined by ||: {_CAST}",
+    r"Unimplemented type for cast \((.+) -> (.+)\)": "{0} cannot become {1}: compare it, or take a part of it",
+    r"Overflow in (\w+) of \w+ \((.*)\)": "{1} is too large for its type ({0})",
+}
+"""What the engine says of types, and how we say it."""
 
 
-def in_users_words(message: str) -> str:
-    """What an engine says, with the functions that users know."""
-    for ours, theirs in _OURS.items():
-        message = message.replace(ours, theirs)
-    return re.sub(r"^[A-Z]\w+( \w+)? Error: ", "", message)
+def in_users_words(message: str, otherwise: str = "") -> str:
+    """What an engine says, in the words of users; `otherwise` is what to say where we have no words for it."""
+    said = re.sub(r"^[A-Z]\w+( \w+)* Error: ", "", message)
+    if said == message:
+        return message  # our own
+    for theirs, ours in _SAYINGS.items():
+        if found := re.search(theirs, said):
+            return ours.format(*map(_plain, found.groups()))
+    return otherwise or said
+
+
+def _plain(words: str) -> str:
+    """Types and functions as users write them."""
+    if words in _OURS:
+        return _OURS[words]
+    if words in ("BETWEEN", "CASE", "IN"):
+        return words
+    if words.islower() or any(letter.isdigit() for letter in words):
+        return words
+    parts = [re.sub(r"\(.*\)", "", part).lower() for part in words.split(", ")]
+    return ", ".join("a list" if part.endswith("[]") else _TYPES.get(part, part) for part in parts)
 
 
 def not_a_result(kind: pa.DataType) -> str:

@@ -30,14 +30,6 @@ class TouchedBin:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """The state of one piece of a split key: the number of rows of state, and their bytes."""
-
-    rows: int
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class KeyCount:
     """A frequent key: its hash, its rows in this batch, and its name."""
 
@@ -65,6 +57,10 @@ class Answer:
     read_ms: float
     """Time spent reading state back."""
     rebuilt_bins: int
+    ahead_bins: int = 0
+    """Bins whose state was read before it is needed here."""
+    ahead_ms: float = 0.0
+    """Time spent on that, which is not part of the busy time."""
     state_file: str = ""
     """The state file that the task wrote; empty if nothing changed."""
     changed: tuple[int, ...] = ()
@@ -87,8 +83,8 @@ class Answer:
     arrived: Mapping[int, int] = field(default_factory=dict)
     """The number of rows that arrived, by bin."""
     touched: tuple[TouchedBin, ...] = ()
-    pieces: Mapping[int, Piece] = field(default_factory=dict)
-    """The state of the split keys' pieces, by bin."""
+    pieces: bytes = b""
+    """What the channel made of the rows of split keys (`stage.split_rows`)."""
     frequent: tuple[KeyCount, ...] = ()
     requests: int = 0
     """Requests that the task sent to an object store."""
@@ -103,7 +99,7 @@ class Answer:
             "waiting": self.waiting.to_json(),
             "arrived": [list(self.arrived), list(self.arrived.values())],
             "touched": [[t.bin, t.rows, t.state_bytes, t.keys, t.due] for t in self.touched],
-            "pieces": [[b, p.rows, base64.b64encode(p.data).decode()] for b, p in self.pieces.items()],
+            "pieces": base64.b64encode(self.pieces).decode(),
             "frequent": [[k.hash, k.rows, k.label] for k in self.frequent],
         }
 
@@ -121,7 +117,7 @@ class Answer:
                 "waiting": Backlog.from_json(data["waiting"]),
                 "arrived": dict(zip(*data["arrived"], strict=True)),
                 "touched": tuple(TouchedBin(*t) for t in data["touched"]),
-                "pieces": {b: Piece(rows, base64.b64decode(text)) for b, rows, text in data["pieces"]},
+                "pieces": base64.b64decode(data["pieces"]),
                 "frequent": tuple(KeyCount(*k) for k in data["frequent"]),
             }
         )

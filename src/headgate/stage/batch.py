@@ -14,7 +14,7 @@ journal's line and publishes the batch again; the next batch removes the files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -22,10 +22,12 @@ import pyarrow as pa
 
 from headgate import logs
 from headgate.control import journal
+from headgate.control.notice import nearest
 from headgate.control.refusal import Reason
 from headgate.operators.event_time import Clock
 from headgate.routing.reshape import reshaped
 from headgate.stage import build_side, sinks, split_keys
+from headgate.stage.completion import completed, tell_completed
 from headgate.stage.engine import Rows
 from headgate.stage.facts import BatchFacts, StepTime
 from headgate.stage.flow_control import Flow
@@ -62,7 +64,7 @@ class Batch(Generic[Rows]):
         self.last = opened.checkpoint.last
         """What was committed before this batch."""
         self.number = delivery.number if self.last is None else self.last.batch + 1
-        self.table = opened.loop.table
+        self.table = opened.loop.in_force(self.number)
         self.state = StateIndex() if self.last is None else self.last.state
         self.refreshed = None if self.last is None else self.last.refreshed
 
@@ -88,17 +90,17 @@ class Batch(Generic[Rows]):
     def prepare(self) -> None:
         """Decide what may run in this batch, and put it into the task that every channel gets."""
         self.started = self.engine.now()
-        self.flow = self.stage.flow_control.prepare(self.table, self.opened.loop.view, self.last)
+        self.flow = self._flow()
         self.reshaped = {} if self.last is None else reshaped(self.last.table, self.table)
         for store in self.stage.staged:
             store.make(staging_folder(self.number, self.checkpoint.run))
         self._take_build_rows()
-        snapshots, self.credit = self.stage.compaction(self.number, self.state)
+        snapshots, self.credit = self._snapshots()
         self._set_clocks()
         self.task = self._task(
             operator=self.operator,
             rows=self.opened.rows,
-            snapshots=frozenset(snapshots) - self.flow.asleep,
+            snapshots=snapshots,
             reshaped={} if self.took_build_rows else self.reshaped,
             regrouped=self.reshaped,
             flow=self.flow,
@@ -111,10 +113,12 @@ class Batch(Generic[Rows]):
         """Run the task on every channel, and add up the answers."""
         self.answers = self.engine.run(self.rows, self.task)
         self.stage.task_requests += sum(answer.requests for answer in self.answers)
-        self.output = (*(a.output for a in self.answers if a.output), *self._split_output())
+        merged = split_keys.merged(self.task, self.answers, self.opened.split_tables)
+        self.output = (*(a.output for a in self.answers if a.output), *self._split_output(merged))
         self.wall_ms = 1e3 * (self.engine.now() - self.started)
-        self.state = state_after(self.state, self.number, self.table, self.answers, self.credit)
-        self.backlog = backlog_after(self.flow.backlog, self.reshaped, self.answers)
+        changes = self.answers if merged is None else [*self.answers, merged.answer]
+        self.state = state_after(self.state, self.number, self.table, changes, self.credit)
+        self.backlog = backlog_after(self.flow.backlog, self.reshaped, self.answers, self.number)
 
     def decide(self) -> None:
         """Report to the control loop, which may choose another table for the next batch."""
@@ -138,11 +142,15 @@ class Batch(Generic[Rows]):
         """Create the one file that makes the batch's state, routing and output valid."""
         seen = [answer.seen for answer in self.answers]
         clock = replace(self.clock.after(self.operator.event_time, seen), closed=self.held.watermark)
+        delivery = self._delivered()
+        passed, unfinished = completed(self.last, delivery, self.number, self.backlog)
         self.manifest = Manifest(
             batch=self.number,
             run=self.checkpoint.run,
             channels=self.stage.channels,
-            delivery=self._delivered(),
+            delivery=delivery,
+            completed=passed,
+            unfinished=unfinished,
             table=self.table,
             state=self.state,
             clock=clock,
@@ -198,6 +206,24 @@ class Batch(Generic[Rows]):
             except Exception:
                 log.exception("batch %d: %r raised an error and was ignored", self.number, watcher)
 
+    def _flow(self) -> Flow:
+        """The orders for this batch. Only where moves need it the engine is asked where channels will be."""
+        loop, last = self.opened.loop, self.last
+        later = loop.announced(self.number)
+        places: Sequence[str] = ()
+        if last is not None and (later is not None or last.table.channels != self.table.channels):
+            places = self.engine.places(nearest(last.table, later or self.table, last.flow.executors))
+        return self.stage.flow_control.prepare(self.table, loop.view, last, later, places)
+
+    def _snapshots(self) -> tuple[frozenset[int], int]:
+        """The bins to write whole, and the credit that is left. A bin that is read ahead is not among them: whoever
+        has read it needs what was added since then, and a snapshot would be all of it.
+        """
+        moving = {b for bins in self.flow.ahead.bins.values() for b in bins}
+        bases = {b: base for b, base in self.state.bases.items() if b not in moving}
+        chosen, credit = self.stage.compaction(self.number, replace(self.state, bases=bases))
+        return frozenset(chosen) - self.flow.asleep, credit
+
     def _task(self, **of_this_run: Any) -> Task:
         stage = self.stage
         return Task(
@@ -249,15 +275,15 @@ class Batch(Generic[Rows]):
             self.build_files |= {answer.state_file for answer in answers if answer.state_file}
             self.refreshed, self.took_build_rows = number, True
 
-    def _split_output(self) -> Iterator[Written]:
+    def _split_output(self, merged: split_keys.Merged | None) -> Iterator[Written]:
         """One more output file, for the split keys."""
-        merged = split_keys.merged_output(self.answers, self.operator)
-        if merged is not None and self.stage.shaping is not None:
-            merged = next(iter(self.stage.shaping.apply([merged])), None)
-        if merged is not None:
+        rows = [] if merged is None else merged.output
+        if self.stage.shaping is not None:
+            rows = list(self.stage.shaping.apply(rows))
+        if any(part.num_rows for part in rows):
             run = self.checkpoint.run
             name = f"{staging_folder(self.number, run)}/part-{self.number:012d}-split-{run}.parquet"
-            table = pa.Table.from_batches([merged])
+            table = pa.Table.from_batches(rows)
             yield write_parquet(self.stage.staged_output, name, table, self.opened.output)
 
     def _delivered(self) -> Delivery:
@@ -281,3 +307,5 @@ def publish(stage: KeyedStage[Rows], opened: Opened, manifest: Manifest, *, agai
         files, of = manifest.aside, replace(owner, what=ASIDE)
         aside = sinks.Output(batch, stage.staged_aside, files, opened.aside, engine, again, of)
         sinks.publish(stage.aside, aside)
+    if stage.on_complete is not None:
+        tell_completed(stage.on_complete, manifest)

@@ -33,37 +33,83 @@ class BinReader:
     _known: dict[str, Contents] = field(default_factory=dict, repr=False, compare=False)
     """The footers of the files read so far, and the small files themselves: other bins are in them, too."""
 
+    def of(self, b: int) -> Stored:
+        """Bin b, for a cache that lacks it."""
+        return Stored(self, b)
+
     def read(self, b: int, table: BinTable) -> None:
-        """Fill an empty table with the state of bin b. Pieces of a split key
-        that become one again are merged.
+        """Fill an empty table with the state of bin b. Of the pieces of a split key one has its state; if an
+        older version left some with several of them, it is merged.
         """
+        for _ in self.steps(b, table, ""):
+            pass
+
+    def steps(self, b: int, table: BinTable, since: str) -> Iterator[str]:
+        """Bring a table up to the state of bin b that stands for the file `since` of its chain, or is empty, file after
+        file; their names are returned.
+        """
+        if since:
+            table.begin()
         sources = self.reshaped.get(b, (BinPart(b, frozenset(), True),))
         table.due = min((self.index.due.get(source.bin, FOREVER) for source in sources), default=FOREVER)
         pieces = Counter(source.hashes for source in sources if not source.without)
         for source in sources:
             if source.without or pieces[source.hashes] == 1:
-                self._copy(source, table)
+                yield from self._copied(source, table, since)
         for hashes in (hashes for hashes, times in pieces.items() if times > 1):
-            apply(table, self._merged([source for source in sources if source.hashes == hashes]))
+            merged = self._merged([source for source in sources if source.hashes == hashes])
+            if merged is not None:
+                apply(table, merged)
 
-    def _merged(self, sources: list[BinPart]) -> Extract:
+    def _merged(self, sources: list[BinPart]) -> Extract | None:
         states = []
         for source in sources:
             table = BinTable.create(self.operator.layout)
-            self._copy(source, table)
-            states.append(extract(table, table.live, whole=True))
-        return self.operator.merge(join_extracts(states))
+            for _ in self._copied(source, table, ""):
+                pass
+            if table.rows:
+                states.append(extract(table, table.live, whole=True))
+        return self.operator.merge(join_extracts(states)) if len(states) > 1 else next(iter(states), None)
 
-    def _copy(self, source: BinPart, table: BinTable) -> None:
-        for kind, section in self._chain(source.bin):
-            wanted = section if not source.hashes else take(section, _rows(section, source))
-            apply_removed(table, wanted) if kind == state_file.GONE else apply(table, wanted)
+    def _copied(self, source: BinPart, table: BinTable, since: str) -> Iterator[str]:
+        names, layout = self.chain(source.bin), self.operator.layout
+        for name in names[names.index(since) + 1 if since else 0 :]:
+            for _, kind, section in state_file.read(self.store, name, layout, {source.bin}, self._known):
+                wanted = section if not source.hashes else take(section, _rows(section, source))
+                apply_removed(table, wanted) if kind == state_file.GONE else apply(table, wanted)
+            yield name
 
-    def _chain(self, b: int) -> Iterator[tuple[int, Extract]]:
-        for file in self.index.chain(b):
-            layout = self.operator.layout
-            for _, kind, section in state_file.read(self.store, file.name, layout, {b}, self._known):
-                yield kind, section
+    def chain(self, b: int) -> list[str]:
+        """The names of the files that make up bin b, oldest first."""
+        return [file.name for file in self.index.chain(b)]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One bin (`bin_cache.StoredBin`). A reshaped bin is made of others, so it has no chain of its own."""
+
+    reader: BinReader
+    bin: int
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has, as far as that is known."""
+        return self.reader.index.keys.get(self.bin, 0)
+
+    @property
+    def heap(self) -> int:
+        """How many bytes of them are of variable length."""
+        layout = self.reader.operator.layout
+        size = self.reader.index.sizes.get(self.bin, 0) - self.rows * layout.row_bytes
+        return size if layout.heap_refs and size > 0 else 0
+
+    def chain(self) -> list[str]:
+        """The names of its files."""
+        return [] if self.bin in self.reader.reshaped else self.reader.chain(self.bin)
+
+    def steps(self, table: BinTable, since: str) -> Iterator[str]:
+        """Bring a table up to date, file after file."""
+        return self.reader.steps(self.bin, table, since)
 
 
 def _rows(section: Extract, source: BinPart) -> NDArray[np.int64]:

@@ -14,12 +14,12 @@ from headgate.errors import ConfigError
 from headgate.operators.base import Operator
 from headgate.operators.event_time import Clock
 from headgate.policies import get as get_policy
-from headgate.stage.engine import Waves
 from headgate.stage.flow_control import FlowControl
 from headgate.stage.journal import Journal
 from headgate.stage.opened import Opened
 from headgate.stage.shown import Explanation
 from headgate.stage.status import Status
+from headgate.stage.waves import Waves
 from headgate.storage.journal_files import journal_lines
 from headgate.storage.store import Store
 

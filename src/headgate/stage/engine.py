@@ -6,21 +6,23 @@ Spark is one engine (`headgate.spark.engine`), the current process is another
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from headgate.flow.gate import Gate
-from headgate.flow.row_ranges import RowRange
 from headgate.operators.base import BoundOperator
+from headgate.state.keys import KeySpec
 from headgate.storage.store import Store
 
 if TYPE_CHECKING:
     from headgate.stage.answer import Answer
+    from headgate.stage.settings import Expansion
     from headgate.stage.sinks import Output
     from headgate.stage.task import Task
+    from headgate.stage.waves import Waves
 
 Rows = TypeVar("Rows")
 """Rows as the engine holds them: Spark's DataFrame, or an Arrow table."""
@@ -43,41 +45,6 @@ class Watch(Protocol):
 
     def reading(self, size_bytes: int) -> float:
         """The least time in seconds in which a bin of this size is read; 0 unless a disk is modelled."""
-        ...
-
-
-@dataclass(frozen=True)
-class WaveRows(Generic[Rows]):
-    """The rows for one commit, and the rest of the source's batch after it."""
-
-    rows: Rows
-    rest: tuple[RowRange, ...]
-    rows_at_gate: int
-    """The number of rows of the source's whole batch, before they expand."""
-
-
-class Waves(Protocol[Rows]):
-    """Cuts batches of the source into waves, by a gate."""
-
-    @property
-    def rows_per_second(self) -> float | None:
-        """The speed of the last waves; None while too little is known."""
-        ...
-
-    def of(
-        self, rows: Rows, folder: str, rest: Sequence[RowRange] | None, *, ordered: bool
-    ) -> Iterator[WaveRows[Rows]]:
-        """The waves of a batch, whose rows are written to a folder; with `rest`, the
-        waves that are left of it there.
-
-        The caller commits each wave before it asks for the next one.
-        """
-        ...
-
-    def forget(self, folder: str, is_older: Callable[[str], bool]) -> None:
-        """The source's whole batch is committed: remove its rows from the store, and those
-        that older drivers left behind.
-        """
         ...
 
 
@@ -111,6 +78,10 @@ class Engine(Protocol[Rows]):
         """How many rows there are; None if rows that are delivered again cannot differ."""
         ...
 
+    def hashes(self, keys: pa.RecordBatch, key: KeySpec) -> NDArray[np.int64]:
+        """The hash of each of these keys, by which rows are routed."""
+        ...
+
     def prepared(self, operator: BoundOperator) -> BoundOperator:
         """The operator as channels run it: itself, or one that takes rows which map tasks have combined."""
         ...
@@ -127,6 +98,12 @@ class Engine(Protocol[Rows]):
         """
         ...
 
+    def places(self, near: Sequence[str]) -> Sequence[str]:
+        """The executors on which the channels of a table will run, as answers name them; empty if that is not
+        known, or if there is only one executor. `near` is where each should be, if there is a place.
+        """
+        ...
+
     def emitted(self, schema: pa.Schema) -> pa.Schema:
         """The schema of output files: an operator's output in Arrow's plain types, with the
         metadata that readers of this engine need.
@@ -137,8 +114,10 @@ class Engine(Protocol[Rows]):
         """The committed output of a batch as rows of this engine, for a user's function."""
         ...
 
-    def waves(self, gate: Gate, store: Store, expand: Callable[[Rows], Rows] | None) -> Waves[Rows]:
-        """The object that cuts batches into waves; `store` holds the rows that wait for their wave."""
+    def waves(self, gates: Sequence[Expansion], store: Store) -> Waves[Rows]:
+        """The object that cuts batches into waves, by gates of which each is nested in the one before;
+        `store` holds the rows that wait for their wave.
+        """
         ...
 
     def build_rows(self, rows: Rows, on: tuple[str, ...], key: tuple[str, ...]) -> Rows:

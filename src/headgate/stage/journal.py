@@ -6,7 +6,7 @@ from headgate.control.journal import Entry
 from headgate.control.loop import Decision
 from headgate.stage.shown import as_html, as_text, html_lines, html_table, numbers_grid
 
-HEADS = ("batch", "rows", "ms", "busiest/mean", "table", "decision")
+HEADS = ("batch", "rows", "ms", "busiest/mean", "rows, at best", "table", "decision")
 
 
 class Journal(list[Entry]):
@@ -23,6 +23,7 @@ class Journal(list[Entry]):
                 f"{entry.report.rows:,}",
                 f"{entry.report.wall_ms:,.0f}",
                 f"{entry.report.imbalance:.2f}",
+                f"{entry.report.row_imbalance:.2f}, {entry.report.row_bound:.2f}",
                 str(entry.report.table_version),
                 in_words(entry.decision),
             )

@@ -15,6 +15,7 @@ from headgate.storage.checkpoint import Checkpoint
 from headgate.storage.manifest import Manifest
 
 if TYPE_CHECKING:
+    from headgate.stage.split_keys import Tables
     from headgate.stage.stage import KeyedStage
 
 
@@ -41,6 +42,8 @@ class Opened:
         """The columns of output files, and of the files with rows that could not be used."""
         self.fresh = True
         """Whether no batch has been delivered since the stage was opened."""
+        self.split_tables: Tables = {}
+        """The state of split keys, which is on the driver."""
 
     def check(self, columns: pa.Schema) -> None:
         """Refuse a stream whose types have changed."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -55,14 +56,14 @@ def state_after(
 
 
 def backlog_after(
-    backlog: Backlog, reshaped: Mapping[int, tuple[BinPart, ...]], answers: Sequence[Answer]
+    backlog: Backlog, reshaped: Mapping[int, tuple[BinPart, ...]], answers: Sequence[Answer], batch: int
 ) -> Backlog:
-    """The rows that wait after a batch. Waiting rows of reshaped bins were all read again: each was
-    processed, or waits under its new bin.
+    """The rows that wait after a batch. Waiting rows of reshaped bins were all read again and processed, so
+    those that wait anew came in this batch.
     """
     sources = {source.bin for sources in reshaped.values() for source in sources}
     taken = backlog.of(sources) + tuple(entry for a in answers for entry in a.taken)
-    return backlog.after(taken, (entry for a in answers for entry in a.waiting))
+    return backlog.after(taken, (replace(entry, batch=batch) for a in answers for entry in a.waiting))
 
 
 def flow_after(flow: Flow, answers: Sequence[Answer], wall_ms: float) -> FlowState:
@@ -74,6 +75,11 @@ def flow_after(flow: Flow, answers: Sequence[Answer], wall_ms: float) -> FlowSta
         wall_ms=wall_ms,
         read_ms=tuple(a.read_ms / a.rebuilt_bins if a.rebuilt_bins else 0.0 for a in answers),
         executors=tuple(a.executor for a in answers),
+        waited={
+            bin: (ms + wall_ms, batches + 1)
+            for bin, (ms, batches) in flow.waited.items()
+            if bin in flow.asleep
+        },
     )
 
 
@@ -135,6 +141,8 @@ def _channel_report(answer: Answer, bins: Sequence[BinReport], flow: Flow) -> Ch
         rebuilt_bins=answer.rebuilt_bins,
         executor=answer.executor,
         read_ms=round(answer.read_ms, 3),
+        ahead_bins=answer.ahead_bins,
+        ahead_ms=round(answer.ahead_ms, 3),
         memory_limit=flow.limits.get(answer.channel, 0),
         resident_bytes=sum(b.state_bytes for b in bins if not b.on_disk),
         disk_bytes=sum(b.state_bytes for b in bins if b.on_disk),

@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from headgate.flow.backlog import BacklogEntry
+
 
 @dataclass(frozen=True)
 class Parcel:
@@ -24,6 +26,10 @@ class Parcel:
     """What `Arrival.seen` says about them."""
     aside: pa.RecordBatch | None = None
     """Rows that could not be used."""
+    number: int = 0
+    """The number of their range in the batch, if they come from one."""
+    waiting: tuple[BacklogEntry, ...] = ()
+    """Rows of the channel that the map task holds back: they are in the backlog already."""
 
     @classmethod
     def of(cls, rows: pa.RecordBatch) -> Parcel:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from headgate.control.guard import Guard
 from headgate.control.modes import Mode
 from headgate.control.policy import Policy
 from headgate.errors import ConfigError
+from headgate.flow.fan_out import FanOut
 from headgate.flow.gate import Gate
 from headgate.flow.shared_memory import SharedMemory
 from headgate.operators.base import Operator
+from headgate.operators.event_time import parse_duration
 from headgate.policies import get as get_policy
 from headgate.sizes import parse_bytes
 
@@ -89,22 +91,46 @@ class Limits:
     channels. `arrivals` bounds the state that a channel receives by moves in one batch; other bins
     arrive later, and their rows wait.
 
-    >>> Limits(memory="1GB")
-    Limits(memory='1GB', buffer=None, arrivals=None, turn_ms=None)
+    `deadlines` ({"alarm": "200 ms"}) says how long the rows of some keys should wait at most, `deadline`
+    the same for all other keys. What waits is then served by slack, that is the time left until its
+    deadline less what it will cost, and not in the order in which it came. A key of several columns is a
+    tuple. Rows of a key are in order all the same, and nothing waits for ever (`flow.slack`).
+
+    >>> Limits(memory="1GB", deadlines={"alarm": "200 ms"}).milliseconds("alarm")
+    200.0
     """
 
     memory: str | int | SharedMemory | None = None
     buffer: str | int | None = None
     arrivals: str | int | None = None
     turn_ms: float | None = None
+    deadlines: Mapping[Any, str] | None = None
+    deadline: str | None = None
 
     def __post_init__(self) -> None:
+        if self.deadlines is not None and not isinstance(self.deadlines, Mapping):
+            raise ConfigError(
+                f'deadlines={self.deadlines!r} is not a mapping of keys to durations: {{"alarm": "200 ms"}}'
+            )
+        for key in self.deadlines or ():
+            self.milliseconds(key)
+        if self.deadline is not None:
+            parse_duration(self.deadline, "deadline")
         for name in ("memory", "buffer", "arrivals"):
             if getattr(self, name) is not None and not isinstance(getattr(self, name), SharedMemory):
                 parse_bytes(getattr(self, name), name)
         number = isinstance(self.turn_ms, int | float) and self.turn_ms >= 0 and math.isfinite(self.turn_ms)
         if self.turn_ms is not None and not number:
             raise ConfigError(f"turn_ms={self.turn_ms} must be a time in ms between two reads, 0 or more")
+
+    def milliseconds(self, key: Any) -> float:
+        """The deadline of a key that has one of its own."""
+        return parse_duration((self.deadlines or {})[key], f"deadlines[{key!r}]") / 1e3
+
+    @property
+    def others_ms(self) -> float:
+        """The deadline of all other keys."""
+        return math.inf if self.deadline is None else parse_duration(self.deadline, "deadline") / 1e3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,14 +141,76 @@ class Expansion:
     (`hg.Gate(in_flight=2, batch="auto")`) cuts a micro-batch into waves before the step. Each wave
     is committed on its own and numbered like a batch, so that the expanded rows of only `in_flight`
     waves exist at a time. Either may be given alone.
+
+    `fan_out` names a column that says how many rows each row becomes; the gate then counts output rows.
+    `hg.FanOut("n", "lo", "hi")` also divides the outputs of one row between waves, which makes the bound
+    hard: the step makes outputs lo to hi of each row. `explode` is a function from a row (a dict) to an
+    iterator of tuples of the given `schema`; the gate draws rows from these iterators, suspends them
+    between waves and counts the rows drawn. The step, if there is one, is applied to them.
+
+    Several expansions in a row are nested gates: what passes the first is the input of the second.
     """
 
     step: Callable[[Any], Any] | None = None
     gate: Gate | None = None
+    fan_out: str | FanOut | None = None
+    explode: Callable[[dict[str, Any]], Any] | None = None
+    schema: Any = None
 
     def __post_init__(self) -> None:
         if self.gate is not None and not isinstance(self.gate, Gate):
             raise ConfigError(f"gate={self.gate!r} is not a gate; use hg.Gate(in_flight=2, batch=...)")
+        if self.fan_out is not None and not isinstance(self.fan_out, str | FanOut):
+            raise ConfigError(
+                f'fan_out={self.fan_out!r} is not a column; name one, or use hg.FanOut("n", "lo", "hi")'
+            )
+        if self.explode is not None and not callable(self.explode):
+            raise ConfigError(
+                f"explode={self.explode!r} must be a function from a row to an iterator of tuples"
+            )
+        if self.explode is not None and self.fan_out is not None:
+            raise ConfigError("explode counts the rows as it makes them; omit fan_out")
+        if (self.explode is None) != (self.schema is None):
+            raise ConfigError(
+                'explode and schema belong together: schema="..." has the columns that it makes'
+            )
+        if self.fan_out is not None and self.step is None:
+            raise ConfigError("fan_out counts what the step makes of each row: give step=...")
+        for name in ("explode", "fan_out"):
+            if getattr(self, name) is not None and self.gate is None:
+                raise ConfigError(
+                    f"{name} is the gate's: give gate=hg.Gate(in_flight=2, batch=...), or omit it"
+                )
+
+
+def gates_of(
+    expansion: Expansion | Sequence[Expansion] | None,
+) -> tuple[Callable[[Any], Any] | None, tuple[Expansion, ...]]:
+    """A step before all gates, if there is one, and the gates, the outermost first. A step without a gate
+    belongs to the gate before it.
+    """
+    given = (expansion,) if expansion is None or isinstance(expansion, Expansion) else tuple(expansion)
+    first: Callable[[Any], Any] | None = None
+    gates: list[Expansion] = []
+    for one in given:
+        each = checked(one, Expansion, "expansion")
+        if each is None:
+            continue
+        if each.gate is not None:
+            gates.append(each)
+        elif gates:
+            gates[-1] = replace(gates[-1], step=_composed(gates[-1].step, each.step))
+        else:
+            first = _composed(first, each.step)
+    return first, tuple(gates)
+
+
+def _composed(
+    first: Callable[[Any], Any] | None, second: Callable[[Any], Any] | None
+) -> Callable[[Any], Any] | None:
+    if first is None or second is None:
+        return first or second
+    return lambda rows: second(first(rows))
 
 
 def whole_number(value: object, what: str, *, least: int = 1) -> None:

@@ -25,6 +25,7 @@ from headgate.operators.event_time import Clock
 from headgate.policies import get as get_policy
 from headgate.stage import build_side, sinks
 from headgate.stage.batch import Batch, publish
+from headgate.stage.completion import Completed, checked_hook
 from headgate.stage.controls import StageControls
 from headgate.stage.engine import Engine, Rows
 from headgate.stage.facts import BatchFacts
@@ -37,6 +38,7 @@ from headgate.stage.settings import (
     checked,
     checked_key,
     checked_operator,
+    gates_of,
     whole_number,
 )
 from headgate.stage.shaping import Shaping
@@ -70,11 +72,12 @@ class KeyedStage(StageControls, Generic[Rows]):
         aside: sinks.Sink | Callable[[Any, int], None] | None = None,
         routing: Routing | str | Policy | None = None,
         limits: Limits | None = None,
-        expansion: Expansion | None = None,
+        expansion: Expansion | Sequence[Expansion] | None = None,
         first_batch: int | None = None,
         continues: str | None = None,
         durable: bool = True,
         shaping: Shaping | None = None,
+        on_complete: Callable[[Completed], None] | None = None,
     ) -> None:
         self.engine, self.key, self.operator = engine, checked_key(key), checked_operator(operator)
         self.routing = Routing() if routing is None else Routing.of(routing)
@@ -82,18 +85,17 @@ class KeyedStage(StageControls, Generic[Rows]):
         self._policy, self.guard = get_policy(self.routing.policy), self.routing.guard or Guard()
         self.mode = Mode.parse(self.routing.mode)
         self.flow_control = FlowControl(checked(limits, Limits, "limits"))
-        expansion = checked(expansion, Expansion, "expansion")
         if first_batch is not None:
             whole_number(first_batch, "first_batch", least=0)
         self._first, self._continues, self.shaping = first_batch, continues, shaping
+        self.on_complete = checked_hook(on_complete)
         self.store = Store(checkpoint, durable=durable)
         self.sink = sinks.as_sink(sink) if sink is not None else sinks.Nowhere()
         self.staged_output = self.sink.output_store(self.store)
         self.aside = None if aside is None else sinks.as_sink(aside)
         self.staged_aside = None if self.aside is None else self.aside.output_store(self.store.child("aside"))
-        self._expand = None if expansion is None else expansion.step
-        gate = None if expansion is None else expansion.gate
-        self._waves = None if gate is None else engine.waves(gate, self.store.child("waves"), self._expand)
+        self._step, gates = gates_of(expansion)
+        self._waves = engine.waves(gates, self.store.child("waves")) if gates else None
         self.on_step: Callable[[str], None] = lambda step: None
         """Called with the name of each step after it is done (`batch.Batch`),
         and with `open` before the first.
@@ -179,11 +181,14 @@ class KeyedStage(StageControls, Generic[Rows]):
 
     def _process_waves(self, rows: Rows, delivery: Delivery, opened: Opened, *, resumes: bool) -> None:
         """Process a batch in waves; with `resumes`, the rest of a batch whose first waves are committed."""
-        waves = self._waves or self.engine.waves(AUTO_SIZED, self.store.child("waves"), self._expand)
+        waves = self._waves or self.engine.waves(
+            [Expansion(step=self._step, gate=AUTO_SIZED)], self.store.child("waves")
+        )
         checkpoint, before = opened.checkpoint, opened.checkpoint.last
         folder = delivery.rest_in if resumes else staging_folder(delivery.number, checkpoint.run)
         rest = delivery.rest if resumes else None
-        for wave in waves.of(rows, folder, rest, ordered=opened.operator.ordered):
+        source, ordered = self._stepped(rows), opened.operator.ordered
+        for wave in waves.of(source, folder, rest, ordered=ordered, run=checkpoint.run):
             part = Delivery(
                 number=delivery.number,
                 origin=delivery.origin,
@@ -197,14 +202,19 @@ class KeyedStage(StageControls, Generic[Rows]):
         if checkpoint.last is before:  # the batch has no row
             Batch(self, opened, self._expanded(rows), delivery).run()
 
+    def _stepped(self, rows: Rows) -> Rows:
+        """The rows after the step that stands before all gates."""
+        return rows if self._step is None else self._step(rows)
+
     def _expanded(self, rows: Rows) -> Rows:
-        return rows if self._expand is None else self._expand(rows)
+        """The rows that the operator gets, all at once."""
+        return self._stepped(rows) if self._waves is None else self._waves.whole(self._stepped(rows))
 
     def _check_rows(self, rows: Rows, delivery: Delivery) -> None:
         """Refuse a redelivered batch with another number of rows: its new rows would be lost."""
         gated = delivery.rows_at_gate is not None
         wanted = delivery.rows_at_gate if gated else delivery.rows
-        count = self.engine.count(rows if gated else self._expanded(rows))
+        count = self.engine.count(self._stepped(rows) if gated else self._expanded(rows))
         if count is not None and count != wanted:
             raise BatchOrder(
                 f"Spark delivers batch {delivery.number} again with {count} rows, but {wanted} were committed for it in "
@@ -275,6 +285,7 @@ class KeyedStage(StageControls, Generic[Rows]):
                 self._change_policy(self.opened, self._next_policy)
             return self.opened
         spec = KeySpec(self.key, tuple(columns.field(n).type for n in self.key))
+        self.flow_control.set_deadlines(lambda keys: self.engine.hashes(keys, spec), spec)
         config, build = self.operator, self.operator.build_side()
         if build is not None:
             config = config.with_build_columns(self.engine.columns(build, config.build_keys(self.key)))

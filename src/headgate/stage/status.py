@@ -52,7 +52,7 @@ class Status:
         rate = r.rows / r.wall_ms * 1e3 if r.wall_ms else 0.0
         return (
             f"{self.operator} by {', '.join(self.key)}: batch {r.batch}, {r.rows:,} rows in {r.wall_ms:,.0f} ms ({rate:,.0f}/s), "
-            f"table {self.table.version} on {self.table.channels} channels, busiest {r.imbalance:.2f}x the mean"
+            f"table {self.table.version} on {self.table.channels} channels, busiest {r.balance}"
         )
 
     @property

@@ -5,8 +5,9 @@ channels swap workers. Here a table lives in a file mapped into memory (on `/dev
 room): every worker of the machine sees the same bytes and updates them in place. Rules:
 
 1. A table is read and used only under an exclusive lock on its file, and only if its *tag* is the
-   one that the commit expects: the name of the last state file that holds this bin. Otherwise it
-   is rebuilt from the checkpoint.
+   one that the commit expects: the name of the last state file that holds this bin. If it is the
+   name of an earlier file of the bin's chain, only the files after that one are applied. Otherwise
+   the table is rebuilt from the checkpoint.
 2. The tag is cleared before the first change and set after the batch's state file was written. A
    task that dies in between, or whose batch is never committed, leaves a tag that nobody expects.
 3. A task that cannot get the lock (because a zombie attempt still holds it) works in private memory.
@@ -20,8 +21,9 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from enum import Enum
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -35,6 +37,14 @@ from headgate.state.table import BinTable
 TAG = slice(head.OWNER, head.OWNER + 2)
 DEAD = head.OWNER + 2
 _SPARE = 1 << 28
+
+
+class Found(Enum):
+    """How a table was found: as the commit expects it, as of an earlier file, or not at all."""
+
+    current = 0
+    behind = 1
+    nowhere = 2
 
 
 def tag_of(name: str) -> tuple[int, int]:
@@ -121,24 +131,63 @@ class BinCache:
             cache = cls._opened[stage] = cls(stage, layout)
         return cache
 
-    def open(self, b: int, expected: str, rebuild: Callable[[BinTable], None]) -> tuple[BinTable, bool]:
-        """The table of bin b as of state file `expected`, with its tag cleared,
-        and whether it had to be rebuilt.
+    def open(self, b: int, expected: str, stored: StoredBin) -> tuple[BinTable, Found]:
+        """The table of bin b as of state file `expected`, with its tag cleared, and how it was found."""
+        file = self._of(b)
+        table, since = (
+            self._locked(b, file, expected, stored) if file.lock() else (BinTable.create(self.layout), "")
+        )
+        if since is not None:
+            for _ in stored.steps(table, since):
+                pass
+        if since is None or not expected:
+            return table, Found.current
+        return table, Found.behind if since else Found.nowhere
+
+    def warm(self, b: int, expected: str, stored: StoredBin, late: Callable[[], bool]) -> bool:
+        """Bring the table of bin b up to state file `expected` before anybody needs it, and say whether it was read
+        from the beginning. It ends after a file of its chain as soon as it is `late`, and leaves a table in use alone.
         """
+        file = self._of(b)
+        if not file.lock():
+            return False
+        try:
+            table, since = self._locked(b, file, expected, stored)
+            steps = stored.steps(table, since) if since is not None else ()
+            table.header[TAG] = tag_of(next((name for name in steps if late()), expected))
+            return since == ""
+        finally:
+            file.unlock()
+
+    def has(self, b: int, chain: Sequence[str]) -> bool:
+        """Whether bin b is cached as of some file of its chain. Somebody may change that meanwhile."""
+        table = self._current(b, self._of(b))
+        return table is not None and tuple(table.header[TAG].tolist()) in map(tag_of, chain)
+
+    def _of(self, b: int) -> CacheFile:
         file = self._files.get(b)
         if file is None:
             file = self._files[b] = self._file(f"{self._base}/{self._folder}/bin-{b}")
-        if not file.lock():
-            table = BinTable.create(self.layout)
-            rebuild(table)
-            return table, bool(expected)
+        return file
+
+    def _locked(
+        self, b: int, file: CacheFile, expected: str, stored: StoredBin
+    ) -> tuple[BinTable, str | None]:
+        """The table with its tag cleared, and the name of the earlier state file that it stands for: None if it is
+        current, "" if it is new.
+        """
         cached = self._current(b, file)
-        if cached is not None and tuple(cached.header[TAG].tolist()) == tag_of(expected):
-            cached.header[TAG] = 0
-            return cached, False
-        fresh = self._tables[b] = BinTable.create(self.layout, file.allocate)
-        rebuild(fresh)
-        return fresh, bool(expected)
+        tag = (0, 0) if cached is None else tuple(cached.header[TAG].tolist())
+        if cached is not None and any(tag):
+            since = None if tag == tag_of(expected) else ""
+            if since is not None:
+                since = next((name for name in reversed(stored.chain()) if tag_of(name) == tag), "")
+            if since != "":
+                cached.header[TAG] = 0
+                return cached, since
+        fresh = BinTable.create(self.layout, file.allocate, rows=stored.rows, heap=stored.heap)
+        self._tables[b] = fresh
+        return fresh, ""
 
     def settle(self, tables: dict[int, BinTable], name: str) -> None:
         """Tag the tables as being as of state file `name`, and unlock them."""
@@ -150,7 +199,7 @@ class BinCache:
     def evict(self, bins: Iterable[int]) -> None:
         """Evict tables from memory. A table that is locked is in use, and stays."""
         for b in bins:
-            file = self._files.get(b) or self._file(f"{self._base}/{self._folder}/bin-{b}")
+            file = self._of(b)
             if file.lock():
                 self._tables.pop(b, None)
                 file.drop()
@@ -195,6 +244,26 @@ class BinCache:
         header = buffer[: 8 * HEAD_SLOTS].view(np.int64)
         capacity, heap = int(header[head.CAPACITY]), int(header[head.HEAP_SIZE])
         return capacity > 0 and self.layout.nbytes(capacity, heap) == buffer.nbytes
+
+
+class StoredBin(Protocol):
+    """A bin in the checkpoint."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has, as far as that is known."""
+
+    @property
+    def heap(self) -> int:
+        """How many bytes of them are of variable length."""
+
+    def chain(self) -> Sequence[str]:
+        """The names of the state files that make it up, oldest first."""
+
+    def steps(self, table: BinTable, since: str) -> Iterator[str]:
+        """Bring a table up to date that stands for the file `since` of the chain, or is empty if that is "". After each
+        file its name is returned: the table stands for that file then.
+        """
 
 
 class CacheFile(Protocol):

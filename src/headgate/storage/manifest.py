@@ -5,7 +5,7 @@ time and output. A value; no I/O.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 from headgate.flow.backlog import Backlog
@@ -60,7 +60,7 @@ class Delivery:
 
     def to_json(self) -> dict[str, Any]:
         """Values that JSON can hold."""
-        rest = [[piece.file, piece.start, piece.stop] for piece in self.rest]
+        rest = [list(astuple(piece)) for piece in self.rest]
         return {**{name: getattr(self, name) for name in self.__dataclass_fields__}, "rest": rest}
 
     @classmethod
@@ -97,6 +97,12 @@ class Manifest:
     output: tuple[Written, ...] = ()
     aside: tuple[Written, ...] = ()
     """Files with rows that could not be used, for the sink `aside`."""
+    completed: tuple[int, ...] = ()
+    """The source's batches of which the last rows were processed in this batch (`stage.completion`)."""
+    unfinished: tuple[tuple[int, int], ...] = ()
+    """The source's batches that were taken whole, but of which rows may wait: each with the batch that took
+    the last of its rows.
+    """
     journal: str = ""
 
     @property
@@ -133,6 +139,8 @@ class Manifest:
             "refreshed": self.refreshed,
             "output": [file.to_json() for file in self.output],
             "aside": [file.to_json() for file in self.aside],
+            "completed": list(self.completed),
+            "unfinished": [list(one) for one in self.unfinished],
             "journal": self.journal,
         }
 
@@ -152,6 +160,8 @@ class Manifest:
                 "flow": FlowState.from_json(body["flow"]),
                 "output": tuple(Written(*file) for file in body["output"]),
                 "aside": tuple(Written(*file) for file in body["aside"]),
+                "completed": tuple(body.get("completed", ())),
+                "unfinished": tuple((number, last) for number, last in body.get("unfinished", ())),
             }
         )
 

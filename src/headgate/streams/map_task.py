@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headgate.errors import HeadgateError, SourceFailed
+from headgate.flow.backlog import Backlog, BacklogEntry
 from headgate.operators.arrival import Arrival, arrived_schema
 from headgate.operators.base import BoundOperator
 from headgate.operators.combine import Combined
@@ -30,8 +31,10 @@ from headgate.state.conform import conform
 from headgate.state.kernels import sort_by_bin
 from headgate.state.lanes import ints
 from headgate.state.payload import Payload, plain_type
+from headgate.streams.held_rows import HeldRows
 from headgate.streams.planned import Input, InputRange
 
+NOTHING_HELD = HeldRows()
 _HEADER = struct.Struct("<qq")
 """The number of the range and the length of the JSON that follows."""
 
@@ -68,6 +71,7 @@ class MapTask:
     """The columns that a channel receives, before it is said that they have arrived."""
     table: Table
     clock: Clock
+    holds: HeldRows = NOTHING_HELD
 
     @cached_property
     def _reads(self) -> pa.Schema:
@@ -77,11 +81,11 @@ class MapTask:
     def _arrives(self) -> pa.Schema:
         return arrived_schema(self.operator, self.sent)
 
-    def run(self, ranges: Iterable[tuple[int, InputRange]]) -> Iterator[tuple[int, bytes]]:
-        """The blobs of some ranges, each with its channel."""
+    def run(self, ranges: Iterable[tuple[int, InputRange]], attempt: str = "") -> Iterator[tuple[int, bytes]]:
+        """The blobs of some ranges, each with its channel. `attempt` is a name that no other attempt has."""
         for number, part in ranges:
             try:
-                for channel, parcel in self._parcels(number, part):
+                for channel, parcel in self._parcels(number, part, attempt=attempt):
                     yield channel, packed_parcel(number, parcel)
             except HeadgateError as error:  # sent as data, so that the driver raises the same error
                 yield 0, packed(number, {"error": type(error).__name__, "message": str(error)}, [])
@@ -126,9 +130,9 @@ class MapTask:
         return conform(pa.RecordBatch.from_arrays(arrays, names), schema)
 
     def _parcels(
-        self, number: int, part: InputRange, only: int | None = None
+        self, number: int, part: InputRange, only: int | None = None, attempt: str = ""
     ) -> Iterator[tuple[int, Parcel]]:
-        """The parcels of a range, each with its channel, or those for one channel alone."""
+        """The parcels of a range, each with its channel, or those for one channel alone, who holds its rows itself."""
         rows = self._read(part)
         came, operator, table = rows.num_rows, self.operator, self.table
         for at, (name, kind) in enumerate(zip(operator.key.names, operator.key.types, strict=True)):
@@ -145,13 +149,22 @@ class MapTask:
             spread = _spread(rows, number)
         channels = table.channel_of_hash(hashes, spread)
         sent = self._sent(rows, hashes)
+        waiting: dict[int, list[BacklogEntry]] = {}
+        if self.holds.bins and only is None and len(hashes):
+            held, entries = self.holds.put(sent, table.bin_of_hash(hashes), number, attempt)
+            for entry in entries:
+                waiting.setdefault(table.channel_of[entry.bin], []).append(entry)
+            if entries:
+                sent, channels = sent.filter(pa.array(~held)), channels[~held]
         # What is known about all rows goes to the first channel that has one, once.
         first = int(channels.min()) if len(channels) else 0
         aside = [batch for batch in arrival.aside if batch.num_rows]
         known = (came, arrival.seen(), pa.concat_batches(aside) if aside else None)
         for channel, mine in _by_channel(sent, channels, table.channels, only):
-            if mine.num_rows or channel == first:
-                yield channel, Parcel(mine, *(known if channel == first else (0, NOTHING_SEEN, None)))
+            if mine.num_rows or channel == first or channel in waiting:
+                came, seen, put_aside = known if channel == first else (0, NOTHING_SEEN, None)
+                held_rows = tuple(waiting.get(channel, ()))
+                yield channel, Parcel(mine, came, seen, put_aside, number, held_rows)
 
     def hashes(self, rows: pa.RecordBatch) -> NDArray[np.int64]:
         """The hash of each row's key."""
@@ -206,7 +219,9 @@ NOTHING_SEEN: dict[str, Any] = {"spans": {}, "aside": {}}
 
 def packed_parcel(number: int, parcel: Parcel) -> bytes:
     """A parcel as a blob."""
-    header = {"came": parcel.came, "seen": parcel.seen}
+    header: dict[str, Any] = {"came": parcel.came, "seen": parcel.seen}
+    if parcel.waiting:
+        header["waiting"] = Backlog(parcel.waiting).to_json()
     return packed(number, header, [parcel.rows, *([] if parcel.aside is None else [parcel.aside])])
 
 
@@ -229,7 +244,7 @@ def unpacked(blobs: Iterable[bytes]) -> Iterator[Parcel]:
     from headgate import errors
 
     for blob in sorted(blobs, key=lambda blob: _HEADER.unpack_from(blob)[0]):
-        _, length = _HEADER.unpack_from(blob)
+        number, length = _HEADER.unpack_from(blob)
         header = json.loads(bytes(blob[_HEADER.size : _HEADER.size + length]))
         if "error" in header:
             raise getattr(errors, header["error"])(header["message"])
@@ -237,4 +252,5 @@ def unpacked(blobs: Iterable[bytes]) -> Iterator[Parcel]:
         source.seek(_HEADER.size + length)
         batches = [next(iter([*pa.ipc.open_stream(source)])) for _ in range(header["batches"])]
         aside = pa.concat_batches(batches[1:]) if len(batches) > 1 else None
-        yield Parcel(batches[0], header["came"], header["seen"], aside)
+        waiting = Backlog.from_json(header.get("waiting", ())).entries
+        yield Parcel(batches[0], header["came"], header["seen"], aside, number, waiting)

@@ -18,6 +18,7 @@ from headgate.operators.base import BoundOperator
 from headgate.sources.source import Demand, Ranges, Source
 from headgate.stage.parcel import Parcel
 from headgate.stage.task import Task
+from headgate.streams.held_rows import HeldRows
 from headgate.streams.map_task import MapTask, sent_schema, unpacked
 from headgate.streams.planned import Input, InputRange
 from headgate.testing.engine import InProcess, key_hashes
@@ -36,15 +37,16 @@ class InProcessDirect(InProcess):
 
     def _parcels(self, rows: pa.Table, task: Task) -> list[list[Parcel]]:
         inputs = (Input(Slices(rows)),)
+        holds = HeldRows.of(task)
         map_task = _Colliding(
-            inputs, rows.schema, task.operator, task.rows, task.table, task.clock, self.distinct
+            inputs, rows.schema, task.operator, task.rows, task.table, task.clock, holds, self.distinct
         )
         blobs: list[list[bytes]] = [[] for _ in range(task.table.channels)]
         ends = [at for at in sorted(set(self.chunks)) if 0 < at < rows.num_rows]
         ranges = [
             InputRange(0, list(pair), pair[1] - pair[0]) for pair in pairwise([0, *ends, rows.num_rows])
         ]
-        for channel, blob in map_task.run(enumerate(ranges)):
+        for channel, blob in map_task.run(enumerate(ranges), str(next(self._attempts))):
             blobs[channel].insert(0, blob)  # they may arrive in any order
         return [list(unpacked(mine)) for mine in blobs]
 
@@ -73,7 +75,7 @@ class Slices(Source):
 class _Colliding(MapTask):
     """A map task whose hashes may be made to collide."""
 
-    distinct: int
+    distinct: int = 2**63
 
     def hashes(self, rows: pa.RecordBatch) -> NDArray[np.int64]:
         return key_hashes(rows, self.operator.key, distinct=self.distinct)

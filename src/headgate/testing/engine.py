@@ -6,36 +6,36 @@ Everything else is the product's own: the stage, its tasks, the commit, the file
 from __future__ import annotations
 
 import base64
-import io
 import shutil
 import tempfile
 import weakref
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import count, pairwise
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import xxhash
 from numpy.typing import NDArray
 
 from headgate.errors import MissingColumn
-from headgate.flow.gate import AUTO, Batcher, Gate, Wave
-from headgate.flow.row_ranges import RangeQueue, RowRange
+from headgate.flow.gate import AUTO
 from headgate.operators.base import BoundOperator
 from headgate.stage.answer import Answer
-from headgate.stage.engine import Watch, WaveRows
+from headgate.stage.engine import Watch
 from headgate.stage.parcel import Parcel
 from headgate.stage.routed_rows import HASH, ORDER, routed_schema
+from headgate.stage.settings import Expansion
 from headgate.stage.sinks import Output
 from headgate.stage.task import Attempt, Task
+from headgate.stage.waves import Waves
 from headgate.state.keys import KeySpec
 from headgate.state.lanes import ints
 from headgate.state.payload import plain_type
 from headgate.storage.bin_cache import BinCache, cache_root
 from headgate.storage.store import Store
 from headgate.testing.watches import ModelledTime
+from headgate.testing.waves import InProcessWaves, read_table, write_table
 
 ROWS_OF_A_WAVE = 1000
 """The size of a wave if the gate does not fix it."""
@@ -127,6 +127,10 @@ class InProcess:
         """How many rows there are."""
         return int(rows.num_rows)
 
+    def hashes(self, keys: pa.RecordBatch, key: KeySpec) -> NDArray[np.int64]:
+        """The hash of each of these keys."""
+        return key_hashes(keys, key, distinct=self.distinct)
+
     def prepared(self, operator: BoundOperator) -> BoundOperator:
         """The operator itself."""
         return operator
@@ -148,10 +152,10 @@ class InProcess:
                 str(next(self._attempts)),
                 self.cache(task, channel),
                 self.watch,
-                f"executor-{channel % self.executors}",
+                self.place(channel),
             )
             self.answers.append(Answer.from_json(attempt.work(iter(parcels[channel])).to_json()))
-        self._now += max(answer.busy_ms for answer in self.answers) / 1e3
+        self._now += max(answer.busy_ms + answer.ahead_ms for answer in self.answers) / 1e3
         return self.answers
 
     def _parcels(self, rows: pa.Table, task: Task) -> list[list[Parcel]]:
@@ -180,6 +184,14 @@ class InProcess:
         for start, end in pairwise([0, *ends, rows.num_rows]):
             yield rows.slice(start, end - start)
 
+    def places(self, near: Sequence[str]) -> list[str]:
+        """The executors of the channels, which are fixed."""
+        return [self.place(channel) for channel in range(len(near))]
+
+    def place(self, channel: int) -> str:
+        """The executor of a channel."""
+        return f"executor-{channel % self.executors}"
+
     def emitted(self, schema: pa.Schema) -> pa.Schema:
         """The columns in Arrow's plain types."""
         return pa.schema([pa.field(field.name, plain_type(field.type)) for field in schema])
@@ -188,11 +200,13 @@ class InProcess:
         """The rows as a table."""
         return output.table()
 
-    def waves(
-        self, gate: Gate, store: Store, expand: Callable[[pa.Table], pa.Table] | None
-    ) -> InProcessWaves:
+    def waves(self, gates: Sequence[Expansion], store: Store) -> Waves[pa.Table]:
         """The object that cuts batches into waves."""
-        return InProcessWaves(gate, store, expand)
+        fixed = [
+            replace(g, gate=replace(g.gate, batch=ROWS_OF_A_WAVE)) if g.gate and g.gate.batch == AUTO else g
+            for g in gates
+        ]
+        return Waves(fixed, store, InProcessWaves(self.now))
 
     def build_rows(self, rows: pa.Table, on: tuple[str, ...], key: tuple[str, ...]) -> pa.Table:
         """Build rows with the stage's names for the key columns; rows with a null key are dropped."""
@@ -206,53 +220,12 @@ class InProcess:
     def save(self, rows: pa.Table, store: Store, folder: str) -> None:
         """Write one file."""
         store.make(folder)
-        store.write(f"{folder}/rows.parquet", [_parquet(rows)])
+        write_table(store, f"{folder}/rows.parquet", rows)
 
     def load(self, store: Store, folder: str) -> pa.Table | None:
         """Read what `save` wrote; None if there is nothing."""
         name = f"{folder}/rows.parquet"
-        return _read(store, name) if store.exists(name) else None
-
-
-class InProcessWaves:
-    """Cuts batches into waves by a gate, one wave after the other."""
-
-    def __init__(self, gate: Gate, store: Store, expand: Callable[[pa.Table], pa.Table] | None) -> None:
-        self._gate, self._store, self._expand = gate, store, expand
-        self.rows_per_second: float | None = None
-
-    def of(
-        self, rows: pa.Table, folder: str, rest: Sequence[RowRange] | None, *, ordered: bool
-    ) -> Iterator[WaveRows[pa.Table]]:
-        """The waves of a batch, or the rest of them."""
-        name = f"{folder}/rows.parquet"
-        if rest is None:
-            self._store.make(folder)
-            numbered = rows.append_column(ORDER, pa.array(np.arange(rows.num_rows)))
-            self._store.write(name, [_parquet(rows if self._expand else numbered)])
-        staged = _read(self._store, name)
-        waiting = RangeQueue([staged.num_rows] if rest is None else (), 1)
-        for piece in reversed(rest or ()):
-            waiting.give_back(piece)
-        size = ROWS_OF_A_WAVE if self._gate.batch == AUTO else self._gate.size
-        batcher = Batcher(Gate(in_flight=self._gate.in_flight, batch=size))
-        batcher.offer((0,), waiting)
-        ready: deque[Wave] = deque()
-        while True:
-            ready.extend(batcher.admit())
-            if not ready:
-                break
-            batch = ready.popleft()
-            later = [piece for other in ready for piece in other.items]
-            parts = [staged.slice(piece.start, len(piece)) for piece in batch.items]
-            wave = pa.concat_tables(parts)
-            wave = self._expand(wave) if self._expand is not None else wave
-            yield WaveRows(wave, tuple(later + waiting.left), staged.num_rows)
-            batcher.done(batch.stamp)
-
-    def forget(self, folder: str, is_older: Callable[[str], bool]) -> None:
-        """Remove the rows of a committed batch, and those that older drivers left behind."""
-        self._store.remove(folder, *(other for other in self._store.names("") if is_older(other)))
+        return read_table(store, name) if store.exists(name) else None
 
 
 def _taken(rows: pa.RecordBatch, chosen: NDArray[np.int64]) -> pa.RecordBatch:
@@ -264,13 +237,3 @@ def _taken(rows: pa.RecordBatch, chosen: NDArray[np.int64]) -> pa.RecordBatch:
 
 def _array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def _parquet(rows: pa.Table) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
-    pq.write_table(rows, sink)
-    return sink.getvalue()
-
-
-def _read(store: Store, name: str) -> pa.Table:
-    return pq.ParquetFile(io.BytesIO(store.read(name))).read()

@@ -216,8 +216,15 @@ class _Sleep(FlowControl):
         super().__init__()
         self._trial = trial
 
-    def prepare(self, table: Table, view: LoadView, last: Manifest | None) -> Flow:
-        flow = super().prepare(table, view, last)
+    def prepare(
+        self,
+        table: Table,
+        view: LoadView,
+        last: Manifest | None,
+        later: Table | None = None,
+        places: Sequence[str] = (),
+    ) -> Flow:
+        flow = super().prepare(table, view, last, later, places)
         asleep = frozenset(self._trial._asleep) & frozenset(table.bins)
         return replace(flow, asleep=flow.asleep | asleep)
 

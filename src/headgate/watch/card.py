@@ -23,7 +23,8 @@ def card(view: dict[str, Any], *lines: str) -> str:
     rate = f" ({view['rows_per_s']:,.0f} a second)" if view["rows_per_s"] else ""
     words = (
         f"batch {view['batch']:,}: {view['rows']:,} rows in {view['wall_ms']:,.0f} ms{rate}, busiest "
-        f"{load['imbalance']:.2f}x the mean, table {view['table']} on {view['channels']} channels"
+        f"{load['imbalance']:.2f}x the mean (rows {load['row_imbalance']:.2f}x, at best {load['row_bound']:.2f}x "
+        f"with whole keys), table {view['table']} on {view['channels']} channels"
     )
     left = len(load["bars"]) - MOST
     more = [f"and {left:,} more channels"] if left > 0 else []

@@ -82,6 +82,8 @@ def channel_bars(entry: Entry, before: Entry | None) -> dict[str, Any]:
         "unit": "ms" if timed else "rows",
         "mean": round(mean, 3),
         "imbalance": round(report.imbalance, 3),
+        "row_imbalance": round(report.row_imbalance, 3),
+        "row_bound": round(report.row_bound, 3),
         "bars": bars,
         "came": [_as_json(move, bins) for move in came],
         "goes": [_as_json(move, bins) for move in goes],

@@ -1,4 +1,4 @@
-"""The table of codecs in docs/kafka.md is that of the results file, and the bench runs."""
+"""The table of codecs in docs/reference/kafka.md is that of the results file, and the bench runs."""
 
 import json
 from pathlib import Path

@@ -15,7 +15,7 @@ from headgate_lab.bench.kafka.latency import latencies, percentile, sliced
 from headgate_lab.bench.kafka.page import BEGIN, END, written
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "kafka.md"
+PAGE = ROOT / "docs" / "reference" / "kafka.md"
 
 
 def test_a_record_counts_when_the_first_batch_behind_it_appears() -> None:

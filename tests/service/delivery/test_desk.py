@@ -55,6 +55,36 @@ def test_a_client_orders_looks_pauses_resumes_and_removes(served) -> None:
         assert [d.id for d in served.service.deliveries.of("ann")] == [one["id"]]
 
 
+def test_a_secret_is_rotated_by_its_owner_only(served) -> None:
+    with Client(served.url, served.token) as client:
+        answer = client.deliver(served.number, "webhook", HOOK)
+        (one,) = answer["deliveries"]
+        made = client.rotate_secret(one["id"], grace_s=60)
+        assert made["secret"] not in ("", answer["secret"])
+        assert made["id"] == one["id"]
+        assert made["secret"] not in json.dumps(client.deliveries())
+        (lake,) = client.deliver(served.number, "lake", {"table": "cities"})["deliveries"]
+        with pytest.raises(ConfigError, match="only webhooks"):
+            client.rotate_secret(lake["id"])
+    with Client(served.url, served.bob) as client, pytest.raises(NotFound):
+        client.rotate_secret(one["id"])
+    asked = [
+        "delivery",
+        "rotate",
+        str(one["id"]),
+        "--grace",
+        "0",
+        "--url",
+        served.url,
+        "--token",
+        served.token,
+    ]
+    told = CliRunner().invoke(app, asked)
+    assert told.exit_code == 0, told.output
+    assert "whsec_" in told.output
+    assert len(served.service.deliveries.by_id[one["id"]].secrets_at(0)) == 1
+
+
 def test_removed_is_removed(served) -> None:
     with Client(served.url, served.token) as client:
         (one,) = client.deliver(served.number, "webhook", HOOK)["deliveries"]

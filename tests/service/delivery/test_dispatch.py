@@ -2,13 +2,14 @@
 
 import threading
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
 from tests.service.delivery.receiver import LOCAL, allowing, desk_of, receiving, rows, settle
 from tests.service.local import Local
 
-from headgate.errors import CursorGone, SinkFailed
+from headgate.errors import ConfigError, CursorGone, SinkFailed
 from headgate.service.delivery.dispatch import Dispatcher, _Way, wait_s
 from headgate.service.delivery.webhook import verify
 
@@ -46,6 +47,35 @@ def test_a_webhook_gets_signed_results(tmp_path, receiver) -> None:
     assert told["results"] == local.service.read(local.ann, number)[0]
     assert told["cursor"] == local.service.read(local.ann, number)[1]
     assert told["id"] == headers["headgate-id"]
+    local.service.close()
+
+
+def test_a_secret_is_rotated_with_grace(tmp_path, receiver) -> None:
+    local, _, one, old = world(tmp_path, receiver)
+    _, new = desk_of(local).rotate(local.ann, one.id, 3600)
+
+    def fits(*secrets):
+        local.feed(rows(1))
+        settle(Dispatcher(local.service), one.id)
+        headers, body = receiver.requests[-1]
+        for secret in (old, new, newest):
+            genuine = secret in secrets
+            with nullcontext() if genuine else pytest.raises(ConfigError):
+                verify(secret, body, headers["headgate-signature"])
+
+    newest = "whsec_none"
+    fits(old, new)
+    local.restart()
+    fits(old, new)
+    local.service.deliveries.by_id[one.id] = replace(local.service.deliveries.by_id[one.id], old_ends=1.0)
+    fits(new)
+    _, newest = desk_of(local).rotate(local.ann, one.id, 0)
+    fits(newest)
+    local.restart()
+    fits(newest)
+    desk_of(local).rotate(local.ann, one.id, 3600)
+    desk_of(local).remove(local.ann, one.id)
+    assert local.service._registry.read("SELECT * FROM old_secrets") == []
     local.service.close()
 
 

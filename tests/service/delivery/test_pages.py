@@ -18,7 +18,7 @@ def block(page, language, word):
 
 
 def test_the_targets_of_the_page_are_a_configuration() -> None:
-    body = tomllib.loads(block("service-operate.md", "toml", "targets.toml"))
+    body = tomllib.loads(block("operate/service.md", "toml", "targets.toml"))
     allowed = Allowed.of(body, {"KAFKA_PASSWORD": "hidden"})
     assert sorted(allowed.targets) == ["bus", "ice", "lake"]
     assert allowed.targets["bus"].settings["options"]["sasl.password"] == "hidden"
@@ -27,10 +27,10 @@ def test_the_targets_of_the_page_are_a_configuration() -> None:
 
 def test_the_receiver_of_the_page_knows_what_is_genuine() -> None:
     names: dict = {}
-    exec(block("service.md", "python", "def is_genuine"), names)
+    exec(block("reference/service.md", "python", "def is_genuine"), names)
     now = int(time.time())
-    header = sign("whsec_a", b"body", now)
+    header = sign(["whsec_a"], b"body", now)
     assert names["is_genuine"]("whsec_a", header, b"body")
     assert not names["is_genuine"]("whsec_b", header, b"body")
     assert not names["is_genuine"]("whsec_a", header, b"other")
-    assert not names["is_genuine"]("whsec_a", sign("whsec_a", b"body", now - 1000), b"body")
+    assert not names["is_genuine"]("whsec_a", sign(["whsec_a"], b"body", now - 1000), b"body")

@@ -137,7 +137,7 @@ def test_the_host_is_asked_by_its_name_over_tls() -> None:
 
 
 def test_a_signature_holds_for_this_body_and_time_only() -> None:
-    header = sign("whsec_a", b"body", 1000)
+    header = sign(["whsec_a"], b"body", 1000)
     verify("whsec_a", b"body", header, now=1100)
     for secret, body, given, now in [
         ("whsec_b", b"body", header, 1000),
@@ -149,3 +149,12 @@ def test_a_signature_holds_for_this_body_and_time_only() -> None:
     ]:
         with pytest.raises(ConfigError, match=SIGNATURE):
             verify(secret, body, given, now=now)
+
+
+def test_while_a_secret_is_rotated_each_of_the_two_fits() -> None:
+    header = sign(["whsec_new", "whsec_old"], b"body", 1000)
+    verify("whsec_new", b"body", header, now=1000)
+    verify("whsec_old", b"body", header, now=1000)
+    for secret, given in [("whsec_other", header), ("whsec_old", header.rpartition(",")[0])]:
+        with pytest.raises(ConfigError, match=SIGNATURE):
+            verify(secret, b"body", given, now=1000)

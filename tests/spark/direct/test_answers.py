@@ -258,6 +258,33 @@ def test_an_expansion_behind_a_gate(spark: SparkSession, files: Path, run: Any) 
     assert sorted((k[0], r["n"], r["s"]) for k, r in sink.latest("user").items()) == wanted
 
 
+@pytest.mark.classic
+def test_expansions_inside_each_other(spark: SparkSession, files: Path, run: Any) -> None:
+    sink = hg.sinks.Memory()
+
+    def twice(row: dict[str, Any]) -> Any:
+        yield from ((row["user"], n) for n in (1, 2))
+
+    stream = (
+        hg.read(spark)
+        .files(str(files), schema=SCHEMA)
+        .expand(explode=twice, schema="user long, n long", gate=hg.Gate(in_flight=2, batch=900))
+        .expand(
+            lambda df: df.select("user", F.explode(F.sequence(F.lit(1), F.col("n"))).alias("i")),
+            gate=hg.Gate(in_flight=2, batch=500),
+            fan_out="n",
+        )
+    )
+    told: list[hg.Completed] = []
+    results = stream.key_by("user", on_complete=told.append).aggregate(n=agg.count(), s=agg.sum("i"))
+    assert "behind a gate inside that one" in results.write(sink).explain()
+    run(results, sink, max_rows=1000)
+    assert [one.source_batch for one in told] == list(range(len(told)))
+    assert told[-1].batch == max(sink.batches) > len(told)  # a batch of the source has several waves
+    wanted = native(spark.read.parquet(str(files)).groupBy("user").agg(F.count("*") * 3, F.count("*") * 4))
+    assert sorted((k[0], r["n"], r["s"]) for k, r in sink.latest("user").items()) == wanted
+
+
 def test_any_reader_of_spark_by_two_functions(spark: SparkSession, run: Any) -> None:
     def plan(offset: Any, demand: hg.sources.Demand) -> hg.sources.Ranges:
         start = offset or 0

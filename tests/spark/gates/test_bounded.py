@@ -1,7 +1,9 @@
 """Gates around a part of a Spark job: `hg.bounded`."""
 
+import datetime as dt
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,11 @@ from pyspark.sql import functions as F
 
 import headgate as hg
 from headgate.errors import ConfigError, MissingColumn, SinkFailed, WaveFailed
+from headgate.flow.row_ranges import whole_files
+from headgate.spark.gates import staged_rows
 from headgate.spark.gates.bounded import Wave
+from headgate.spark.gates.staged_rows import StagedRows
+from headgate.storage.store import Store
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +59,11 @@ def test_a_shuffle_inside_and_a_batch_size_found_by_itself(numbers: DataFrame) -
     assert sum(row[1] for row in as_rows(out)) == 1000
 
 
-def test_credits_in_output_rows_are_a_hard_bound(numbers: DataFrame) -> None:
+@pytest.mark.parametrize("largest", [0, 4_000_000], ids=["read by Spark", "read by Python"])
+def test_credits_in_output_rows_are_a_hard_bound(
+    numbers: DataFrame, largest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staged_rows, "LARGEST_BYTES", largest)
     seen: list[int] = []
     lock = threading.Lock()
 
@@ -81,6 +91,39 @@ def test_one_row_larger_than_the_credit_is_divided(spark: Any) -> None:
 def test_rows_stay_whole_without_names_for_their_parts(numbers: DataFrame) -> None:
     out = hg.bounded(numbers, lambda rows: rows.select("id"), batch=500, fan_out="n")
     assert as_rows(out) == [(i,) for i in range(1000) if i % 7]
+
+
+def test_rows_are_the_same_whoever_reads_them(spark: Any, tmp_path: Path) -> None:
+    columns = "a byte, b short, c int, d long, e float, f double, g boolean, h date, i binary, j string"
+    day = dt.date(1969, 12, 31)
+    rows = [
+        (None,) * 10,
+        (-1, 2, -3, 4, 0.5, -0.0, True, day, b"\\x00", "é"),
+        (1, 2, 3, 4, 1.5, 2.5, False, day, b"", ""),
+    ]
+    staged = StagedRows.write(spark.createDataFrame(rows, columns).coalesce(1), Store(str(tmp_path / "rows")))
+    ranges = whole_files(staged.lengths)
+    by_python = staged.read(ranges)
+    assert "MapInArrow" in by_python._jdf.queryExecution().toString()
+    large = replace(staged, files=tuple(replace(file, bytes=10**9) for file in staged.files))
+    by_spark = large.read(ranges)
+    assert "MapInArrow" not in by_spark._jdf.queryExecution().toString()
+    assert by_python.schema == by_spark.schema
+    assert by_python.collect() == by_spark.collect() == rows
+    times = spark.createDataFrame([(dt.datetime(2020, 1, 1),)], "at timestamp")
+    others = StagedRows.write(times, Store(str(tmp_path / "times")))
+    assert others.read(whole_files(others.lengths)).collect() == times.collect()
+
+
+def test_several_rows_are_drawn_from_by_several_waves_at_once(spark: Any) -> None:
+    """Ranges of one file that meet again are not mixed up, though both were suspended."""
+    rows = spark.range(0, 40, 1, 1).selectExpr("id", "cast(id % 6 AS long) AS n")
+
+    def make(row: dict[str, Any]) -> Iterator[tuple[int, int]]:
+        yield from ((row["id"], i) for i in range(row["n"]))
+
+    out = hg.bounded(rows, explode=make, schema="id long, i long", batch=7, in_flight=3)
+    assert as_rows(list(out)) == [(k, i) for k in range(40) for i in range(k % 6)]
 
 
 def test_an_iterator_is_suspended_and_resumed(spark: Any) -> None:

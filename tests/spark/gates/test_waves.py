@@ -76,6 +76,53 @@ def test_what_expands_is_cut_before_it(
     assert not list(Path(stage.store.path("waves")).iterdir())
 
 
+def drawn(row: dict[str, Any]) -> Any:
+    """A row becomes v % 4 rows."""
+    yield from ((row["k"], 10 * row["v"] + n) for n in range(row["v"] % 4))
+
+
+def parts(rows: DataFrame) -> DataFrame:
+    """Outputs lo to hi of each row, of which there are three."""
+    outputs = F.explode(F.sequence(F.col("lo"), F.col("hi") - 1)).alias("i")
+    return rows.select("k", "v", outputs).select("k", (F.col("v") * 10 + F.col("i")).alias("v"))
+
+
+def nested(values: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """What the two make of rows, in order."""
+    lazy = [(k, 10 * v + n) for k, v in values for n in range(v % 4)]
+    return [(k, 10 * v + n) for k, v in lazy for n in range(3)]
+
+
+@pytest.mark.parametrize("stop", [None, 3])
+def test_nested_gates_draw_lazily_count_outputs_and_keep_the_order(
+    make_stage: Callable[..., Any], feed: Callable[..., None], tmp_path: Path, stop: int | None
+) -> None:
+    expansion = [
+        hg.Expansion(explode=drawn, schema="k long, v long", gate=hg.Gate(in_flight=2, batch=25)),
+        hg.Expansion(step=lambda rows: rows.withColumn("n", F.lit(3))),
+        hg.Expansion(step=parts, gate=hg.Gate(in_flight=2, batch=40), fan_out=hg.FanOut("n", "lo", "hi")),
+    ]
+    options = {"expansion": expansion, "sink": hg.sinks.Memory(), "checkpoint": str(tmp_path / "c")}
+    stage = make_stage(hg.HistoryWindow(4, "mean", of="v"), **options)
+    if stop is not None:
+        seen: list[str] = []
+
+        def stops(name: str) -> None:
+            seen.append(name)
+            if seen.count("commit") == stop:
+                raise _Stopped
+
+        stage.on_step = stops
+        with pytest.raises(_Stopped):
+            feed(stage, BATCHES[:1])
+        stage = make_stage(hg.HistoryWindow(4, "mean", of="v"), **options)
+    feed(stage, BATCHES)
+    assert windowed(stage.sink.table()) == means([nested(batch) for batch in BATCHES])
+    assert max(rows.num_rows for rows in stage.sink.batches.values()) <= 40
+    assert len(stage.sink.batches) > 6
+    assert not list(Path(stage.store.path("waves")).iterdir())
+
+
 @pytest.mark.parametrize("step", ["compute", "commit"])
 def test_after_a_stop_the_next_wave_goes_on(
     make_stage: Callable[..., Any], feed: Callable[..., None], tmp_path: Path, step: str, spark: Any

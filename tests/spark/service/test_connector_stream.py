@@ -28,7 +28,7 @@ from headgate.service.service import Service
 from headgate.service.settings import Settings
 from headgate.storage.store import Store
 
-PAGE = (Path(__file__).parents[3] / "docs" / "service-operate.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "operate" / "service.md").read_text()
 PASSWORD = "correct-horse-battery"
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 COUNT = "SELECT customer, count(*) AS n, sum(amount) AS total FROM orders GROUP BY customer, TUMBLE(time, INTERVAL '10 seconds')"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.sql import world
-from tests.sql.test_union import LATER, LEFT, ROWS
+from tests.sql.test_union import FULL, LATER, LEFT, ROWS
 from tests.sql.useful import EVENT, events, named_events
 from tests.sql.world import NAMES, SECOND, Server, named, plain, rows_of
 
@@ -120,6 +120,13 @@ def test_unions_and_outer_joins_mean_what_they_mean_in_spark(spark, views, rows)
         found, marks = served(rows, text)
         moment = f"TIMESTAMP_NTZ '1970-01-01' + make_dt_interval(0, 0, 0, {min(marks[0], marks[1] - later * SECOND) / 1e6})"
         assert found == sparks(spark, f"{text} AND (b.time IS NOT NULL OR a.time < {moment})"), text
+        assert found
+    for text, before, after in FULL[:1]:
+        found, marks = served(rows, text)
+        mark = min(marks[0] - before * SECOND, marks[1] - after * SECOND)
+        moment = f"TIMESTAMP_NTZ '1970-01-01' + make_dt_interval(0, 0, 0, {mark / 1e6})"
+        pair = "a.time IS NOT NULL AND b.time IS NOT NULL"
+        assert found == sparks(spark, f"{text} WHERE {pair} OR coalesce(a.time, b.time) < {moment}"), text
         assert found
 
 

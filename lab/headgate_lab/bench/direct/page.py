@@ -1,4 +1,4 @@
-"""The table of `docs/performance.md`, made from the results files: `python -m headgate_lab.bench.direct.page`."""
+"""The table of `docs/research/performance.md`, made from the results files: `python -m headgate_lab.bench.direct.page`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headgate_lab.bench.direct.merge import merged
 from headgate_lab.bench.direct.works import STAGE
 from headgate_lab.bench.result import Goal, Report, Result
 
-PAGE = Path("docs/performance.md")
+PAGE = Path("docs/research/performance.md")
 BEGIN, END = "<!-- direct streams: begin -->", "<!-- direct streams: end -->"
 
 

@@ -1,4 +1,4 @@
-"""The table of `docs/doctor.md`, made from the results file: `python -m headgate_lab.bench.doctor.page`."""
+"""The table of `docs/port/doctor.md`, made from the results file: `python -m headgate_lab.bench.doctor.page`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-PAGE, RESULTS = Path("docs/doctor.md"), Path("benchmarks/results/doctor.json")
+PAGE, RESULTS = Path("docs/port/doctor.md"), Path("benchmarks/results/doctor.json")
 BEGIN, END = "<!-- bench doctor: begin -->", "<!-- bench doctor: end -->"
 
 

@@ -15,7 +15,7 @@ soon as the one before has ended. What is sent while they warm up does not count
 `sink`: the time to publish a batch as a transaction. The rival writes the same records without one.
 
 Without `quick`, the results go to `benchmarks/results/kafka.json` if there is a folder `benchmarks`, and
-`python -m headgate_lab.bench.kafka.page` writes them into `docs/kafka.md`.
+`python -m headgate_lab.bench.kafka.page` writes them into `docs/reference/kafka.md`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The numbers of `docs/kafka.md`, made from the results file: `python -m headgate_lab.bench.kafka.page`."""
+"""The numbers of `docs/reference/kafka.md`, made from the results file: `python -m headgate_lab.bench.kafka.page`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from headgate_lab.bench.kafka import RESULTS
 from headgate_lab.bench.kafka.parts import OURS
 
-PAGE = Path("docs/kafka.md")
+PAGE = Path("docs/reference/kafka.md")
 BEGIN, END = "<!-- bench kafka: begin -->", "<!-- bench kafka: end -->"
 
 

@@ -1,4 +1,4 @@
-"""The figures of docs/lakehouse.md, docs/databases.md and docs/kafka.md, made from the results files:
+"""The figures of docs/reference/lakehouse.md, docs/reference/databases.md and docs/reference/kafka.md, made from the results files:
 `python -m headgate_lab.bench.sinks.page`.
 """
 
@@ -10,9 +10,9 @@ from typing import Any
 
 SINKS, KILLS = Path("benchmarks/results/sinks.json"), Path("benchmarks/results/kafka-delta-kills.json")
 PAGES = {
-    Path("docs/lakehouse.md"): ("Parquet", "Delta", "Iceberg"),
-    Path("docs/databases.md"): ("Parquet", "PostgreSQL", "SQLite"),
-    Path("docs/kafka.md"): (),
+    Path("docs/reference/lakehouse.md"): ("Parquet", "Delta", "Iceberg"),
+    Path("docs/reference/databases.md"): ("Parquet", "PostgreSQL", "SQLite"),
+    Path("docs/reference/kafka.md"): (),
 }
 """The pages, and the sinks of their tables."""
 

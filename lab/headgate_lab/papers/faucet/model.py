@@ -34,7 +34,7 @@ UNBOUNDED = 10**9
 @dataclass(frozen=True)
 class Machines:
     """The costs of operations. The defaults are common figures for such machines, fixed before the
-    first run (docs/faucet.md).
+    first run (docs/research/faucet.md).
     """
 
     workers: int = 8

@@ -192,7 +192,8 @@ def _score(
             if new
             else 0.0
         )
-        return float(rule.spread * mean_rate * fill / mean_fill - worth - companions / 2)
+        price = rule.spread * sum(rate[s] / math.sqrt(math.sqrt(readers[s])) for s in sources)
+        return float(price * fill / mean_fill - worth - companions / 2)
     return -sum(rate[s] for s in received)
 
 

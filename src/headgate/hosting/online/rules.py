@@ -133,13 +133,15 @@ class MinMax(Rule):
 
 @dataclass(frozen=True)
 class RareFirst(Rule):
-    """Choose the most shared sources, each worth rate / readers^(1/4), less ``spread`` x load / mean load. The default.
+    """Choose the most shared sources, each worth rate / readers^(1/4), less a price of the load. The default.
 
     A popular source ends up on most servers under any rule, so it matters more to keep the rare ones
-    together. The price of load matters while there are few queries: it starts clusters on different
-    servers instead of one. A stream with few readers may soon end, by departures or by repair, so a stream
-    with c readers counts for 1 - (c + 1)^-3/2 (1 + departures / arrivals) / 2 of its worth. A source that
-    is new could go to any server; its later readers will bring other sources with them, so for each new
+    together. The price is ``spread`` x load / mean load, in what all sources of the query are worth
+    together, so it is the same whatever the unit of rates and however they differ. It matters while
+    there are few queries: it starts clusters on different servers instead of one, and leaves room for
+    repair. A stream with few readers may soon end, by departures or by repair, so a stream with c
+    readers counts for 1 - (c + 1)^-3/2 (1 + departures / arrivals) / 2 of its worth. A source that is
+    new could go to any server; its later readers will bring other sources with them, so for each new
     source a server gains half the rate that such a companion source would find there on average.
     """
 
@@ -147,7 +149,7 @@ class RareFirst(Rule):
     name = "rare-first"
     tuned = "spread"
     spread: float = 0.5
-    """The price of a mean load, in mean rates of the query's sources."""
+    """The price of a mean load, in what all sources of the query are worth together."""
 
 
 DEFAULT_RULE = RareFirst()

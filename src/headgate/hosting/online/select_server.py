@@ -113,10 +113,12 @@ def load_price(state, settings, query_type, cost):
         return 0.0
     weight = 0.0
     for i in range(state.type_start[query_type], state.type_start[query_type + 1]):
-        weight += state.rate[state.type_source[i]]
+        weight += source_worth(state, settings, state.type_source[i], 1.0)
     mean = (state.totals[COST] + cost) / state.totals[SIZE]
-    weight *= settings.parameter / (state.type_start[query_type + 1] - state.type_start[query_type])
-    return weight / mean if settings.rule == RARE_FIRST else weight / np.sqrt(mean)
+    weight *= settings.parameter
+    if settings.rule == RARE_FIRST:
+        return weight / mean
+    return weight / (state.type_start[query_type + 1] - state.type_start[query_type]) / np.sqrt(mean)
 
 
 @bare

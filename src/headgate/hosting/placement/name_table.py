@@ -48,8 +48,9 @@ class NameTable:
     def with_type(self, state: PlacementState, sources: Sequence[int]) -> tuple[PlacementState, int]:
         """Return the state with a set of sources as a query type, and the number of that type."""
         key = tuple(sources)
-        if key in self.types:
-            return state, self.types[key]
+        known = self.types.get(key)
+        if known is not None:
+            return state, known
         query_type = self.types[key] = len(self.types)
         self.max_sources = max(self.max_sources, len(key))
         begin = int(state.type_start[query_type])

@@ -18,9 +18,14 @@ class Repair:
 
     moves: int = 8
     examine: int = 8
+    """More find better moves, at the price of time: see `DEFAULT_REPAIR`."""
 
     def __post_init__(self) -> None:
         if self.moves < 0 or self.examine < 0:
             raise ConfigError(
                 f"moves={self.moves}, examine={self.examine}: both are numbers of queries, 0 or more"
             )
+
+
+DEFAULT_REPAIR = Repair(moves=8, examine=32)
+"""The budget of the default placement, `DEFAULT_RULE` with repair. The query service has one for each batch instead."""

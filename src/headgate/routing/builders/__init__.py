@@ -7,7 +7,7 @@ from headgate.routing.builders.readj import readj
 from headgate.routing.builders.rebuild import ALGORITHMS, Rebuilt, builder, rebuild
 from headgate.routing.builders.redist import redist
 from headgate.routing.builders.scan import scan
-from headgate.routing.builders.too_hot import HotKey, busiest_bound, imbalance_bound, too_hot
+from headgate.routing.builders.too_hot import HotKey, imbalance_bound, too_hot
 
 __all__ = [
     "ALGORITHMS",
@@ -20,7 +20,6 @@ __all__ = [
     "Problem",
     "Rebuilt",
     "builder",
-    "busiest_bound",
     "imbalance_bound",
     "level",
     "place",

@@ -3,9 +3,10 @@
 The paper balances the pinned keys among themselves and leaves the rest to the ring (PART-E24: rho ignores
 the tail). A stage measures the load of every bin, so it can do better. ``tail`` says how far it goes:
 
-* ``"ignore"``: as in the paper. Bins stay (those of a removed channel are spread over the others), and pins
-  are placed among themselves.
-* ``"see"``: pins are placed on top of the measured load of the bins, which stay.
+* ``"ignore"``: as in the paper. Bins stay, except that those of a removed channel are spread over the
+  others and that an added channel, one without a bin, takes its share from the fullest, as the paper's
+  ring gives it one. Pins are placed among themselves.
+* ``"see"``: the same, with pins on top of the measured load of the bins.
 * ``"move"`` (default): like "see", and then bins and pins together are readjusted until every resource is
   within tolerance (`level`), in as few steps as possible. A table that is already within tolerance is not
   changed, so steady load causes no moves.
@@ -32,7 +33,8 @@ from headgate.routing.balance import (
 from headgate.routing.builders.level import level
 from headgate.routing.builders.problem import Objective, Problem
 from headgate.routing.builders.rebuild import Builder, builder
-from headgate.routing.builders.too_hot import HotKey, busiest_bound, too_hot
+from headgate.routing.builders.too_hot import HotKey, too_hot
+from headgate.routing.lower_bound import busiest_bound
 
 Tail = Literal["ignore", "see", "move"]
 
@@ -111,12 +113,20 @@ def place(
         raise ValueError(f"tail is 'ignore', 'see' or 'move', got {tail!r}")
     view = _view(hot, bins, channels, goal, speeds, unpin_below, fixed)
     bin_channel = _spread_orphans(view, channels)
+    if tail == "ignore":
+        bin_channel = _fill_added(view, bin_channel, view.fixed)
     present = np.where(view.pin_old >= 0, view.pin_old, bin_channel[view.pin_bin])
     if tail == "move":
         pins, bin_channel = _together(view, channels, present, bin_channel, goal, build, max_steps)
+    elif tail == "ignore":
+        pins = build(_pin_problem(view, channels, goal, present, view.fixed_loads)).channel
     else:
-        seen = channel_loads(view.bin_loads, bin_channel, channels) if tail == "see" else 0.0
+        seen = channel_loads(view.bin_loads, bin_channel, channels)
         pins = build(_pin_problem(view, channels, goal, present, view.fixed_loads + seen)).channel
+        held = np.bincount(pins, weights=view.pin_share, minlength=channels)
+        bin_channel = _fill_added(view, bin_channel, view.fixed + held)
+        seen = channel_loads(view.bin_loads, bin_channel, channels)
+        pins = level(_pin_problem(view, channels, goal, pins, view.fixed_loads + seen)).channel
     return _summary(view, pins, bin_channel, channels, goal)
 
 
@@ -222,6 +232,37 @@ def _spread_orphans(view: _View, channels: int) -> Ints:
     return channel
 
 
+def _fill_added(view: _View, channel: Ints, other: Floats) -> Ints:
+    """Give every channel without a bin its share of the bins, from the fullest channels; no other bin moves.
+
+    ``other`` is what each channel holds beside bins. A bin moves only to where the level is then lower than
+    it was on its old channel. So a channel is left without load only if no other can give it a bin: each
+    has one thing, or bins without rows.
+    """
+    channels, channel, weight = other.shape[0], channel.copy(), np.maximum(view.bin_share, 1e-12)
+    added = np.flatnonzero(np.bincount(channel, minlength=channels) == 0)
+    filled = (np.bincount(channel, weights=weight, minlength=channels) + other) / view.speeds
+    fair = float((filled * view.speeds).sum() / view.speeds.sum())
+    gives = np.bincount(channel, minlength=channels) > 0
+    while added.size and gives.any():
+        target = int(added[np.argmin(filled[added])])
+        if filled[target] >= fair:
+            break
+        donor = int(np.flatnonzero(gives)[np.argmax(filled[gives])])
+        bins = np.flatnonzero(channel == donor)
+        after = filled[target] + weight[bins] / view.speeds[target]
+        bins, after = bins[after < filled[donor]], after[after < filled[donor]]
+        if not bins.size:
+            gives[donor] = False
+            continue
+        fits = after <= fair
+        moved = bins[fits][np.argmax(after[fits])] if fits.any() else bins[np.argmin(after)]
+        channel[moved] = target
+        filled[donor] -= weight[moved] / view.speeds[donor]
+        filled[target] += weight[moved] / view.speeds[target]
+    return channel
+
+
 def _pin_problem(view: _View, channels: int, goal: Objective, start: Ints, base: Floats) -> Problem:
     return Problem(view.pin_share, view.pin_old, channels, goal, start=start, base=base, speeds=view.speeds)
 
@@ -287,9 +328,15 @@ def _summary(view: _View, pins: Ints, bin_channel: Ints, channels: int, goal: Ob
         bin_channel=bin_channel,
         unpinned=tuple(view.released.tolist()),
         too_hot=too_hot(view.keys, view.pin_share, channels=channels, objective=goal, speeds=view.speeds),
-        busiest_before=float(old_level.max() / old_level.mean()) if old_level.any() else 1.0,
-        busiest_after=float(now.max() / now.mean()) if now.any() else 1.0,
-        busiest_bound=busiest_bound(view.pin_share, speeds=view.speeds),
+        busiest_before=float(old_level.max() * width / before.sum()) if before.any() else 1.0,
+        busiest_after=float(now.max() * channels / after.sum()) if after.any() else 1.0,
+        busiest_bound=busiest_bound(
+            view.pin_share,
+            channels,
+            rest=float(view.bin_share.sum()),
+            speeds=view.speeds,
+            fixed=view.fixed,
+        ),
         ratio_after=float(imbalance_ratios(now[None, :])[0]),
         moved_state=moved,
         moved_bins=int((bin_channel != view.bin_old).sum()),

@@ -4,18 +4,24 @@ Given the current function, the tracked keys with their frequencies, and the wan
 the next function: a new ring, and pins placed by one of the three builders. Channels may be added,
 removed (keys of a removed channel count as moved, wherever they go) or stay the same (PART-E18).
 
+The three builders stop where the paper's listings stop: `readj` on a plateau, `scan` and `redist` after
+their last item. So after several channels are added at once a channel may be left empty. `builder` gives
+them with `level` behind them, which goes on until the result is within tolerance or no move or swap helps.
+`ALGORITHMS` has them as in the paper, for the reproduction.
+
 Not here: when to rebuild (a policy decides) and bins (`placement`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from headgate.routing.balance import Floats, Ints
+from headgate.routing.builders.level import level
 from headgate.routing.builders.problem import Assignment, Objective, Problem
 from headgate.routing.builders.readj import readj
 from headgate.routing.builders.redist import redist
@@ -37,11 +43,30 @@ ALGORITHMS: Mapping[str, Builder] = {
 }
 
 
-def builder(algorithm: str) -> Builder:
-    """Return a builder by name."""
+def builder(algorithm: str, *, paper: bool = False) -> Builder:
+    """Return a builder by name: followed by `level`, or as in the ``paper``.
+
+    Law, for one resource and equal speeds, with ``heaviest`` the largest item of the problem: the result is
+    within tolerance, or ``max <= min + heaviest``. The fair share and the heaviest item are both lower
+    bounds of the busiest channel, so it is at most twice what any placement can reach. In particular no
+    channel is empty while another has two items.
+
+    >>> builder("readj")(Problem(np.full(8, 0.125), np.zeros(8, dtype=np.int64), 4)).rho
+    1e-09
+    >>> round(builder("readj", paper=True)(Problem(np.full(8, 0.125), np.zeros(8, dtype=np.int64), 4)).rho, 1)
+    28.0
+    """
     if algorithm not in ALGORITHMS:
         raise ValueError(f"algorithm is one of {', '.join(ALGORITHMS)}; got {algorithm!r}")
-    return ALGORITHMS[algorithm]
+    build = ALGORITHMS[algorithm]
+
+    def levelled(problem: Problem) -> Assignment:
+        built = build(problem)
+        if problem.channels == 1 or problem.worst(built.channel) <= 1:
+            return built
+        return level(replace(problem, start=built.channel))
+
+    return build if paper else levelled
 
 
 @dataclass(frozen=True)
@@ -62,11 +87,13 @@ def rebuild(
     objective: Objective | None = None,
     algorithm: str = "redist",
     last_frequency: Mapping[int, float] | None = None,
+    paper: bool = False,
 ) -> Rebuilt:
     """Build the next partitioning function from tracked key hashes and their frequencies.
 
     Keys that are pinned but no longer tracked return to the ring. Their state is counted with the
-    frequency in ``last_frequency``, or else with the smallest tracked frequency (PART-E15).
+    frequency in ``last_frequency``, or else with the smallest tracked frequency (PART-E15). ``paper``
+    takes the builder as the paper has it (`builder`).
 
     >>> from headgate.routing.key_hash import hash_ints
     >>> from headgate.routing.ring import HashRing
@@ -76,7 +103,7 @@ def rebuild(
     >>> sorted(then.pins.values()), then.channels
     ([0, 1, 1, 2], (0, 1, 2))
     """
-    place = builder(algorithm)
+    place = builder(algorithm, paper=paper)
     wanted = tuple(channels)
     ring = current.ring.with_channels(wanted)
     tracked = np.asarray(hashes, dtype=np.int64)

@@ -47,17 +47,6 @@ def imbalance_bound(loads: Floats, total: float, channels: int) -> float:
     return busiest / least if least > 1e-15 * total else float("inf")
 
 
-def busiest_bound(shares: Floats, *, speeds: Floats) -> float:
-    """Return a lower bound of the busiest/mean load: the hottest key on the fastest channel, at least 1.
-
-    >>> busiest_bound(np.array([0.25]), speeds=np.ones(8))
-    2.0
-    """
-    relative = speeds / speeds.sum()
-    hottest = float(shares.max()) if shares.size else 0.0
-    return max(1.0, hottest / float(relative.max()))
-
-
 def too_hot(
     keys: npt.NDArray[np.int64],
     shares: Floats,

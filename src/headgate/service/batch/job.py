@@ -12,7 +12,7 @@ from headgate.service.batch.careful import WorkerDied
 from headgate.service.batch.report import JobReport, ServerReport
 from headgate.service.batch.task import REPORT_COLUMN, ServerTask
 from headgate.service.snapshot import HostingSnapshot
-from headgate.spark.anchor import CHANNEL, Anchor
+from headgate.spark.anchor import CHANNEL, Anchor, Seating
 from headgate.spark.job import reports
 from headgate.spark.shuffle import carried
 
@@ -29,7 +29,7 @@ class SparkJob:
         group = f"headgate-{task.run}-{task.batch}"
         spark.sparkContext.setJobGroup(group, f"headgate service, batch {task.batch}")
 
-        def tasks(anchor: DataFrame | None) -> DataFrame:
+        def tasks(anchor: Seating | None) -> DataFrame:
             return deliver(df, snapshot, anchor).mapInArrow(task, f"{REPORT_COLUMN} string")
 
         try:
@@ -50,7 +50,7 @@ def _worker_died(error: BaseException | None) -> bool:
     return any(words in text for words in ("Python worker exited unexpectedly", "ExecutorLostFailure"))
 
 
-def deliver(df: DataFrame, snapshot: HostingSnapshot, anchor: DataFrame | None = None) -> DataFrame:
+def deliver(df: DataFrame, snapshot: HostingSnapshot, anchor: Seating | None = None) -> DataFrame:
     """Send each row once to every server that hosts a computation over its source; drop rows that nobody reads."""
     columns = ["source", "time", *snapshot.slots]
     lists = json.dumps([list(servers) for servers in snapshot.servers_of_source])
@@ -58,5 +58,5 @@ def deliver(df: DataFrame, snapshot: HostingSnapshot, anchor: DataFrame | None =
     sent = df.select(*columns, F.explode(servers).alias(CHANNEL))
     sent = sent.repartitionById(snapshot.servers, F.col(CHANNEL))
     if anchor is not None:
-        sent = sent.join(anchor.hint("shuffle_hash"), CHANNEL)
+        sent = anchor.joined(sent)  # a server is on the seat of its number
     return sent.select(*columns)

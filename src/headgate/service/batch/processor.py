@@ -168,6 +168,7 @@ class BatchProcessor:
             pieces=_pieces_after(last.pieces if last else {}, report.servers, snapshot),
             results=_results(report.servers),
             latest=_needed(latest, snapshot),
+            moves=snapshot.moves,
             faults={number: why for server in report.servers for number, why in server.faults.items()},
             facts={**facts, **snapshot.facts},
             usage=_usage(report.servers),
@@ -243,7 +244,9 @@ class BatchProcessor:
         for (server, template), (_, constants) in self._constants.items():
             here = state.get((snapshot.home(server), template), {})
             of_lost = [state[origin, template] for origin in lost if (origin, template) in state]
-            files.setdefault(server, []).append(TemplateFiles(template, constants, here, of_lost))
+            homes = sorted({snapshot.home(origin) for origin in snapshot.moving.get((server, template), ())})
+            of_origins = [state[home, template] for home in homes if (home, template) in state]
+            files.setdefault(server, []).append(TemplateFiles(template, constants, here, of_lost, of_origins))
         return files
 
     # -- after the job
@@ -287,8 +290,18 @@ def _join_row_files(snapshot: HostingSnapshot, pieces: Pieces) -> dict[int, Join
     """By server: the rows that it keeps for joins, and those that lost servers kept."""
     places = [(server, JOIN_ROWS, 0) for server in _lost(snapshot, pieces)]
     of_lost = [pieces[place] for place in places if place in pieces]
+    origins: dict[int, set[int]] = {}
+    for (server, _), some in snapshot.moving.items():
+        origins.setdefault(server, set()).update(map(snapshot.home, some))
+
+    def of_origins(server: int) -> list[tuple[StoredTable, ...]]:
+        homes = sorted(origins.get(server, set()) - {snapshot.home(server)})
+        return [pieces[home, JOIN_ROWS, 0] for home in homes if (home, JOIN_ROWS, 0) in pieces]
+
     return {
-        server: JoinRowFiles(pieces.get((snapshot.home(server), JOIN_ROWS, 0), ()), of_lost)
+        server: JoinRowFiles(
+            pieces.get((snapshot.home(server), JOIN_ROWS, 0), ()), [*of_lost, *of_origins(server)]
+        )
         for server in range(snapshot.servers)
         if snapshot.home(server) in snapshot.alive
     }

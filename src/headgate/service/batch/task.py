@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from headgate.service.batch.attempt import BROKEN, Bounds, bounded, unexpected
 from headgate.service.batch.bounds import LAST_RESORT_S, killed_after
 from headgate.service.batch.careful import CarefulEngine
 from headgate.service.batch.report import ServerReport, failure_json
+from headgate.service.batch.residence import Residence
 from headgate.service.batch.turns import Turns
 from headgate.service.manifest import JOIN_ROWS, StoredTable
 from headgate.service.table_file import (
@@ -43,7 +45,7 @@ from headgate.sql.engine import Engine, Function
 from headgate.sql.join_state import Join, crowded, keep, taken_over
 from headgate.sql.limits import Limits
 from headgate.sql.purses import Purses
-from headgate.sql.shared import Label, Piece, Work, moved, step
+from headgate.sql.shared import Label, Piece, Work, step
 from headgate.sql.template import Template
 from headgate.storage.bin_cache import executor_identity
 from headgate.storage.store import Store
@@ -69,6 +71,8 @@ class TemplateFiles:
     """The state of this template on each server that was lost since the last commit: what belongs to a
     computation of this server is taken over in this batch.
     """
+    of_origins: Sequence[Mapping[Label, tuple[StoredTable, ...]]] = ()
+    """The state of this template on each server from which a computation moves here in this batch (`residence`)."""
 
 
 @dataclass(frozen=True)
@@ -248,22 +252,30 @@ class _Attempt:
             clock,
             self.task.batch,
             state,
-            self._load,
+            partial(self._load_own, Residence(constants)),
             self.leads,
             present=self.present,
             joining=self.joining,
         )
+        residence = Residence(constants)
+        coming = residence.coming(self.task.batch)
+        arriving = [(some, residence) for some in files.of_lost] + [
+            (some, coming) for some in files.of_origins
+        ]
         return TemplateRun(
             work,
-            self._waiting(files.state),
-            of_lost=[one for lost in files.of_lost for one in self._waiting(lost)],
-            arrived=self._arriving_state(files, constants),
+            self._waiting(files.state, residence.without_stale),
+            of_lost=[one for some, whose in arriving for one in self._waiting(some, whose.taken_over)],
+            arrived=self._arriving_state(arriving),
         )
 
-    def _waiting(self, state: Mapping[Label, tuple[StoredTable, ...]]) -> list[Deferred]:
-        """The rows that wait, of a template's state."""
+    def _waiting(
+        self, state: Mapping[Label, tuple[StoredTable, ...]], valid: Callable[[Deferred, int], Deferred]
+    ) -> list[Deferred]:
+        """The rows that wait, of a template's state, as far as they are valid."""
         pieces = [Piece(one.batch, one) for label, stored in state.items() if waits(label) for one in stored]
-        return [Deferred.of_table(table) for table in self._load(pieces)]
+        found = zip(map(Deferred.of_table, self._load(pieces)), pieces, strict=True)
+        return [valid(deferred, piece.batch) for deferred, piece in found]
 
     def _keep_results(self, template: int, run: TemplateRun) -> None:
         """Encode the results that a template has by now."""
@@ -365,19 +377,26 @@ class _Attempt:
 
     # -- files
 
-    def _arriving_state(self, files: TemplateFiles, constants: pa.Table) -> dict[Label, pa.Table]:
-        """What lost servers had of the computations of this server."""
+    def _arriving_state(
+        self, arriving: Sequence[tuple[Mapping[Label, tuple[StoredTable, ...]], Residence]]
+    ) -> dict[Label, pa.Table]:
+        """What other servers have of computations of this server: those that were lost, and those where they were."""
         arrived: dict[Label, list[pa.Table]] = {}
-        for lost in files.of_lost:
-            for label, pieces in lost.items():
+        for state, residence in arriving:
+            for label, pieces in state.items():
                 if waits(label):
                     continue
                 tables = self._load([Piece(stored.batch, stored) for stored in pieces])
                 for stored, table in zip(pieces, tables, strict=True):
-                    mine = moved(table, stored.batch, constants)
+                    mine = residence.arriving(table, stored.batch)
                     if mine.num_rows:
                         arrived.setdefault(label, []).append(mine)
         return {label: pa.concat_tables(tables) for label, tables in arrived.items()}
+
+    def _load_own(self, residence: Residence, pieces: Sequence[Piece]) -> list[pa.Table]:
+        """The pieces of this server, without what computations left here that moved away and came back."""
+        tables = zip(self._load(pieces), pieces, strict=True)
+        return [residence.own(table, piece.batch) for table, piece in tables]
 
     def _load(self, pieces: Sequence[Piece]) -> list[pa.Table]:
         return [

@@ -30,6 +30,10 @@ def united(snapshot: HostingSnapshot, tasks: int | None) -> HostingSnapshot:
         )
         for key, some in parts.items()
     }
+    moving: dict[ServerTemplate, frozenset[int]] = {}
+    for (server, template), origins in snapshot.moving.items():
+        key, units = (server % tasks, template), frozenset(origin % tasks for origin in origins)
+        moving[key] = moving.get(key, frozenset()) | units
     homes = [_home(snapshot, unit, tasks) for unit in range(tasks)]
     reading = [sorted({server % tasks for server in servers}) for servers in snapshot.servers_of_source]
     return replace(
@@ -38,6 +42,7 @@ def united(snapshot: HostingSnapshot, tasks: int | None) -> HostingSnapshot:
         alive=frozenset(homes),
         servers_of_source=reading,
         constants=constants,
+        moving=moving,
         homes=homes,
     )
 

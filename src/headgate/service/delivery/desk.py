@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from headgate.errors import ConfigError
 from headgate.service.delivery.orders import Delivery
@@ -13,7 +14,8 @@ from headgate.service.service import Service
 from headgate.service.tenants import Tenant
 from headgate.sql.template import Template
 
-KEPT, NEW = "kept", "new"
+KEPT: Final = "kept"
+NEW: Final = "new"
 """Where a delivery begins: with the results that are kept, or with those of later batches."""
 
 
@@ -72,6 +74,11 @@ class Desk:
         at = json.loads(one.pending)[0] if one.pending else one.cursor
         stood = Cursor.parse(at) if at else oldest
         return str(max(stood, oldest, key=lambda cursor: (cursor.batch, cursor.row)))
+
+    def rotate(self, tenant: Tenant, number: int, grace_s: float) -> tuple[dict[str, Any], str]:
+        """Sign a webhook with a new secret, which is returned; the old one signs it, too, for the grace period."""
+        made, secret = self._orders.rotate(tenant.name, number, grace_s=grace_s, now=time.time())
+        return self._shown(made), secret
 
     def remove(self, tenant: Tenant, number: int) -> None:
         """Remove a delivery."""

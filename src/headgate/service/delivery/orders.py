@@ -18,6 +18,7 @@ from headgate.errors import ConfigError, NotFound, QuotaExceeded
 from headgate.service.delivery.addresses import check_url
 from headgate.service.registry import Registry
 from headgate.service.targets_config import WEBHOOK, Allowed
+from headgate.service.tokens import LONGEST_S
 from headgate.sql.source_schema import NAME
 from headgate.sql.template import Mode, Template
 
@@ -30,6 +31,7 @@ _COLUMNS = (
     "id, uid, tenant, query, target, options, secret, cursor, pending, number, state, why, failing_since"
 )
 _INSERT = f"INSERT INTO deliveries ({_COLUMNS}) VALUES ({', '.join('?' * 13)})"
+_FORGET_OLD = "DELETE FROM old_secrets WHERE delivery = ?"
 _UPDATE = "UPDATE deliveries SET cursor = ?, pending = ?, number = ?, state = ?, why = ?, failing_since = ? WHERE id = ?"
 
 
@@ -57,6 +59,15 @@ class Delivery:
     """Why it is stopped, or why it waits."""
     failing_since: float = 0.0
     """Since when every attempt has failed, in seconds since 1970; 0 if the last one did not."""
+    old_secret: str = field(default="", repr=False)
+    """The secret before this one, with which webhooks are signed, too, until it ends."""
+    old_ends: float = 0.0
+    """In seconds since 1970."""
+
+    def secrets_at(self, now: float) -> tuple[str, ...]:
+        """The secrets that sign a webhook now."""
+        old = (self.old_secret,) if self.old_secret and now < self.old_ends else ()
+        return (self.secret, *old)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, as the HTTP API shows it."""
@@ -88,6 +99,9 @@ class Deliveries:
         self._lock = threading.RLock()
         rows = registry.read(f"SELECT {_COLUMNS} FROM deliveries ORDER BY id")
         self.by_id = {row[0]: _read(*row) for row in rows}
+        for number, secret, ends in registry.read("SELECT delivery, secret, ends FROM old_secrets"):
+            if number in self.by_id:
+                self.by_id[number] = replace(self.by_id[number], old_secret=secret, old_ends=ends)
         self._next_id = max(self.by_id, default=-1) + 1
         self.changed = threading.Event()
         """Set when a delivery was added or resumed."""
@@ -108,7 +122,7 @@ class Deliveries:
         for number, template in queries.items():
             if template is not None:
                 self._check_columns(number, template, target, options)
-        secret = f"whsec_{secrets.token_urlsafe(32)}" if target == WEBHOOK else ""
+        secret = _new_secret() if target == WEBHOOK else ""
         with self._lock:
             have = sum(one.tenant == tenant for one in self.by_id.values())
             if have + len(queries) > self._most:
@@ -222,20 +236,47 @@ class Deliveries:
         self.changed.set()
         return saved
 
+    def rotate(self, tenant: str, number: int, *, grace_s: float, now: float) -> tuple[Delivery, str]:
+        """Sign with a new secret, and until the grace period ends with the old one, too; returns the new one."""
+        if not 0 <= grace_s <= LONGEST_S:
+            raise ConfigError(f"the grace period is 0 to {LONGEST_S} seconds")
+        with self._lock:
+            found = self.get(tenant, number)
+            if found.target != WEBHOOK:
+                raise ConfigError(
+                    f"delivery {number} goes to {found.target!r}: only webhooks are signed with a secret"
+                )
+            made = replace(
+                found,
+                secret=_new_secret(),
+                old_secret=found.secret if grace_s else "",
+                old_ends=now + grace_s,
+            )
+            old = [(number, made.old_secret, made.old_ends)] if grace_s else []
+            self._registry.write(
+                ("UPDATE deliveries SET secret = ? WHERE id = ?", [(made.secret, number)]),
+                (_FORGET_OLD, [(number,)]),
+                ("INSERT INTO old_secrets VALUES (?, ?, ?)", old),
+            )
+            self.by_id[number] = made
+        return made, made.secret
+
     def remove(self, tenant: str, number: int) -> None:
         """Remove a delivery. What was sent stays where it is."""
+        self.get(tenant, number)
+        self._remove([number])
+
+    def _remove(self, numbers: Sequence[int]) -> None:
         with self._lock:
-            self.get(tenant, number)
-            self._registry.write(("DELETE FROM deliveries WHERE id = ?", [(number,)]))
-            del self.by_id[number]
+            rows = [(number,) for number in numbers]
+            self._registry.write(("DELETE FROM deliveries WHERE id = ?", rows), (_FORGET_OLD, rows))
+            for number in numbers:
+                self.by_id.pop(number, None)
 
     def remove_all(self, tenant: str) -> None:
         """Remove the deliveries of a tenant, and their secrets."""
         with self._lock:
-            numbers = [one.id for one in self.by_id.values() if one.tenant == tenant]
-            self._registry.write(("DELETE FROM deliveries WHERE id = ?", [(number,) for number in numbers]))
-            for number in numbers:
-                del self.by_id[number]
+            self._remove([one.id for one in self.by_id.values() if one.tenant == tenant])
 
     # -- what the senders do
 
@@ -267,6 +308,10 @@ class Deliveries:
             self._registry.write((_UPDATE, [values]))
             self.by_id[one.id] = one
         return one
+
+
+def _new_secret() -> str:
+    return f"whsec_{secrets.token_urlsafe(32)}"
 
 
 def _read(number: int, uid: str, tenant: str, query: int, target: str, options: str, *rest: Any) -> Delivery:

@@ -64,12 +64,12 @@ class WebhookSender:
         """One request. A parcel without results is not sent."""
         if not parcel.count:
             return
-        body = body_of(parcel)
+        body, now = body_of(parcel), time.time()
         headers = {
             "Content-Type": "application/json",
             "User-Agent": "headgate",
             EVENT: parcel.id,
-            SIGNATURE: sign(parcel.delivery.secret, body, int(time.time())),
+            SIGNATURE: sign(parcel.delivery.secrets_at(now), body, int(now)),
         }
         self._post(parcel.delivery.options["url"], body, headers)
 

@@ -12,7 +12,7 @@ import io
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headgate.errors import ConfigError, SinkFailed
@@ -26,24 +26,29 @@ TOLERANCE_S = 300
 CHUNK = 1 << 16
 
 
-def sign(secret: str, body: bytes, at: int) -> str:
-    """The value of the header: the time, and HMAC-SHA256 over the time, a point and the body.
+def sign(secrets: Sequence[str], body: bytes, at: int) -> str:
+    """The value of the header: the time, and by each secret HMAC-SHA256 over the time, a point and the body.
 
-    >>> sign("whsec_x", b"{}", 1700000000)[:26]
+    >>> sign(["whsec_x"], b"{}", 1700000000)[:26]
     't=1700000000,v1=be8cb8325f'
     """
-    digest = hmac.new(secret.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
-    return f"t={at},v1={digest}"
+    return ",".join([f"t={at}", *(f"v1={_digest(secret, body, at)}" for secret in secrets)])
+
+
+def _digest(secret: str, body: bytes, at: int) -> str:
+    return hmac.new(secret.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
 
 
 def verify(secret: str, body: bytes, signature: str, *, now: float | None = None) -> None:
-    """What a receiver does: raise a `ConfigError` if the body is not what the service has signed, or long ago."""
-    parts = dict(part.partition("=")[::2] for part in signature.split(","))
-    at = parts.get("t", "")
+    """What a receiver does: raise a `ConfigError` if the body is not what the service has signed, or long ago. While a
+    secret is rotated there are two signatures, and one of them has to fit.
+    """
+    parts = [part.partition("=")[::2] for part in signature.split(",")]
+    at = next((value for name, value in parts if name == "t"), "")
     if not at.isdecimal() or len(at) > 15:
         raise ConfigError(f"the header {SIGNATURE} has no time: it is not of this service")
-    expected = sign(secret, body, int(at))
-    if not hmac.compare_digest(expected.encode(), signature.encode()):
+    expected = _digest(secret, body, int(at)).encode()
+    if not any(name == "v1" and hmac.compare_digest(expected, value.encode()) for name, value in parts):
         raise ConfigError(
             f"the header {SIGNATURE} does not fit the body: refuse the request, or correct the secret"
         )

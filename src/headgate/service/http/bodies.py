@@ -38,9 +38,9 @@ class Bodies:
         self._of_tenant: Counter[str] = Counter()
 
     def most(self, method: str, path: str) -> int:
-        """How many bytes the body of a request may have."""
+        """How many bytes the body of a request may have. Where a body has no meaning, a small one is read and ignored."""
         if method in BODILESS:
-            return 0
+            return SMALL
         return self._limits.bulk_bytes if BULK.fullmatch(path) else self._limits.body_bytes
 
     def check_size(self, size: str, most: int) -> None:
@@ -102,5 +102,4 @@ class Bodies:
 
 
 def _too_large(most: int) -> BodyRefused:
-    why = f"a request here may have at most {most} bytes: send it in parts" if most else "this takes no body"
-    return BodyRefused(413, "too-large", why)
+    return BodyRefused(413, "too-large", f"a request here may have at most {most} bytes: send it in parts")

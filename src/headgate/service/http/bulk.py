@@ -1,7 +1,7 @@
 """Bodies that list many things: {"events": [{...}, {...}]}.
 
-They are read away from the event loop, an object at a time, so that other requests are answered meanwhile: Python
-lets other threads run between two objects, but never inside of one.
+They are read away from the event loop, a piece at a time, so that other requests are answered meanwhile: Python lets
+other threads run between two pieces, but never inside of one. A piece has many short objects, or one long one.
 """
 
 from __future__ import annotations
@@ -9,14 +9,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from headgate.errors import ConfigError
 
 WINDOW = 1 << 20
 """How much text is looked at in one step, and so how long one object may be."""
+PIECE = 1 << 15
+"""How much text of short objects is read in one step."""
 _GAP = re.compile(r"[ \t\r\n]*")
 _decode = json.JSONDecoder().raw_decode
+_SEPARATORS = ("},{", "}, {")
 
 
 def listed(body: bytes, name: str, most: int) -> list[dict[str, Any]]:
@@ -29,10 +33,10 @@ def listed(body: bytes, name: str, most: int) -> list[dict[str, Any]]:
     if head is None:
         return _short(text, name, most)
     objects = list[dict[str, Any]]()
-    for one in _objects(text, head.end(), name):
-        if len(objects) == most:
+    for some in _pieces(text, head.end(), name):
+        objects += some
+        if len(objects) > most:
             raise ConfigError(f"{name}: a request may have at most {most}: send them in parts")
-        objects.append(one)
     return objects
 
 
@@ -54,18 +58,19 @@ def _short(text: str, name: str, most: int) -> list[dict[str, Any]]:
     return objects
 
 
-def _objects(text: str, begin: int, name: str) -> Iterator[dict[str, Any]]:
-    """The objects of a list that begins here and ends with the text."""
+def _pieces(text: str, begin: int, name: str) -> Iterator[list[dict[str, Any]]]:
+    """The objects of a list that begins here and ends with the text, some at a time."""
     rest, number = _Rest(text, begin), 0
     after = "]" if rest.next() == "]" else ","
     while after == ",":
         if rest.next() != "{":
             raise ConfigError(f"{name}.{number} is not an object, or the body was cut short")
         try:
-            yield rest.take_object()
+            some = rest.take_piece() or [rest.take_object()]
         except (ValueError, RecursionError) as error:
             raise ConfigError(f"{name}.{number} cannot be read: {error}") from error
-        number += 1
+        yield some
+        number += len(some)
         after = rest.next()
         rest.skip()
     if number == 0:
@@ -83,6 +88,8 @@ class _Rest:
 
     def __init__(self, text: str, begin: int) -> None:
         self._text, self._begin, self._at = text, begin, 0
+        self._singly = 0
+        """Up to here objects are read one by one, because a piece could not be read."""
         self._move()
 
     def _move(self) -> None:
@@ -104,6 +111,25 @@ class _Rest:
     def skip(self) -> None:
         """Go on behind that character."""
         self._at += 1
+
+    def take_piece(self) -> list[dict[str, Any]]:
+        """Several objects that begin here, up to one that is followed by another; none if that cannot be told quickly.
+
+        What looks like the gap between two objects may be inside of one. Then the piece is no list of objects: a text
+        or a bracket is open at its end.
+        """
+        if self._begin + self._at < self._singly:
+            return []
+        self._singly = self._begin + self._at + PIECE
+        end = max(self._window.rfind(gap, self._at, self._at + PIECE) for gap in _SEPARATORS)
+        found: list[dict[str, Any]] = []
+        with suppress(ValueError, RecursionError):
+            found = json.loads(f"[{self._window[self._at : end + 1]}]") if end > 0 else []
+        if not all(type(one) is dict for one in found):
+            return []
+        if found:
+            self._at, self._singly = end + 1, 0
+        return found
 
     def take_object(self) -> dict[str, Any]:
         """The object that begins here."""

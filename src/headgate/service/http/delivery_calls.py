@@ -64,6 +64,12 @@ class DeliveryCalls:
         """Go on from where the delivery stood. With `skip`, results that can no longer be read are not sent."""
         self._request("POST", f"/deliveries/{number}/resume", params={"skip": skip})
 
+    def rotate_secret(self, number: int, *, grace_s: float = 0.0) -> dict[str, Any]:
+        """Sign a webhook with a new secret, which the answer has; for the grace period the old one signs it, too."""
+        path = f"/deliveries/{number}/rotate"
+        answer: dict[str, Any] = self._request("POST", path, json={"grace_s": grace_s})
+        return answer
+
     def remove_delivery(self, number: int) -> None:
         """Remove a delivery. What was sent stays where it is."""
         self._request("DELETE", f"/deliveries/{number}")

@@ -12,18 +12,24 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
+from headgate import logs
 from headgate.errors import (
     AccessDenied,
     AlreadyExists,
     Backlogged,
     BadToken,
+    CheckpointError,
     ConfigError,
     CursorGone,
     HeadgateError,
     NotFound,
     QueryRefused,
     QuotaExceeded,
+    StorageFull,
+    Superseded,
 )
+
+log = logs.logger("headgate.service")
 
 STATUS_CODES: dict[type[HeadgateError], int] = {
     QueryRefused: 422,
@@ -80,10 +86,21 @@ def also_json(errors: dict[int | str, dict[str, Any]]) -> dict[int | str, dict[s
 
 def error_json(error: HeadgateError) -> dict[str, Any]:
     """An error as JSON."""
-    body: dict[str, Any] = {"error": type(error).__name__, "message": _sendable(str(error))}
+    body: dict[str, Any] = {"error": type(error).__name__, "message": _sendable(_public(error))}
     if isinstance(error, QueryRefused):
         body |= {"error": error.reason, "line": error.line, "column": error.column}
     return body
+
+
+def _public(error: HeadgateError) -> str:
+    """What a tenant is told. An error of the registry or of a file may name hosts and paths, so these are for the log."""
+    inside = type(error) is HeadgateError or isinstance(error, CheckpointError)
+    if not inside or isinstance(error, Superseded):
+        return str(error)
+    log.error("a request failed: %s", error)
+    if isinstance(error, StorageFull):
+        return "the service has no room left on its disk, and nothing was changed: try again later, or ask its operator"
+    return "the service cannot do this now, and its log says why: try again later, or ask its operator"
 
 
 def _sendable(message: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
@@ -11,6 +11,7 @@ from headgate.service.delivery.desk import KEPT, Desk
 from headgate.service.delivery.published import publish
 from headgate.service.http.dependencies import CurrentService, CurrentTenant
 from headgate.service.http.errors import ERRORS
+from headgate.service.http.routes_tenants import Rotation
 
 router = APIRouter(tags=["deliveries"], responses=ERRORS)
 
@@ -21,7 +22,7 @@ class NewDelivery(BaseModel):
     queries: list[int] = Field(min_length=1, max_length=100, examples=[[0]])
     target: str = Field(examples=["lake"], max_length=100)
     options: dict[str, str] = Field(default_factory=dict, max_length=10, examples=[{"table": "by_city"}])
-    start: str = Field(
+    start: Literal["kept", "new"] = Field(
         KEPT, description="`kept`: with the results that are kept; `new`: with those that come."
     )
 
@@ -90,6 +91,15 @@ def resume_delivery(
 ) -> dict[str, Any]:
     """Go on from where the delivery stood. With `skip`, results that can no longer be read are not sent."""
     return desk.resume(tenant, number, skip=skip)
+
+
+@router.post("/deliveries/{number}/rotate", status_code=201)
+def rotate_secret(number: int, how: Rotation, desk: CurrentDesk, tenant: CurrentTenant) -> dict[str, Any]:
+    """Sign a webhook with a new secret, which is shown only here. For the grace period the old one signs it, too: each
+    request has both signatures.
+    """
+    made, secret = desk.rotate(tenant, number, how.grace_s)
+    return {**made, "secret": secret}
 
 
 @router.delete("/deliveries/{number}", status_code=204)

@@ -39,9 +39,9 @@ class NewToken(BaseModel, strict=True):
 
 
 class Rotation(BaseModel, strict=True):
-    """How a token is rotated."""
+    """How a token or a secret is rotated."""
 
-    grace_s: float = Field(0.0, ge=0, le=LONGEST_S, description="How long the old token stays valid.")
+    grace_s: float = Field(0.0, ge=0, le=LONGEST_S, description="How long the old one stays valid.")
 
 
 @router.get("/me", tags=["tenants"])

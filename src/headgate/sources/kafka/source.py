@@ -46,7 +46,7 @@ _SAMPLED = 50
 
 
 class Kafka(Source):
-    """The records of Kafka topics. `docs/kafka.md` has the rules, with examples.
+    """The records of Kafka topics. `docs/reference/kafka.md` has the rules, with examples.
 
     `topics` is a name or several; `pattern` is a regular expression that whole names must fit
     instead. `schema` has the columns of JSON values (`value="json"`); `"text"` and `"raw"` give one

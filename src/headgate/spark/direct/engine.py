@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
 from headgate.errors import MissingColumn, UnsupportedType
-from headgate.flow.gate import Gate
 from headgate.operators.base import BoundOperator
+from headgate.routing.column_hash import key_hashes
 from headgate.spark.clock import RealTime
 from headgate.spark.direct.job import DirectJob
 from headgate.spark.engine import SparkEngine
 from headgate.spark.job_names import JobNames
 from headgate.stage.answer import Answer
-from headgate.stage.engine import Watch, Waves
+from headgate.stage.engine import Watch
+from headgate.stage.settings import Expansion
 from headgate.stage.sinks import Output
 from headgate.stage.task import Task
+from headgate.stage.waves import Waves
+from headgate.state.keys import KeySpec
 from headgate.state.lanes import PLAIN
 from headgate.state.payload import Payload
 from headgate.storage.store import Store
+from headgate.streams.held_rows import HeldRows
 from headgate.streams.map_task import MapTask, read_schema, sent_schema
 from headgate.streams.planned import Planned, read_by_channels, split_tasks
 
@@ -64,6 +70,10 @@ class DirectEngine:
         """Unknown: only a stage's own output is delivered again, and its files have checksums."""
         return None
 
+    def hashes(self, keys: pa.RecordBatch, key: KeySpec) -> NDArray[np.int64]:
+        """Spark's hash of each of these keys."""
+        return key_hashes(keys, key)
+
     def prepared(self, operator: BoundOperator) -> BoundOperator:
         """The operator that takes rows which map tasks have combined, if it can be combined."""
         return operator.combined() or operator
@@ -81,11 +91,16 @@ class DirectEngine:
         self._names.batch(task, rows.rows)
         operator = task.operator
         pruned = rows.only(frozenset(read_schema(operator, rows.schema).names))
-        map_task = MapTask(pruned.inputs, rows.schema, operator, task.rows, task.table, task.clock)
+        holds = HeldRows.of(task)
+        map_task = MapTask(pruned.inputs, rows.schema, operator, task.rows, task.table, task.clock, holds)
         if read_by_channels(pruned, task.table.channels):
             return self._job.run_alone(map_task, rows.ranges, task, self.watch)
         split = split_tasks(rows.ranges, self._tasks, rows.worth_a_task)
         return self._job.run(map_task, split, task, self.watch)
+
+    def places(self, near: Sequence[str]) -> list[str]:
+        """The executors of the channels, for which an anchor is made; empty if there is only one."""
+        return self._job.anchor.places(self._spark, near)
 
     def emitted(self, schema: pa.Schema) -> pa.Schema:
         """The schema of output files."""
@@ -95,7 +110,7 @@ class DirectEngine:
         """The rows of output files."""
         return self._frames.frame(output)
 
-    def waves(self, gate: Gate, store: Store, expand: Callable[[Any], Any] | None) -> Waves[Any]:
+    def waves(self, gates: Sequence[Expansion], store: Store) -> Waves[Any]:
         """A gate cuts DataFrames, so a stage with a gate has another engine (`SparkEngine`)."""
         raise NotImplementedError("a direct stream with a gate runs on DataFrames")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headgate.errors import HeadgateError
-from headgate.spark.anchor import CHANNEL, Anchor, executors
+from headgate.spark.anchor import CHANNEL, Anchor, Seating, executors
 from headgate.spark.groups import BLOBS, REPORT, by_groups
-from headgate.spark.inside import stage_name
+from headgate.spark.inside import stage_name, task_attempt
 from headgate.spark.job import answered, failed, reports, worked
 from headgate.spark.job_names import stage_names
 from headgate.spark.session import is_connect
@@ -38,7 +38,7 @@ class DirectJob:
     """Runs the job of a batch, in the way that fits the session."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._spark, self._anchor = spark, Anchor()
+        self._spark, self.anchor = spark, Anchor()
         self._connect = is_connect(spark)
         self._numbers: dict[int, RDD[int]] = {}
         """The numbers of map tasks as an RDD, by how many there are: making one takes calls to the JVM."""
@@ -66,11 +66,13 @@ class DirectJob:
             alone = self._numbered(channels).mapPartitionsWithIndex(work.answers)
             return answered(self._collected(alone, _same, task, name), task)
 
-        def tasks(anchor: DataFrame | None) -> DataFrame:
-            numbers = spark.range(0, channels, 1, channels) if anchor is None else anchor.select(CHANNEL)
-            return numbers.mapInArrow(work.reports, REPORT)
+        def tasks(anchor: Seating | None) -> DataFrame:
+            if anchor is None:
+                return spark.range(0, channels, 1, channels).mapInArrow(work.reports, REPORT)
+            seats = replace(work, seats=anchor.seats)
+            return anchor.frame.select(CHANNEL).mapInArrow(seats.reports, REPORT)
 
-        return self._observed(reports(spark, self._anchor, channels, tasks, batch=task.batch), task)
+        return self._observed(reports(spark, self.anchor, channels, tasks, batch=task.batch), task)
 
     def _numbered(self, count: int) -> RDD[int]:
         if count not in self._numbers:
@@ -100,26 +102,24 @@ class DirectJob:
     def _on_frames(self, work: MapWork, task: Task, watch: Watch) -> list[Answer]:
         spark, channels, count = self._spark, task.table.channels, len(work.ranges)
 
-        def tasks(anchor: DataFrame | None) -> DataFrame:
+        def tasks(anchor: Seating | None) -> DataFrame:
+            seats = () if anchor is None else anchor.seats
             numbers = spark.range(0, count, 1, count)
-            blobs = numbers.mapInArrow(work.rows, BLOBS)
+            blobs = numbers.mapInArrow(replace(work, seats=seats).rows, BLOBS)
             routed = blobs.repartitionById(channels, F.col(CHANNEL))
-            if anchor is not None:
-                routed = routed.join(anchor.hint("shuffle_hash"), CHANNEL).select("blob")
-            else:
-                routed = routed.select("blob")
-            return routed.mapInArrow(ChannelWork(task, watch).reports, REPORT)
+            placed = routed if anchor is None else anchor.joined(routed)
+            return placed.select("blob").mapInArrow(ChannelWork(task, watch, seats).reports, REPORT)
 
         def grouped() -> DataFrame:
             blobs = spark.range(0, count, 1, count).mapInArrow(work.rows, BLOBS)
             return by_groups(blobs, channels, ChannelWork(task, watch).of_group)
 
-        received = reports(spark, self._anchor, channels, tasks, batch=task.batch, grouped=grouped)
+        received = reports(spark, self.anchor, channels, tasks, batch=task.batch, grouped=grouped)
         return self._observed(received, task)
 
     def _observed(self, received: list[dict[str, Any]], task: Task) -> list[Answer]:
         answers = answered(received, task)
-        self._anchor.observe([answer.executor for answer in answers])
+        self.anchor.observe([answer.executor for answer in answers])
         return answers
 
 
@@ -137,17 +137,19 @@ class MapWork:
 
     task: MapTask
     ranges: Tasks
+    seats: tuple[int, ...] = ()
 
     def pairs(self, number: int, _: Iterable[int]) -> Iterator[tuple[int, bytes]]:
         """Channels and blobs."""
-        return self.task.run(self.ranges[number])
+        return self.task.run(self.ranges[number], task_attempt()[1])
 
     def rows(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Channels and blobs as rows."""
+        """The channels' seats and blobs as rows."""
         for number in (number for batch in numbers for number in batch.column(0).to_pylist()):
-            for channel, blob in self.task.run(self.ranges[number]):
+            for channel, blob in self.task.run(self.ranges[number], task_attempt()[1]):
+                seat = self.seats[channel] if self.seats else channel
                 yield pa.RecordBatch.from_arrays(
-                    [pa.array([channel], pa.int32()), pa.array([blob], pa.binary())], [CHANNEL, "blob"]
+                    [pa.array([seat], pa.int32()), pa.array([blob], pa.binary())], [CHANNEL, "blob"]
                 )
 
 
@@ -157,6 +159,7 @@ class ChannelWork:
 
     task: Task
     watch: Watch
+    seats: tuple[int, ...] = ()
 
     def answers(self, pairs: Iterable[tuple[int, bytes]]) -> Iterator[dict[str, Any]]:
         """The answer, or the error, as JSON values."""
@@ -169,7 +172,7 @@ class ChannelWork:
     def reports(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same as a row of JSON."""
         blobs = (blob.as_buffer() for batch in batches for blob in batch.column(0))
-        answer = worked(self.task, self.watch, unpacked(blobs))
+        answer = worked(self.task, self.watch, unpacked(blobs), seats=self.seats)
         yield pa.RecordBatch.from_pydict({"report": [json.dumps(answer)]})
 
 
@@ -181,6 +184,7 @@ class LoneWork:
     ranges: tuple[InputRange, ...]
     task: Task
     watch: Watch
+    seats: tuple[int, ...] = ()
 
     def answers(self, channel: int, _: Iterable[int]) -> Iterator[dict[str, Any]]:
         """The answer, or the error, as JSON values."""
@@ -188,6 +192,6 @@ class LoneWork:
 
     def reports(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same as a row of JSON."""
-        for channel in [channel for batch in batches for channel in batch.column(0).to_pylist()]:
-            for answer in self.answers(channel, ()):
+        for seat in [seat for batch in batches for seat in batch.column(0).to_pylist()]:
+            for answer in self.answers(self.seats.index(seat) if self.seats else seat, ()):
                 yield pa.RecordBatch.from_pydict({"report": [json.dumps(answer)]})

@@ -347,7 +347,7 @@ def _stages(plan: Resolved, sink: Sink, checkpoint: str, *, durable: bool) -> li
             operator=spec.spec.operator,
             checkpoint=folder,
             sink=following or sink,
-            expansion=spec.inputs[0].expansion,
+            expansion=spec.inputs[0].expansions,
             durable=durable,
             shaping=None if following else plan.shaping,
             **spec.spec.settings,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from headgate.spark.direct.step_checks import (
 from headgate.spark.direct.stream import Expand, SparkOnly, StageSpec, Stream, Written, chain
 from headgate.spark.engine import SparkEngine
 from headgate.spark.gates.expansion_step import checked_step
+from headgate.spark.gates.waves import whole
 from headgate.spark.job_names import JobNames
 from headgate.spark.session import is_connect
 from headgate.stage.engine import Engine
@@ -50,7 +51,7 @@ class ResolvedInput:
     schema: pa.Schema
     lines: list[str]
     """What `explain` says of each step."""
-    expansion: Expansion | None = None
+    expansions: list[Expansion] = field(default_factory=list)
     transformed: bool = False
     """Whether a function of the user on DataFrames is among the steps."""
 
@@ -117,7 +118,7 @@ def resolved(written: Written, checkpoint: str | None = None) -> Resolved:
     if not written.stream.steps:
         return Resolved(stages, tasks)
     last = _input(written.spark, written.stream, stages[-1].output, tasks, None)
-    if last.frames or last.expansion:
+    if last.frames or last.expansions:
         raise ConfigError(
             "after the last operator only columnar steps can follow, and here: "
             + "; ".join(line.strip() for line in last.lines[1:])
@@ -147,7 +148,7 @@ def _stage(
     if spec.times is not None:
         _set_sides(spec, spec.times, inputs)
     one = inputs[0]
-    on_frames = any(i.frames or i.expansion or isinstance(i.input.source, SparkReader) for i in inputs)
+    on_frames = any(i.frames or i.expansions or isinstance(i.input.source, SparkReader) for i in inputs)
     check_key(one.schema, spec.key)
     operator = spec.operator
     build = operator.build_side()
@@ -175,7 +176,7 @@ def _set_sides(spec: StageSpec, times: tuple[str, str], inputs: list[ResolvedInp
     for resolved_input in inputs:
         if (
             resolved_input.frames
-            or resolved_input.expansion
+            or resolved_input.expansions
             or isinstance(resolved_input.input.source, SparkReader)
         ):
             raise ConfigError(
@@ -204,15 +205,19 @@ def _input(
         source = StageOutput(before)
     found = ResolvedInput(Input(source), [], source.schema(), [f"source: {source!r}"])
     for position, step in enumerate(stream.steps):
-        if found.expansion is not None:
-            raise ConfigError(f"{stream.steps[position - 1]!r} must be the last step before key_by")
+        if found.expansions and not isinstance(step, Expand):
+            raise ConfigError(
+                f"{stream.steps[position - 1]!r}: only another expand, or key_by, can follow it; do {step!r} in its function"
+            )
         if isinstance(step, Expand):
-            if step.gate is not None and is_connect(spark):
+            if step.expansion.gate is not None and is_connect(spark):
                 raise ConfigError(
                     f"{step!r}: a gate needs a classic Spark session, and this one uses Spark Connect"
                 )
-            found.expansion = Expansion(step=checked_step(step.function), gate=step.gate)
-            found.lines.append(f"  {step!r}: by Spark, behind a gate")
+            found.expansions.append(replace(step.expansion, step=checked_step(step.expansion.step)))
+            gate = "" if step.expansion.gate is None else ", behind a gate"
+            nested = " inside that one" if gate and len(found.expansions) > 1 else ""
+            found.lines.append(f"  {step!r}: by Spark{gate}{nested}")
             found.schema = _expanded(spark, found, repr(step), tasks)
         elif isinstance(step, SparkOnly):
             found.transformed = True
@@ -290,9 +295,10 @@ def _nothing(spark: SparkSession, found: ResolvedInput, tasks: int) -> DataFrame
 
 
 def _expanded(spark: SparkSession, found: ResolvedInput, name: str, tasks: int) -> pa.Schema:
-    assert found.expansion is not None
-    assert found.expansion.step is not None
-    rows = found.expansion.step(_nothing(spark, found, tasks))
+    rows = _nothing(spark, found, tasks)
+    for expansion in found.expansions:
+        rows = whole(rows, expansion)
+        rows = rows if expansion.step is None else expansion.step(rows)
     check_names(rows.columns, name)
     return columns_of(rows)
 

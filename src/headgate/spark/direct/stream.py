@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from headgate.control.policy import Policy
 from headgate.errors import ConfigError
+from headgate.flow.fan_out import FanOut
 from headgate.flow.gate import Gate
 from headgate.observe.events import Listener
 from headgate.observe.export.announcer import Announcer
@@ -27,7 +28,8 @@ from headgate.operators.topk import TopK
 from headgate.operators.windows import Windows
 from headgate.sources.source import Source
 from headgate.stage import sinks
-from headgate.stage.settings import Limits, Routing, checked_key, checked_operator
+from headgate.stage.completion import Completed, checked_hook
+from headgate.stage.settings import Expansion, Limits, Routing, checked_key, checked_operator
 from headgate.streams.step import Step
 from headgate.streams.steps import MapBatches
 
@@ -49,12 +51,12 @@ class SparkOnly:
 class Expand:
     """A step that makes many rows of one, and the gate that bounds it."""
 
-    function: Callable[[DataFrame], DataFrame]
-    gate: Gate | None = None
+    expansion: Expansion
 
     def __repr__(self) -> str:
-        gate = "" if self.gate is None else f", {self.gate!r}"
-        return f"expand({getattr(self.function, '__name__', repr(self.function))}{gate})"
+        function = self.expansion.step or self.expansion.explode
+        gate = "" if self.expansion.gate is None else f", {self.expansion.gate!r}"
+        return f"expand({getattr(function, '__name__', repr(function))}{gate})"
 
 
 @dataclass(frozen=True)
@@ -114,15 +116,26 @@ class Stream:
             raise ConfigError(f"transform({function!r}) needs a function from a DataFrame to a DataFrame")
         return self._with(SparkOnly(function))
 
-    def expand(self, function: Callable[[DataFrame], DataFrame], gate: Gate | None = None) -> Stream:
+    def expand(
+        self,
+        function: Callable[[DataFrame], DataFrame] | None = None,
+        gate: Gate | None = None,
+        *,
+        fan_out: str | FanOut | None = None,
+        explode: Callable[[dict[str, Any]], Any] | None = None,
+        schema: Any = None,
+    ) -> Stream:
         """Apply a function that makes many rows of one, behind a gate (`hg.Gate`) that bounds how many of
-        them exist at a time. It must be the last step before the key.
+        them exist at a time. `fan_out`, `explode` and `schema` are those of `hg.Expansion`.
+
+        Only the key, or another `expand`, can follow: its gate is nested in this one.
         """
-        if not callable(function):
+        if function is None and explode is None:
+            raise ConfigError("expand() needs a function from a DataFrame to a DataFrame, or explode=...")
+        if function is not None and not callable(function):
             raise ConfigError(f"expand({function!r}) needs a function from a DataFrame to a DataFrame")
-        if gate is not None and not isinstance(gate, Gate):
-            raise ConfigError(f"gate={gate!r} is not a gate; use hg.Gate(in_flight=2, batch=...)")
-        return self._with(Expand(function, gate))
+        expansion = Expansion(step=function, gate=gate, fan_out=fan_out, explode=explode, schema=schema)
+        return self._with(Expand(expansion))
 
     def key_by(
         self,
@@ -130,13 +143,15 @@ class Stream:
         routing: Routing | str | Policy | None = None,
         limits: Limits | None = None,
         aside: sinks.Sink | Callable[[DataFrame, int], None] | None = None,
+        on_complete: Callable[[Completed], None] | None = None,
     ) -> Keyed:
-        """Choose the key. `routing`, `limits` and `aside` are those of `hg.Stage`."""
+        """Choose the key. `routing`, `limits`, `aside` and `on_complete` are those of `hg.Stage`."""
         if not columns:
             raise ConfigError("key_by() needs a column: key_by('user'), or several")
         listed = columns[0] if len(columns) == 1 else columns
         key = checked_key(column_names(listed, "key"))
-        return Keyed(self, key, {"routing": routing, "limits": limits, "aside": aside})
+        settings = {"routing": routing, "limits": limits, "aside": aside}
+        return Keyed(self, key, {**settings, "on_complete": checked_hook(on_complete)})
 
     def write(self, sink: sinks.Sink | Callable[[DataFrame, int], None]) -> Written:
         """Choose where the output of the last operator goes: `hg.sinks.Parquet(path)`, another sink, or a

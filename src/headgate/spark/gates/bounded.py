@@ -3,7 +3,7 @@
 
 The input is staged on disk and cut into waves. Each wave is a Spark job of its own, which applies
 `expand` to some of the rows, and at most `in_flight` waves are unfinished at any time. Admission is
-`flow.gate.Batcher`, which knows nothing of Spark; a wave is complete when its Spark job has ended.
+`flow.gated_ranges`, which knows nothing of Spark; a wave is complete when its Spark job has ended.
 Spark itself is not changed, and the rest of the job is not affected.
 
 `expand` may return another `bounded` step; its waves run inside the wave that made it, under a gate
@@ -32,16 +32,17 @@ from pyspark.sql import types as T
 
 from headgate import logs
 from headgate.errors import ConfigError, HeadgateError, SinkFailed, WaveFailed
-from headgate.flow.gate import AUTO, Batcher, Gate
-from headgate.flow.gate import Wave as GateWave
+from headgate.flow.fan_out import FanOut
+from headgate.flow.gate import AUTO, Gate
+from headgate.flow.gated_ranges import GatedRanges, RangeWave
 from headgate.flow.progress import Stamp
-from headgate.flow.row_ranges import RangeQueue, RowRange
+from headgate.flow.row_ranges import RowRange, whole_files
 from headgate.spark.arrow_types import to_arrow_schema
 from headgate.spark.engine import SparkEngine
 from headgate.spark.engine_error import gist
 from headgate.spark.gates.bounded_run import BoundedRun, Cancelled, RunSummary
-from headgate.spark.gates.lazy_explode import ExplodedWave, LazyExplode, Start
-from headgate.spark.gates.staged_rows import FanOut, StagedRows
+from headgate.spark.gates.lazy_explode import LazyExplode, taken
+from headgate.spark.gates.staged_rows import StagedRows
 from headgate.spark.session import check_classic
 from headgate.stage import sinks
 from headgate.stage.sinks import Output
@@ -109,7 +110,7 @@ def bounded(
         raise ConfigError(f"retries={retries} cannot be negative")
     if staging is None and not df.sparkSession.sparkContext.master.startswith("local"):
         raise ConfigError('give staging="...": a folder that all executors can read and write')
-    counted = FanOut(fan_out) if isinstance(fan_out, str) else fan_out
+    counted = FanOut.of(fan_out)
     return Bounded(df, expand or (lambda rows: rows), gate, counted, lazy, retries, staging, on_wave)
 
 
@@ -255,69 +256,59 @@ class _StampRun:
     def __init__(self, step: Bounded, run: BoundedRun, outer: Stamp, staged: StagedRows, cores: int) -> None:
         self._step, self._run, self._outer, self._staged = step, run, outer, staged
         self._fixed = None if step.gate.batch == AUTO else step.gate.size
-        self._waiting = RangeQueue(staged.lengths, spread=cores)
-        self._batcher = Batcher(self._sized())
-        self._made: dict[Start, int] = {}
-        self._total, self._finished, self._inside = sum(staged.lengths), 0, 0
+        self._gated = GatedRanges(self._sized, whole_files(staged.lengths), spread=cores, outer=outer)
+        self._total, self._finished = sum(staged.lengths), 0
 
     def _sized(self) -> Gate:
         return replace(self._step.gate, batch=self._fixed or self._run.sizes[len(self._outer)].batch)
 
     def work(self) -> None:
         """Run until every wave has finished, or one has failed after its retries."""
-        running: dict[Future[tuple[list[RowRange], float]], GateWave] = {}
+        running: dict[Future[tuple[list[RowRange], float]], RangeWave] = {}
         pool = ThreadPoolExecutor(self._step.gate.in_flight, "headgate-wave")
         try:
-            self._batcher.offer(self._outer, self._waiting)
             while True:
-                for batch in self._batcher.admit():
-                    self._entered(+batch.rows)
-                    running[pool.submit(self._wave, batch)] = batch
+                for wave in self._gated.admit():
+                    self._entered(wave)
+                    running[pool.submit(self._wave, wave)] = wave
                 if not running:
                     break
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    batch = running.pop(future)
                     left, seconds = future.result()
-                    self._through(batch, left, seconds)
+                    self._through(running.pop(future), left, seconds)
         except BaseException as error:
             self._run.cancel(error)
             raise
         finally:
             pool.shutdown(wait=True)
 
-    def _entered(self, rows: int) -> None:
-        self._inside += rows
+    def _entered(self, wave: RangeWave) -> None:
         summary = self._run.summary
-        summary.most_in_flight = max(summary.most_in_flight, self._inside)
+        summary.most_in_flight = max(summary.most_in_flight, self._gated.inside)
         if not self._outer:
-            summary.batch = self._batcher.gate.size
+            summary.batch = wave.size
 
-    def _through(self, batch: GateWave, left: list[RowRange], seconds: float) -> None:
-        self._batcher.done(batch.stamp)
-        self._inside -= batch.rows
-        done = batch.rows - sum(map(len, left))
+    def _through(self, wave: RangeWave, left: list[RowRange], seconds: float) -> None:
+        self._gated.done(wave)
+        self._gated.give_back(left)
+        done = wave.rows - sum(map(len, left))
         self._finished += done
-        for unfinished in left:
-            self._waiting.give_back(unfinished)
-        if left:
-            self._batcher.offer(self._outer, self._waiting)
         with self._run.lock:
             sizes = self._run.sizes
-            sizes[len(self._outer)] = sizes[len(self._outer)].after(batch.rows, seconds)
-            self._batcher.gate = self._sized()
+            sizes[len(self._outer)] = sizes[len(self._outer)].after(wave.rows, seconds)
             self._run.summary.waves += 1
             self._run.summary.rows += done
         if self._step.on_wave is not None:
-            self._step.on_wave(Wave(batch.stamp, done, seconds, self._finished / self._total))
+            self._step.on_wave(Wave(wave.stamp, done, seconds, self._finished / self._total))
 
-    def _wave(self, batch: GateWave) -> tuple[list[RowRange], float]:
+    def _wave(self, wave: RangeWave) -> tuple[list[RowRange], float]:
         """Run one wave; return the unfinished parts of its ranges, and the seconds it took."""
         run, started = self._run, time.perf_counter()
-        with run.named(f"wave {batch.stamp}"):
+        with run.named(f"wave {wave.stamp}"):
             for attempt in range(self._step.retries + 1):
                 run.check()
                 try:
-                    left = self._attempt(batch)
+                    left = self._attempt(wave)
                     break
                 except (HeadgateError, Cancelled):
                     raise
@@ -325,45 +316,30 @@ class _StampRun:
                     run.check()
                     if attempt == self._step.retries:
                         raise WaveFailed(
-                            f"wave {batch.stamp} failed {attempt + 1} times and emitted nothing: {gist(error)}"
+                            f"wave {wave.stamp} failed {attempt + 1} times and emitted nothing: {gist(error)}"
                         ) from error
-                    log.warning("wave %s failed and is retried: %s", batch.stamp, gist(error))
+                    log.warning("wave %s failed and is retried: %s", wave.stamp, gist(error))
                     with run.lock:
                         run.summary.retried += 1
         return left, time.perf_counter() - started
 
-    def _attempt(self, batch: GateWave) -> list[RowRange]:
-        run, step, ranges = self._run, self._step, list(batch.items)
-        exploded = None
-        if step.explode is None:
-            rows = self._staged.read(ranges)
-        else:
-            made = {(r.file, r.start): self._made.get((r.file, r.start), 0) for r in ranges}
-            budget = max(1, self._batcher.gate.size // len(ranges))
-            exploded = ExplodedWave(run.spark, f"{run.tag}{self._outer}", step.explode, budget, made)
-            rows = exploded.rows(self._staged.numbered(ranges))
+    def _attempt(self, wave: RangeWave) -> list[RowRange]:
+        run, step = self._run, self._step
+        name = f"{run.tag}{self._outer}"
+        rows, left = taken(self._staged, wave, step.explode, name, in_order=False)
         try:
             expanded = step.expand(rows)
         except Exception as error:
-            raise WaveFailed(f"wave {batch.stamp}: expand raised {type(error).__name__}: {error}") from error
+            raise WaveFailed(f"wave {wave.stamp}: expand raised {type(error).__name__}: {error}") from error
         if isinstance(expanded, Bounded):
-            expanded._flow(run, batch.stamp)
+            expanded._flow(run, wave.stamp)
         elif isinstance(expanded, DataFrame):
-            run.deliver(expanded, batch.stamp)
+            run.deliver(expanded, wave.stamp)
         else:
             raise WaveFailed(
-                f"wave {batch.stamp}: expand returned {type(expanded).__name__}; it must return a DataFrame or hg.bounded(...)"
+                f"wave {wave.stamp}: expand returned {type(expanded).__name__}; it must return a DataFrame or hg.bounded(...)"
             )
-        return [] if exploded is None else self._left(ranges, exploded)
-
-    def _left(self, ranges: list[RowRange], exploded: ExplodedWave) -> list[RowRange]:
-        left = []
-        for piece in ranges:
-            at, made = exploded.ended[piece.file, piece.start]
-            self._made[piece.file, at] = made
-            if at < piece.stop:
-                left.append(RowRange(piece.file, at, piece.stop))
-        return left
+        return left()
 
 
 def _next(results: Queue[pa.Table | None], run: BoundedRun) -> pa.Table | None:

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame
 
 from headgate.errors import ConfigError
+from headgate.stage.settings import Expansion
 
 Expand = Callable[[DataFrame], DataFrame]
 
 GATE_INSTEAD = (
     "a stage runs the waves itself: write the step as a function that returns the DataFrame, "
-    "and give the stage expansion=hg.Expansion(step=..., gate=hg.Gate(in_flight=2, batch=...))"
+    "and give the stage expansion=hg.Expansion(step=..., gate=hg.Gate(in_flight=2, batch=...)); "
+    "several expansions are nested gates"
 )
+
+
+def with_checked_step(expansion: Any) -> Any:
+    """An expansion whose step is checked; the stage refuses what is no expansion."""
+    if not isinstance(expansion, Expansion):
+        return expansion
+    return replace(expansion, step=checked_step(expansion.step))
 
 
 def checked_step(expand: Any) -> Expand | None:

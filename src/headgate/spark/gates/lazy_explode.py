@@ -1,18 +1,12 @@
-"""A function from a row to an iterator, suspended after a number of rows and
-resumed in a later job (FAUCET-10).
-
-A wave's task draws from the iterators of its rows, one after the other, until its budget is spent,
-and tells the driver how far it came. The Python worker keeps the suspended iterator. If the next
-task runs in another worker, the iterator is made again and advanced to the same place, so the
-function must give the same rows every time.
+"""`flow.lazy_rows` on Spark: rows are drawn from iterators in the tasks of a wave, which tell the driver how
+far they came.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -21,25 +15,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from headgate.errors import ConfigError
+from headgate.flow.gated_ranges import RangeWave, unfinished
+from headgate.flow.lazy_rows import Draw, RowsOf, batch_of
+from headgate.flow.row_ranges import RowRange
 from headgate.spark.arrow_types import to_arrow_schema
-from headgate.spark.gates.staged_rows import AT, FILE
+from headgate.spark.gates.staged_rows import AT, FILE, StagedRows
 
 Place = tuple[int, int]
 """A row of a file, and how many of its outputs have been made."""
 Start = tuple[int, int]
 """File and first row of a range."""
 
-_ROWS_AT_ONCE = 4096
-_KEPT = 64
-_suspended: OrderedDict[tuple[str, int, int, int], Iterator[tuple[Any, ...]]] = OrderedDict()
-"""The suspended iterators of this worker, by run, file, row and number of outputs made."""
-
 
 @dataclass(frozen=True)
 class LazyExplode:
     """A function from a row (a dict) to an iterator of tuples, and the schema of those tuples."""
 
-    function: Callable[[dict[str, Any]], Iterable[tuple[Any, ...]]]
+    function: RowsOf
     schema: T.StructType
 
     @classmethod
@@ -56,6 +48,18 @@ class LazyExplode:
                 raise ConfigError(f"schema={schema!r} cannot be read: {error}") from error
         return cls(function, schema)
 
+    def whole(self, rows: DataFrame) -> DataFrame:
+        """All that the iterators give, without a gate."""
+        function, schema = self.function, to_arrow_schema(self.schema)
+
+        def explode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for row in (row for batch in batches for row in batch.to_pylist()):
+                drawn = list(function(row))
+                if drawn:
+                    yield batch_of(drawn, schema)
+
+        return rows.mapInArrow(explode, self.schema)
+
 
 class _Places(AccumulatorParam[dict[Start, Place]]):  # type: ignore[misc]
     """How far each range has come. A task that runs twice adds the same
@@ -70,81 +74,64 @@ class _Places(AccumulatorParam[dict[Start, Place]]):  # type: ignore[misc]
 
 
 class ExplodedWave:
-    """The rows of one wave: at most `budget` from each range. `made` says how many outputs the
-    first row of each range has made in earlier waves.
-    """
+    """The rows of one wave: at most `budget` from each range. `source` is the name of the staged rows."""
 
     def __init__(
-        self, spark: SparkSession, run: str, explode: LazyExplode, budget: int, made: Mapping[Start, int]
+        self, spark: SparkSession, source: str, explode: LazyExplode, budget: int, ranges: Sequence[RowRange]
     ) -> None:
         self._ended: Accumulator[dict[Start, Place]] = spark.sparkContext.accumulator({}, _Places())
+        made = {(piece.file, piece.start): piece.made for piece in ranges}
         self._step = _Step(
-            run, explode.function, to_arrow_schema(explode.schema), budget, dict(made), self._ended
+            source, explode.function, to_arrow_schema(explode.schema), budget, made, self._ended
         )
-        self._schema = explode.schema
+        self._schema, self._ranges = explode.schema, ranges
 
     def rows(self, numbered: DataFrame) -> DataFrame:
         """The rows that the iterators give, as a DataFrame."""
         return numbered.mapInArrow(self._step, self._schema)
 
-    @property
-    def ended(self) -> dict[Start, Place]:
-        """How far each range had come at the end of the job."""
-        return dict(self._ended.value)
+    def left(self) -> list[RowRange]:
+        """What is left of the ranges, once the job has ended."""
+        ended = dict(self._ended.value)
+        return unfinished(self._ranges, lambda piece: ended[piece.file, piece.start])
 
 
 @dataclass
 class _Step:
     """The function of `mapInArrow`, which runs in the Python worker."""
 
-    run: str
-    function: Callable[[dict[str, Any]], Iterable[tuple[Any, ...]]]
+    source: str
+    function: RowsOf
     schema: pa.Schema
     budget: int
     made: dict[Start, int]
     ended: Accumulator[dict[Start, Place]]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Spark may give a task the rows of several ranges, one after the other."""
         rows = ((r.pop(FILE), r.pop(AT), r) for batch in batches for r in batch.to_pylist())
-        first = next(rows, None)
-        if first is None:
-            return
-        start = first[0], first[1]
-        left, place = self.budget, (first[1], self.made.get(start, 0))
-        file, at, row = first
-        while True:
-            source = self._iterator(file, at, place[1], row)
-            while left:
-                drawn = list(islice(source, min(left, _ROWS_AT_ONCE)))
-                left -= len(drawn)
-                place = (at, place[1] + len(drawn))
-                if drawn:
-                    columns = zip(*drawn, strict=True)
-                    yield pa.RecordBatch.from_arrays(
-                        [pa.array(c, f.type) for c, f in zip(columns, self.schema, strict=True)],
-                        schema=self.schema,
-                    )
-                if len(drawn) < _ROWS_AT_ONCE and left:
-                    break
-            if not left:
-                _suspended[self.run, file, at, place[1]] = source
-                while len(_suspended) > _KEPT:
-                    _suspended.popitem(last=False)
-                break
-            place = (at + 1, 0)
-            following = next(rows, None)
-            if following is None:
-                break
-            file, at, row = following
-        for _ in rows:  # Spark requires that the input is read to the end
-            pass
-        self.ended.add({start: place})
+        current: Start = (-1, -1)
 
-    def _iterator(self, file: int, at: int, made: int, row: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
-        kept = _suspended.pop((self.run, file, at, made), None)
-        if kept is not None:
-            return kept
-        source = iter(self.function(row))
-        for _ in islice(source, made):
-            pass
-        return source
+        def range_of(row: tuple[int, int, dict[str, Any]]) -> Start:
+            nonlocal current
+            current = (row[0], row[1]) if (row[0], row[1]) in self.made else current
+            return current
+
+        for start, mine in groupby(rows, key=range_of):
+            draw = Draw(self.function, self.source, budget=self.budget, made=self.made[start])
+            for drawn in draw(mine):
+                yield batch_of(drawn, self.schema)
+            assert draw.place is not None
+            self.ended.add({start: draw.place})
+
+
+def taken(
+    staged: StagedRows, wave: RangeWave, explode: LazyExplode | None, source: str, *, in_order: bool
+) -> tuple[DataFrame, Callable[[], list[RowRange]]]:
+    """The rows of a wave, and a function that says what is left of its ranges once its job has ended.
+    `source` is a name that no other staged rows have.
+    """
+    if explode is None:
+        return staged.read(wave.ranges, in_order=in_order), list
+    exploded = ExplodedWave(staged.spark, source, explode, wave.budget, wave.ranges)
+    return exploded.rows(staged.numbered(wave.ranges)), exploded.left

@@ -21,8 +21,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from headgate.errors import ConfigError, CorruptState, MissingColumn
+from headgate.flow.fan_out import FanOut
 from headgate.flow.row_ranges import RowRange
+from headgate.spark.arrow_types import to_arrow_schema
 from headgate.spark.exchange import quoted
+from headgate.spark.gates.range_reader import LARGEST_BYTES, RangeReader, is_readable
 from headgate.spark.paths import literal
 from headgate.storage.store import Store
 
@@ -31,27 +34,9 @@ _ROW_OF_PARTITION = (1 << 33) - 1  # the lower bits of `monotonically_increasing
 
 
 @dataclass(frozen=True)
-class FanOut:
-    """A column that says how many rows each row becomes.
-
-    `first` and `last` name the columns that tell the guarded step which of these outputs to make in this
-    wave. Without them rows stay whole, and a wave may exceed its size by the fan-out of one row.
-    """
-
-    column: str
-    first: str = ""
-    last: str = ""
-
-    @property
-    def splits(self) -> bool:
-        """Whether a row's outputs may be divided between waves."""
-        return bool(self.first)
-
-
-@dataclass(frozen=True)
 class StagedFile:
     """One file of staged rows: its name, its number of positions and of rows, its largest fan-out
-    (`widest`), and its checksum if it is sealed.
+    (`widest`), its checksum if it is sealed, and its bytes.
     """
 
     name: str
@@ -59,6 +44,8 @@ class StagedFile:
     rows: int
     widest: int = 1
     checksum: str = ""
+    bytes: int = LARGEST_BYTES + 1
+    """If nobody has written it down, it may be large."""
 
 
 @dataclass(frozen=True)
@@ -101,14 +88,29 @@ class StagedRows:
                     "checkpoint"
                 )
 
-    def read(self, ranges: Sequence[RowRange]) -> DataFrame:
-        """The rows of some ranges."""
+    def read(self, ranges: Sequence[RowRange], *, in_order: bool = False) -> DataFrame:
+        """The rows of some ranges; with `in_order`, in the order of the ranges."""
+        if is_readable(self.schema) and all(self.files[r.file].bytes <= LARGEST_BYTES for r in ranges):
+            return self._by_python(ranges)
+        if in_order:
+            return reduce(DataFrame.unionAll, map(self._part, ranges))
         whole = [r for r in ranges if len(r) == self.files[r.file].length]
         parts = [self._part(r) for r in ranges if len(r) < self.files[r.file].length]
         if whole:
             rows = self._read(*(r.file for r in whole))
-            parts.append(self._shown(rows, F.lit(0).cast("long"), _width(self.fan_out)))
+            parts.append(_shown(rows, self.schema, self.fan_out))
         return reduce(DataFrame.unionAll, parts)
+
+    def _by_python(self, ranges: Sequence[RowRange]) -> DataFrame:
+        """The rows of some ranges, in their order: a task for each of them, or for several if they are many."""
+        names = tuple(self.files[r.file].name for r in ranges)
+        columns = to_arrow_schema(self.schema)
+        reader = RangeReader(self.store, names, tuple(ranges), AT, columns, self.fan_out)
+        schema = T.StructType(list(self.schema.fields))
+        if self.fan_out is not None and self.fan_out.splits:
+            schema = schema.add(self.fan_out.first, T.LongType()).add(self.fan_out.last, T.LongType())
+        tasks = min(len(ranges), 4 * self.spark.sparkContext.defaultParallelism)
+        return self.spark.range(0, len(ranges), 1, tasks).mapInArrow(reader, schema)
 
     def numbered(self, ranges: Sequence[RowRange]) -> DataFrame:
         """The rows of some ranges with file and position, in order, one partition for each range."""
@@ -130,19 +132,35 @@ class StagedRows:
         rows, at, width = self._read(piece.file), F.col(AT), _width(self.fan_out)
         if self.fan_out is None or not self.fan_out.splits:
             chosen = rows.where((at >= piece.start) & (at < piece.stop))
-            return self._shown(chosen, F.lit(0), width)
+            return _shown(chosen, self.schema, self.fan_out)
         # A row covers as many positions as its fan-out. The two conditions on `at` alone
         # allow Parquet to skip pages.
         widest = max(file.widest for file in self.files)
         chosen = rows.where((at > piece.start - widest) & (at < piece.stop) & (at + width > piece.start))
         first = F.greatest(F.lit(0).cast("long"), F.lit(piece.start) - at)
-        return self._shown(chosen, first, F.least(width, F.lit(piece.stop) - at))
+        return _shown(chosen, self.schema, self.fan_out, first, F.least(width, F.lit(piece.stop) - at))
 
-    def _shown(self, rows: DataFrame, first: Column, last: Column) -> DataFrame:
-        columns = [quoted(name) for name in self.schema.names]
-        if self.fan_out is not None and self.fan_out.splits:
-            columns += [first.alias(self.fan_out.first), last.alias(self.fan_out.last)]
-        return rows.select(*columns)
+
+def with_all_outputs(rows: DataFrame, fan_out: FanOut | None) -> DataFrame:
+    """Rows that have not been staged, as the guarded step gets them without a gate."""
+    _check(rows, fan_out)
+    return rows if fan_out is None else _shown(rows, rows.schema, fan_out)
+
+
+def _shown(
+    rows: DataFrame,
+    schema: T.StructType,
+    fan_out: FanOut | None,
+    first: Column | None = None,
+    last: Column | None = None,
+) -> DataFrame:
+    """The columns that the guarded step gets: by default all outputs of each row are to be made."""
+    columns = [quoted(name) for name in schema.names]
+    if fan_out is not None and fan_out.splits:
+        begin = F.lit(0).cast("long") if first is None else first
+        end = _width(fan_out) if last is None else last
+        columns += [begin.alias(fan_out.first), end.alias(fan_out.last)]
+    return rows.select(*columns)
 
 
 def inspect_files(
@@ -162,16 +180,16 @@ def inspect_files(
     tasks = min(len(names), spark.sparkContext.defaultParallelism)
     rows = spark.range(0, len(names), 1, tasks).mapInArrow(look, _FACTS).collect()
     return [
-        StagedFile(names[row.id], row.length, row.rows, row.widest, row.checksum)
+        StagedFile(names[row.id], row.length, row.rows, row.widest, row.checksum, row.bytes)
         for row in sorted(rows, key=lambda row: row.id)
     ]
 
 
-_FACTS = "id long, length long, rows long, widest long, checksum string"
+_FACTS = "id long, length long, rows long, widest long, checksum string, bytes long"
 
 
 def _facts(store: Store, name: str, column: str | None, sealed: bool) -> dict[str, Any]:
-    facts = {"length": 0, "rows": 0, "widest": 1, "checksum": ""}
+    facts = {"length": 0, "rows": 0, "widest": 1, "checksum": "", "bytes": store.size(name) or 0}
     if sealed:
         try:
             facts["checksum"] = store.digest(name)

@@ -10,7 +10,7 @@ const places = {};
 export const view = { name: "deliveries", title: "Deliveries", build, refresh };
 
 function build() {
-  for (const name of ["list", "detail", "targets"]) places[name] = make("div", { id: `delivery-${name}` });
+  for (const name of ["list", "detail", "targets", "shown"]) places[name] = make("div", { id: `delivery-${name}` });
   const add = form("Deliver results", [
     { name: "queries", label: "Queries", hold: "0, 1", hint: "Their numbers." },
     { name: "target", label: "Target", value: "webhook" },
@@ -25,7 +25,7 @@ function build() {
   }, { send: "Deliver" });
   return [
     make("section", {}, make("h2", {}, "Deliveries"), ...(may("writer") ? [add] : []), make("div", { class: "scroll" }, places.list)),
-    make("section", {}, places.detail, make("h2", { class: "next" }, "Targets"), places.targets),
+    make("section", {}, places.detail, places.shown, make("h2", { class: "next" }, "Targets"), places.targets),
   ];
 }
 
@@ -39,7 +39,7 @@ async function refresh() {
     ["", "tight", (one) => (may("writer") ? actions(one) : [])],
   ];
   draw(places.list, table(deliveries, columns, {
-    empty: "No delivery yet.", chosen: (one) => one.id === state.chosen, choose: (one) => { state.chosen = one.id; refresh(); },
+    empty: "No delivery yet.", chosen: (one) => one.id === state.chosen, choose: (one) => { state.chosen = one.id; places.shown.replaceChildren(); refresh(); },
   }));
   draw(places.targets, table(targets, Object.keys(targets[0] || { target: "" }).map((name) => [name, "", (one) => one[name]]), { empty: "The operator allows none to you." }));
   await detail();
@@ -62,5 +62,10 @@ async function detail() {
   const facts = Object.entries(one).filter(([name]) => name !== "why").flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, typeof value === "object" ? JSON.stringify(value) : String(value))]);
   const skip = one.state === "stopped" && may("writer")
     ? [button("resume without what is lost", async () => { await call("POST /deliveries/{number}/resume", { number: one.id, skip: true }); await refresh(); }, { title: "Results that can no longer be read are not sent." })] : [];
-  draw(places.detail, make("h2", {}, `Delivery ${one.id}`), ...(one.why ? [make("p", { class: "bad" }, one.why)] : []), make("dl", { class: "facts" }, ...facts), ...skip);
+  const rotate = one.target === "webhook" && may("writer")
+    ? [button("rotate the secret", async () => {
+      const made = await call("POST /deliveries/{number}/rotate", { number: one.id }, { grace_s: 3600 });
+      places.shown.replaceChildren(make("p", {}, ...secret("The new secret, which is shown only here. The old one signs, too, for an hour:", made.secret)));
+    }, { title: "Requests are signed with a new secret, and for an hour with the old one, too." })] : [];
+  draw(places.detail, make("h2", {}, `Delivery ${one.id}`), ...(one.why ? [make("p", { class: "bad" }, one.why)] : []), make("dl", { class: "facts" }, ...facts), ...skip, " ", ...rotate);
 }
