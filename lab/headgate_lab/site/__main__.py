@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,8 @@ from headgate_lab.site.stage import staged
 
 def build(root: Path, out: Path) -> list[str]:
     """Build the site of a checkout, and return what is wrong with it."""
+    if out == root / "dist" / "site":  # another folder may hold what is somebody's own
+        shutil.rmtree(out, ignore_errors=True)
     pages = root / "dist" / "pages"
     problems = staged(root, pages)
     config = (root / "mkdocs.yml").read_text(encoding="utf-8")
@@ -25,8 +29,8 @@ def build(root: Path, out: Path) -> list[str]:
         env={"PATH": "/usr/bin:/bin", "NO_COLOR": "1"},
     )
     if done.returncode:
-        text = (done.stdout + done.stderr).split("Traceback")[0]
-        problems.append(text.strip())
+        said = (done.stdout + done.stderr).split("Traceback")[0]
+        problems.append(re.sub(r"\x1b\[[0-9;]*m", "", said).strip())
     return [*problems, *faults(out)]
 
 

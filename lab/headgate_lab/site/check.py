@@ -34,6 +34,7 @@ def faults(site: Path) -> list[str]:
         pages[path.resolve()] = page = _Page()
         page.feed(path.read_text(encoding="utf-8"))
     found = []
+    missing: set[Path] = set()  # each is told once, though every page has the navigation
     for path, page in pages.items():
         name = path.relative_to(site.resolve())
         if name.name == "404.html":
@@ -47,7 +48,10 @@ def faults(site: Path) -> list[str]:
                 continue
             there = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             there = there / "index.html" if there.is_dir() else there
+            if there in missing:
+                continue
             if not there.exists():
+                missing.add(there)
                 found.append(f"{name}: the link {target} leads nowhere")
             elif parts.fragment and there in pages and unquote(parts.fragment) not in pages[there].anchors:
                 found.append(f"{name}: the anchor {target} does not exist")
