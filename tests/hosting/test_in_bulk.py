@@ -63,3 +63,11 @@ def test_if_one_cannot_be_hosted_none_is() -> None:
     with pytest.raises(NoRoom):
         small.place_many([("a", ["s1"], 1.0), ("b", ["s1"], 1.0)])
     assert small.queries == ()
+
+
+def test_many_streams_in_bulk() -> None:
+    """The pool of streams is enlarged as often as it has to be."""
+    host = Host({f"s{i}": 1.0 for i in range(400)}, servers=20, rule="least-source")
+    host.place_many([(str(q), [f"s{q % 400}", f"s{(7 * q + 3) % 400}"], 1.0) for q in range(3000)])
+    assert host.status().queries == 3000
+    assert len(host.streams()) > 512

@@ -211,7 +211,10 @@ def served(spark: Any, folder: Path, rule: str, tasks: int) -> Iterator[Service]
     from headgate.service.batch.runner import Runner
 
     with ExitStack() as stack:
-        settings = Settings(folder, servers=SERVERS, kept_batches=3, rule=rule, limits=LIMITS, tasks=tasks)
+        repair = Settings.repair if rule == DEFAULT_RULE.name else 0
+        settings = Settings(
+            folder, servers=SERVERS, kept_batches=3, rule=rule, limits=LIMITS, tasks=tasks, repair=repair
+        )
         service = Service(settings)
         stack.callback(service.close)
         runner = Runner(service, spark)

@@ -23,7 +23,7 @@ def apply_events(state, settings, event, query, chance, server, begin):
     log = new_move_log(settings.moves)
     for i in range(begin, event.shape[0]):
         q = query[i]
-        demand = pool_demand(state, settings.max_sources * (2 + 2 * settings.moves))
+        demand = pool_demand(state, settings.max_sources * (1 + 2 * settings.moves))
         if unused_pool(state.streams) < demand or (
             state.hosted_types.start.shape[0] > 0 and unused_pool(state.hosted_types) < demand
         ):

@@ -83,7 +83,7 @@ class Replay:
                         f"query {names[query] if names else query!r} of cost {self.load.cost[query]:g} fits no server "
                         f"within capacity {self.settings.capacity:g}: raise the capacity or add servers"
                     )
-                pairs = self.settings.max_sources * (2 + 2 * self.settings.moves)
+                pairs = self.settings.max_sources * (1 + 2 * self.settings.moves)
                 self.state = with_spare_pool(self.state, pairs)
         return server
 

@@ -34,6 +34,7 @@ OPTIONS = {
     "lease_s",
     "drain_s",
     "audit_entries",
+    "repair",
 }
 """What [service] may set: the options of the command line, and those of the flow."""
 FLOW = {limit.name for limit in fields(Flow)}
@@ -68,6 +69,8 @@ class ServiceConfig:
     """TLS, proxies and identity providers: the sections [http] and [oidc]."""
     audit_entries: int = 500_000
     """How many entries of the audit log are kept."""
+    repair: int = 64
+    """How many computations a batch may move to other servers; 0 moves none."""
     flow: Flow = field(default_factory=Flow)
     """How much a batch takes and how much may wait: a part of the section [service]."""
     spark: Mapping[str, str] = field(default_factory=dict)
@@ -84,6 +87,8 @@ class ServiceConfig:
         for name in ("servers", "lease_s", "drain_s", "audit_entries"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name}={getattr(self, name)}: a number above 0")
+        if self.repair < 0:
+            raise ConfigError(f"repair={self.repair}: a number of computations, 0 or more")
 
     def with_file(self, path: Path | None) -> ServiceConfig:
         """The same with what a TOML file sets, which overrides the command line."""

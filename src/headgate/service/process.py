@@ -192,6 +192,7 @@ class ServiceProcess:
             flow=config.flow,
             functions=config.functions,
             audit_entries=config.audit_entries,
+            repair=config.repair,
             allowed=config.allowed,
         )
         self.service = Service(settings)

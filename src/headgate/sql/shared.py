@@ -4,7 +4,7 @@ watermark) -> (state', results).
 The state is a set of *pieces*: small tables that are written once, each under a *label*, its first
 pane. A batch writes new pieces and says which labels it removes. It reads only the pieces whose
 windows may close, so windows that stay open cost nothing. To move a computation, another server
-reads its pieces: `moved` selects its part of each. The rows that joins keep are in `join_state`.
+reads its pieces and takes its part of each. The rows that joins keep are in `join_state`.
 
 Law: results do not depend on how rows are divided into batches, on which computations share a
 template, or on moves, as long as no row is later than the delay of its source allows.
@@ -240,14 +240,6 @@ def _last(
     written[0] = engine.ask(work.template.history_sql, constants=_hosted(work)).cast(begun.schema)
     gone.add(0)
     return results
-
-
-def moved(piece: pa.Table, batch: int, constants: pa.Table) -> pa.Table:
-    """The part of another server's piece that belongs to computations of this server. Ids are used again,
-    so a computation has nothing in a piece that was written before it was born.
-    """
-    ids = constants.column("id").to_numpy()[constants.column("born").to_numpy() <= batch]
-    return piece.filter(pa.array(np.isin(piece.column("id").to_numpy(), ids)))
 
 
 def by_computation(results: pa.Table) -> pa.Table:

@@ -50,7 +50,7 @@ def test_servers_that_share_a_task_share_its_statements(tmp_path, monkeypatch) -
         return ask(self, sql, **tables)
 
     monkeypatch.setattr(Engine, "ask", counted)
-    local = Local(tmp_path, servers=6, rule="on-rand")
+    local = Local(tmp_path, servers=6, rule="on-rand", repair=0)
     local.add(*(f"SELECT x FROM {NAMES[i % 3]} WHERE n > {i}" for i in range(60)))
     rows = rows_of(np.random.default_rng(0), 50)
     asked_for.clear()
