@@ -215,7 +215,8 @@ class ChannelRun:
 
 def _largest(counts: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     """Where the `most` largest are, in any order."""
-    return np.argpartition(counts, -most)[-most:] if len(counts) > most else np.arange(len(counts))
+    found = np.argpartition(counts, -most)[-most:] if len(counts) > most else np.arange(len(counts))
+    return np.asarray(found, np.int64)
 
 
 def _name(key: Iterable[object]) -> str:

@@ -198,7 +198,7 @@ class BoundWindows(AggregatingOperator):
             starts = starts - starts % every
         else:
             of_key, first = by_hash(chunk.keys.hashes[order], NO_INTS)
-            chunk.groups.append((order[first], np.bincount(of_key, minlength=len(first))))
+            chunk.groups.append((order[first], np.bincount(of_key, minlength=len(first)).astype(np.int64)))
             order, starts = _windows(times, chunk.closed, order, size, every)
         slots = table.probe(chunk.keys, order, starts)
         table.arrays[END][slots] = starts + size

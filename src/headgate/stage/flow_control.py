@@ -83,9 +83,11 @@ class FlowControl:
 
     def __init__(self, limits: Limits | None = None) -> None:
         limits = limits or Limits()
-        self.shared = limits.memory if isinstance(limits.memory, SharedMemory) else None
-        own = None if self.shared is not None else limits.memory
-        self.memory = None if own is None else parse_bytes(own, "memory")
+        memory = limits.memory
+        self.shared = memory if isinstance(memory, SharedMemory) else None
+        self.memory: int | None = None
+        if memory is not None and not isinstance(memory, SharedMemory):
+            self.memory = parse_bytes(memory, "memory")
         self.buffer = None if limits.buffer is None else parse_bytes(limits.buffer, "buffer")
         self.arrivals = None if limits.arrivals is None else parse_bytes(limits.arrivals, "arrivals")
         self.turn_ms = limits.turn_ms
