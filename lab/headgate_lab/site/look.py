@@ -28,7 +28,7 @@ def look(site: Path, out: Path | None, kinds: tuple[str, ...] = KINDS) -> list[s
     from playwright.sync_api import sync_playwright
 
     class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *args: Any) -> None:
+        def log_message(self, *args: Any, **options: Any) -> None:
             """Say nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site)))

@@ -93,14 +93,14 @@ def compared(root: Path) -> str:
 
 
 def _of(root: Path, file: str, name: str) -> Mapping[str, Any]:
-    """The first result with this name: the one beside native Spark."""
-    return next(
-        one for one in _read(root, file)["results"] if one["name"] == name and "native" in one["rival"]
-    )  # type: ignore[no-any-return]
+    """The result with this name beside native Spark."""
+    results: list[dict[str, Any]] = _read(root, file)["results"]
+    return next(one for one in results if one["name"] == name and "native" in one["rival"])
 
 
 def _read(root: Path, name: str) -> dict[str, Any]:
-    return json.loads((root / RESULTS / f"{name}.json").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+    found: dict[str, Any] = json.loads((root / RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return found
 
 
 def _millions(value: float) -> str:

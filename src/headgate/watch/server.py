@@ -121,7 +121,9 @@ class Page:
         try:
             self._server = _Server((host, port), partial(_Handler, view=view, host=host))
         except OSError as error:
-            raise ConfigError(f"cannot listen on {host}:{port}: {error}; choose another port") from error
+            raise ConfigError(
+                f"cannot listen on {host}:{port}: {error}; choose another port, such as --port {port + 1}"
+            ) from error
         shown = "127.0.0.1" if host in ("0.0.0.0", "::", "") else host
         self.url = f"http://{shown}:{self._server.server_port}/"
         serve = partial(self._server.serve_forever, poll_interval=0.1)
