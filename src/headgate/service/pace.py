@@ -97,6 +97,8 @@ class Pace:
         """By tenant: how many units it gets at a time, if that is less than it may have."""
         self._fed: set[int] = set()
         """Tenants that had rows in the batch that is planned."""
+        self._cut: set[int] = set()
+        """Those of them that had more than they may have."""
         self.held_until = 0.0
         """Until then no batch begins that only heavy tenants have work for."""
 
@@ -133,10 +135,11 @@ class Pace:
             for owner, at in self._light.items()
             if now - at <= LATELY_S and owner not in self._heavy
         }
-        if active | self._fed and not (active | self._fed) - self._heavy and self._light:
-            rest = 2 / min(self._share(owner) for owner in active | self._fed)
+        busy = active | self._fed
+        if busy and self._light.keys() - busy and busy <= self._heavy | self._cut:
+            rest = 2 / min(self._share(owner) for owner in busy)
             self.held_until = now + max(0.0, rest - 1) * wall
-        self._fed = set()
+        self._fed, self._cut = set(), set()
 
     def _resize(self, owner: int, batches: int) -> None:
         """A tenant has caught up after so many batches: choose how much it gets next."""
@@ -190,10 +193,10 @@ class Pace:
         """Whether a batch with the rows of these tenants may begin now. Some are `cut`: they have more rows than they
         may have in it.
         """
-        fed, heavy = {number_of(name) for name in tenants}, self._heavy | {number_of(name) for name in cut}
-        if fed <= heavy and self.holds():
+        fed, too_many = {number_of(name) for name in tenants}, {number_of(name) for name in cut}
+        if fed <= self._heavy | too_many and self.holds():
             return False
-        self._fed, self._heavy = fed, heavy
+        self._fed, self._cut = fed, too_many
         return True
 
     def _share(self, owner: int) -> float:
