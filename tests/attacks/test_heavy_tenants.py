@@ -19,16 +19,17 @@ SLOW = [
 ]
 
 
-def heavy(folder, limits):
+class Heavy(Local):
     """A service with a tenant that has many templates over a source of its own."""
-    local = Local(folder, servers=1, limits=limits)
-    local.bob = local.service.authenticate(local.service.add_tenant("bob"))
-    local.service.add_sources(local.bob, [{"name": "theirs", "columns": dict(KIND.columns), "delay_s": 5}])
-    local.numbers = [query.id for query in local.service.register(local.bob, [(text, "") for text in SLOW])]
-    (mine,) = local.service.register(local.ann, [("SELECT x, city FROM alpha", "")])
-    assert isinstance(mine, Query)
-    local.mine = mine.id
-    return local
+
+    def __init__(self, folder, limits) -> None:
+        super().__init__(folder, servers=1, limits=limits)
+        self.bob = self.service.authenticate(self.service.add_tenant("bob"))
+        self.service.add_sources(self.bob, [{"name": "theirs", "columns": dict(KIND.columns), "delay_s": 5}])
+        registered = self.service.register(self.bob, [(text, "") for text in SLOW])
+        self.numbers = [query.id for query in registered if isinstance(query, Query)]
+        assert len(self.numbers) == len(SLOW)
+        (self.mine,) = self.add("SELECT x, city FROM alpha")
 
 
 def both(count):
@@ -39,7 +40,7 @@ def both(count):
 
 
 def test_what_waits_is_kept_once_however_many_queries_wait_for_it(tmp_path) -> None:
-    local = heavy(tmp_path / "a", PATIENT)
+    local = Heavy(tmp_path / "a", PATIENT)
     local.service.set_limits("bob", {"tenant_seconds": 1e-9})
     local.feed(both(3_000))
     pieces = {place: some for place, some in local.service.batch_log.last.pieces.items() if waits(place[2])}
@@ -64,8 +65,8 @@ def test_what_waits_is_kept_once_however_many_queries_wait_for_it(tmp_path) -> N
 
 
 def test_who_takes_long_reads_the_same_in_the_end_and_nobody_waits_for_it(tmp_path, monkeypatch) -> None:
-    plain = heavy(tmp_path / "plain", PATIENT)
-    slowed = heavy(tmp_path / "slowed", Limits(batch_part=1e-9))
+    plain = Heavy(tmp_path / "plain", PATIENT)
+    slowed = Heavy(tmp_path / "slowed", Limits(batch_part=1e-9))
     monkeypatch.setattr("headgate.sql.purses.BURST_S", 0.0)
     monkeypatch.setattr("headgate.service.lengthen.LEAST_S", 1e-6)
     slowed.service.set_limits("ann", {"batch_part": 1e9})
@@ -88,7 +89,7 @@ def test_who_takes_long_reads_the_same_in_the_end_and_nobody_waits_for_it(tmp_pa
 
 
 def test_rows_of_who_falls_behind_stay_in_the_log_and_others_come_at_once(tmp_path, monkeypatch) -> None:
-    local = heavy(tmp_path, Limits())
+    local = Heavy(tmp_path, Limits())
     service = local.service
     events = [{"time": 1.0 + k / 1e3, "x": 1.0, "n": k, "city": "oak"} for k in range(1_000)]
     service.push_log.append("bob", rows_in_slots(service.sources.get("theirs"), events))

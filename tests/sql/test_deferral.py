@@ -31,7 +31,7 @@ class Waiting(Server):
     def __init__(self, pattern, most=99, most_rows=10**9) -> None:
         super().__init__()
         self.pattern, self.most, self.most_rows, self.behind = pattern, most, most_rows, 0
-        self.tried = []
+        self.tried: list[tuple[int, int]] = []
 
     def table(self, key):
         table = super().table(key)

@@ -83,7 +83,7 @@ def _read(
 def _answered(client: Client, source: str, number: int) -> float:
     """Seconds from a push to its result."""
     marker = time.time_ns() % (1 << 50)
-    cursor, rows = None, [{}]
+    rows, cursor = client.results(number, None)
     while rows:  # what there is already
         rows, cursor = client.results(number, cursor)
     began = time.monotonic()
