@@ -31,6 +31,12 @@ class Heavy(Local):
         assert len(self.numbers) == len(SLOW)
         (self.mine,) = self.add("SELECT x, city FROM alpha")
 
+    def waiting(self):
+        """The pieces of what waits."""
+        last = self.service.batch_log.last
+        assert last is not None
+        return {place: some for place, some in last.pieces.items() if waits(place[2])}
+
 
 def both(count):
     """Rows of a source of each tenant."""
@@ -43,7 +49,7 @@ def test_what_waits_is_kept_once_however_many_queries_wait_for_it(tmp_path) -> N
     local = Heavy(tmp_path / "a", PATIENT)
     local.service.set_limits("bob", {"tenant_seconds": 1e-9})
     local.feed(both(3_000))
-    pieces = {place: some for place, some in local.service.batch_log.last.pieces.items() if waits(place[2])}
+    pieces = local.waiting()
     assert len(pieces) == len(SLOW)
     chunks = {(piece.file, piece.at) for some in pieces.values() for piece in some if piece.rows}
     assert len(chunks) == 1
@@ -52,10 +58,7 @@ def test_what_waits_is_kept_once_however_many_queries_wait_for_it(tmp_path) -> N
     assert size <= state < 2 * size + 10_000
     before = {(piece.file, piece.at) for some in pieces.values() for piece in some if piece.rows}
     local.feed(both(10).slice(0, 0))
-    after = local.service.batch_log.last.pieces
-    assert before == {
-        (p.file, p.at) for place, some in after.items() if waits(place[2]) for p in some if p.rows
-    }
+    assert before == {(p.file, p.at) for some in local.waiting().values() for p in some if p.rows}
     local.service.set_limits("bob", {"state_bytes": state // 2})
     local.feed(both(10))
     stopped = [local.service.get_query(local.bob, number).state for number in local.numbers]
