@@ -40,7 +40,7 @@ MOST_S = 60.0
 """A batch for which Spark queries of their own take longer counts as not answered."""
 MOST_RIVALS = 32
 """How many Spark queries of their own there are at most. To start and to stop each takes a second or two, and 256 of them
-more than ten minutes. A query's part of the time of a batch changes little from the first sizes to this one."""
+more than ten minutes."""
 BULK = 5_000
 CONF = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "2"}
 LIMITS = Limits(queries=2_000_000)
