@@ -24,7 +24,7 @@ ALONE = "HEADGATE_TEST_ALONE"
 @pytest.fixture
 def shared(tmp_path):
     """A service with two tenants on one server, and little of everything."""
-    limits = Limits(seconds=2.0, tenant_seconds=8.0, batch_seconds=1e6, join_s=3_600)
+    limits = Limits(seconds=2.0, tenant_seconds=8.0, batch_seconds=1e6, batch_part=1e9, join_s=3_600)
     local = Local(tmp_path, limits=limits, memory="100MB", servers=1)
     yield local
     local.service.close()

@@ -37,7 +37,7 @@ class Jobs:
 
 @pytest.fixture
 def world(tmp_path):
-    limits = Limits(seconds=1.0, tenant_seconds=8.0)
+    limits = Limits(seconds=1.0, tenant_seconds=8.0, batch_part=1e9)
     local: Any = Local(tmp_path, limits=limits, servers=1, functions=FUNCTIONS)
     local.jobs = Jobs()
     local.processor = BatchProcessor(local.service, local.jobs)

@@ -62,7 +62,9 @@ def rows_with_bad_ones(rng):
 @pytest.mark.timeout(900)
 def test_no_statement_stops_a_batch(tmp_path, count, seed) -> None:
     rng = np.random.default_rng(seed)
-    local = Local(tmp_path, limits=Limits(seconds=2.0, tenant_seconds=6.0), memory="200MB", servers=2)
+    local = Local(
+        tmp_path, limits=Limits(seconds=2.0, tenant_seconds=6.0, batch_part=1e9), memory="200MB", servers=2
+    )
     bob = local.service.authenticate(local.service.add_tenant("bob"))
     for source in ("alpha", "beta"):
         local.service.grant(local.ann, source, "bob")

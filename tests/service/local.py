@@ -13,9 +13,12 @@ from headgate.service.batch.report import JobReport, ServerReport
 from headgate.service.queries import Query
 from headgate.service.service import Service
 from headgate.service.settings import Settings
+from headgate.sql.limits import Limits
 from headgate.sql.source_schema import slot_type
 
 _attempts = count()
+PATIENT = Limits(batch_part=1e9)
+"""With these a busy machine is no reason to put work off."""
 
 
 def local_job(rows, snapshot, task):
@@ -48,7 +51,7 @@ class Local:
         self.batch = 0
 
     def start(self) -> None:
-        self.service = Service(Settings(self.folder, **{"servers": 3, **self.settings}))
+        self.service = Service(Settings(self.folder, **{"servers": 3, "limits": PATIENT, **self.settings}))
         self.processor = BatchProcessor(self.service, local_job)
 
     def restart(self) -> None:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.service.local import Local
+from tests.service.local import PATIENT, Local
 from tests.sql.world import NAMES, batches_of, rows_of
 from typer.testing import CliRunner
 
@@ -15,7 +15,7 @@ from headgate.errors import ConfigError, CursorGone, QueryRefused, QuotaExceeded
 from headgate.service.batch.catch_up import CatchUp
 from headgate.service.queries import Query
 from headgate.service.tenant_use import Fairness, Owners, TenantUse, number_of
-from headgate.sql.deferral import waits
+from headgate.sql.deferred import waits
 from headgate.sql.limits import Limits
 
 LITTLE = 1e-9
@@ -183,7 +183,7 @@ def test_a_tenants_own_limits_are_in_force_and_durable(local) -> None:
         local.service.add_sources(local.bob, [{"name": n, "columns": {"x": "double"}} for n in ("b1", "b2")])
     local.restart()
     assert local.service.tenant_limits.of("bob").templates == 1
-    assert local.service.tenant_limits.of("ann") == Limits()
+    assert local.service.tenant_limits.of("ann") == PATIENT
     local.service.set_limits("bob", {"templates": None})
     assert local.service.tenant_limits.of("bob").templates == Limits().templates
     with pytest.raises(ConfigError, match="above 0"):

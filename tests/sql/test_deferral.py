@@ -10,7 +10,8 @@ from tests.sql.world import ENGINE, NAMES, Server, batches_of, rows_of
 from headgate.sql import deferral
 from headgate.sql.blame import Tried
 from headgate.sql.clock import Clock, after
-from headgate.sql.deferral import WAITING, Deferred, TemplateRun, in_turns, waits
+from headgate.sql.deferral import TemplateRun, in_turns
+from headgate.sql.deferred import WAITING, Chunk, Deferred, Part, waits
 from headgate.sql.purses import Purses, level
 from headgate.sql.shared import Piece, Work, step
 
@@ -25,18 +26,20 @@ QUERIES = [text.format(s=NAMES[number % 2], n=number % 4) for text in TEXTS for 
 
 
 class Waiting(Server):
-    """A server whose tenants have time in some batches only, and whose engine computes few of them at once."""
+    """A server whose tenants have time in some batches only, and whose engine computes few of them at once, or few rows."""
 
-    def __init__(self, pattern, most=99) -> None:
+    def __init__(self, pattern, most=99, most_rows=10**9) -> None:
         super().__init__()
-        self.pattern, self.most, self.behind = pattern, most, 0
+        self.pattern, self.most, self.most_rows, self.behind = pattern, most, most_rows, 0
+        self.tried: list[tuple[int, int]] = []
 
     def table(self, key):
         table = super().table(key)
         return table.append_column("owner", pa.array(table.column("id").to_numpy() % OWNERS))
 
     def attempt(self, work, seconds):
-        if work.constants.num_rows > self.most:
+        self.tried.append((work.constants.num_rows, work.rows.num_rows))
+        if work.constants.num_rows > self.most or (work.apart and work.rows.num_rows > self.most_rows):
             return Tried(0.01, why="too long", too_long=True)
         ENGINE.give(rows=work.rows)
         return Tried(0.01, step(work, ENGINE))
@@ -44,16 +47,16 @@ class Waiting(Server):
     def feed(self, rows) -> None:
         clock = Clock.over(self.latest, self.delay, rows)
         without = self.pattern[self.batch] if self.batch < len(self.pattern) else ()
-        purses = Purses(20, 60, own=dict.fromkeys(without, 0.0), together=100.0)
+        purses = Purses(1_000, 60, own=dict.fromkeys(without, 0.0), together=100.0)
         runs = {}
         for key, template in self.templates.items():
             state = self.states.setdefault(key, {})
             kept = {label: pieces for label, pieces in state.items() if not waits(label)}
             backlog = [
-                Deferred.of_table(piece.ref)
+                deferred
                 for label, pieces in state.items()
                 if waits(label)
-                for piece in pieces
+                for deferred in Deferred.of_pieces(pieces, lambda p: p.ref, lambda p: Chunk(p.ref))
             ]
             work = Work(template, self.table(key), rows, clock, self.batch, kept)
             runs[key] = TemplateRun(work, backlog)
@@ -63,9 +66,10 @@ class Waiting(Server):
         )
         for run in runs.values():
             run.compute(self.attempt, purses)
-        in_turns(
-            [*runs.values()], purses, lambda run, batch, owner: run.turn(batch, owner, self.attempt, purses)
-        )
+        for one in purses.turns():
+            in_turns(
+                [*runs.values()], one, lambda run, batch, owner: run.turn(batch, owner, self.attempt, purses)
+            )
         self.behind = 0
         for key, run in runs.items():
             run.finish()
@@ -76,6 +80,9 @@ class Waiting(Server):
                 state.pop(label, None)
             for label, tables in run.written.items():
                 state.setdefault(label, []).extend(Piece(self.batch, table) for table in tables)
+            for label, some in run.put_aside.items():
+                tables = [table for one in some for table in (one.head(), *(c.table for c in one.chunks))]
+                state[label] = [Piece(self.batch, table) for table in tables]
             self.results += [results for _, results in run.results]
         self.latest = after(self.latest, rows)
         self.batch += 1
@@ -125,6 +132,28 @@ def test_work_that_waits_long_is_merged_and_gives_the_same(text, monkeypatch) ->
     assert waiting.answers() == whole.answers()
 
 
+@pytest.mark.parametrize("text", TEXTS, ids=lambda text: text[7:20])
+@pytest.mark.parametrize("late", [False, True])
+def test_a_computation_that_takes_too_long_gets_fewer_rows_at_a_time(text, late) -> None:
+    rng = np.random.default_rng(4)
+    rows = rows_of(rng, 300)
+    if late:
+        rows = rows.take(pa.array(rng.permutation(rows.num_rows)))
+    whole, waiting = Server(), Waiting([{1}, {1}], most_rows=15)
+    for number in range(6):
+        whole.add(number, text.format(s="alpha", n=number % 4))
+        waiting.add(number, text.format(s="alpha", n=number % 4))
+    for batch in batches_of(rows, [120, 200]):
+        whole.feed(batch)
+        waiting.feed(batch)
+    for _ in range(99):
+        if waiting.behind:
+            waiting.feed(rows.slice(0, 0))
+    assert waiting.behind == 0
+    assert waiting.answers() == whole.answers()
+    assert 0 < min(tried for _, tried in waiting.tried) <= 15
+
+
 def test_those_who_have_time_do_not_wait_for_those_who_have_not() -> None:
     rows = rows_of(np.random.default_rng(3), 100)
     waiting = Waiting([{1}])
@@ -151,11 +180,18 @@ def test_who_waits_for_too_many_batches_is_stopped(monkeypatch) -> None:
 def test_what_waits_is_a_table_and_only_its_own_computations_take_it() -> None:
     rows = rows_of(np.random.default_rng(3), 50)
     one = Deferred(
-        7, rows, np.array([0, 2]), np.array([1, 2]), np.array([3, 4]), (np.array([4]), np.array([9, 5]))
+        7,
+        (Chunk(rows),),
+        np.array([0, 2]),
+        np.array([1, 2]),
+        np.array([3, 4]),
+        (Part(np.array([4]), 3, 9), Part(np.array([9, 5]))),
     )
-    back = Deferred.of_table(one.to_table())
-    assert back.rows == rows
-    assert (back.batch, [part.tolist() for part in back.parts]) == (7, [[4], [9, 5]])
+    pieces = [one.head(), *(chunk.table for chunk in one.chunks)]
+    (back,) = Deferred.of_pieces(pieces, lambda table: table, Chunk)
+    assert back.rows == rows.filter(pa.array(rows.column("source").to_numpy() != 1))
+    assert [(part.ids.tolist(), part.done, part.step) for part in back.parts] == [([4], 3, 9), ([9, 5], 0, 0)]
+    assert back.batch == 7
     assert back.clock(3).old.tolist()[::2] == [1, 2]
     constants = pa.table({"id": [4, 5, 9], "s0": [0, 0, 2], "born": [7, 8, 0], "owner": [1, 1, 1]})
     found = back.among(constants)

@@ -15,12 +15,15 @@ from pathlib import Path
 from headgate.errors import HeadgateError
 
 START_S = 120.0
+WITH_PARENT = '"$@" & cat > /dev/null; kill -s KILL -- -$$'
+"""A shell that runs a command, and ends it and all that it started when its standard input ends: so the kernel tells it
+that the process which started it is gone, however that ended."""
 MASTER, WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
 
 
 @contextmanager
 def standalone(folder: Path, workers: int = 2, memory: str = "1g") -> Iterator[str]:
-    """The address of a running master; all its processes end with the block."""
+    """The address of a running master; all its processes end with the block, and with this process if it is killed."""
     import pyspark
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -44,7 +47,12 @@ def standalone(folder: Path, workers: int = 2, memory: str = "1g") -> Iterator[s
             for command in commands:
                 started.append(
                     subprocess.Popen(
-                        [str(spark_class), *command], env=env, stdout=out, stderr=out, start_new_session=True
+                        ["sh", "-c", WITH_PARENT, "sh", str(spark_class), *command],
+                        env=env,
+                        stdin=subprocess.PIPE,
+                        stdout=out,
+                        stderr=out,
+                        start_new_session=True,
                     )
                 )
             deadline = time.monotonic() + START_S
@@ -58,3 +66,5 @@ def standalone(folder: Path, workers: int = 2, memory: str = "1g") -> Iterator[s
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+            assert process.stdin is not None
+            process.stdin.close()

@@ -107,6 +107,10 @@ class Backlog:
         queue = self._queues.get(tenant)
         return (queue.rows, queue.size) if queue else (0, 0)
 
+    def tenants(self) -> dict[str, tuple[int, int]]:
+        """By tenant: how many rows and bytes wait."""
+        return {tenant: (queue.rows, queue.size) for tenant, queue in self._queues.items()}
+
     def __len__(self) -> int:
         return len(self._queues)
 
@@ -121,16 +125,27 @@ class Backlog:
         return min(places, key=lambda place: (claim_of(place[0]), place[1]), default=(self.lane, self.next))
 
     def take(
-        self, rows: int, size: int, weights: Mapping[str, float] | None = None
+        self,
+        rows: int,
+        size: int,
+        weights: Mapping[str, float] | None = None,
+        most: Mapping[str, int] | None = None,
     ) -> tuple[list[Taken], dict[str, Any], bool]:
-        """A fair share of every tenant's rows, within bounds of rows and bytes, in the order in which they
-        were pushed; the offset after them; and whether rows are left. Nothing changes until the offset is committed.
+        """A fair share of every tenant's rows, within bounds of rows and bytes, and of what each may have at most, in
+        the order in which they were pushed; the offset after them; and whether rows are left. Nothing changes until
+        the offset is committed.
         """
         order = self.oldest()
-        waiting = {tenant: self._queues[tenant].rows for tenant in order}
+        most = most or {}
+        waiting = {
+            tenant: min(self._queues[tenant].rows, most.get(tenant, self._queues[tenant].rows))
+            for tenant in order
+        }
         each = size / rows  # a row costs its bytes, but at least so much that the bound of rows holds too
         cost = {
-            tenant: max(each, self._queues[tenant].size / count) for tenant, count in waiting.items() if count
+            tenant: max(each, self._queues[tenant].size / self._queues[tenant].rows)
+            for tenant, count in waiting.items()
+            if count
         }
         shares = fair_shares(waiting, size, weights=weights, cost=cost)
         taken, behind = list[Taken](), dict[str, list[Any]]()

@@ -38,6 +38,13 @@ class Grants:
         """The tenants to whom a source is granted."""
         return sorted(self._tenants.get(source, ()))
 
+    def granting(self, tenant: str) -> bool:
+        """Whether a source of a tenant is granted to anybody."""
+        granted = [name for name, to in list(self._tenants.items()) if to]
+        return any(
+            self._sources.by_name[name].tenant == tenant for name in granted if name in self._sources.by_name
+        )
+
     def add(self, source: str, tenant: str, most: int = 1_000) -> None:
         """Grant a source to a tenant, or to everyone. The tenant may be one that is yet to come."""
         _check_reader(tenant)

@@ -60,6 +60,8 @@ class PushLog:
         """Called when rows have become durable."""
         self.check_mine: Callable[[], object] = lambda: None
         """Raises `Superseded` if another service has taken over. Lanes on an object store need it (`remove_lane`)."""
+        self.most_backlog: Callable[[str], float] = lambda _: math.inf
+        """How many bytes a tenant may have waiting, if that is less than others."""
         self._lock = threading.Lock()
         self._backlog = Backlog(lane)
         self._backlog.next = 1  # the first file begins the lane
@@ -104,6 +106,11 @@ class PushLog:
         if append.error is not None:
             raise HeadgateError(f"the events could not be written: {append.error}") from append.error
 
+    def check_room(self, tenant: str, size: int) -> None:
+        """`Backlogged` if a push of about so many bytes would be refused: a push that is refused costs little."""
+        with self._lock:
+            self._check_room(tenant, 1, size)
+
     def _reserve(self, tenant: str, rows: pa.Table, sign: int) -> None:
         for counts, count in ((self._writing_rows, rows.num_rows), (self._writing_size, rows.nbytes)):
             counts[tenant] = counts.get(tenant, 0) + sign * count
@@ -121,7 +128,7 @@ class PushLog:
         tenants = max(1, len(backlog) + (mine_rows == 0))
         checks = (
             (mine_rows, all_rows, rows, flow.tenant_backlog_rows, flow.backlog_rows, "rows"),
-            (mine_size, all_size, size, flow.tenant_backlog_bytes, flow.backlog_bytes, "bytes"),
+            (mine_size, all_size, size, self._own_bytes(tenant), flow.backlog_bytes, "bytes"),
         )
         for mine, everyone, more, own, total, unit in checks:
             bound = min(own, total // tenants) if everyone + more > total else own
@@ -135,6 +142,9 @@ class PushLog:
                     f"(the limit is {which}_{unit}): push again in {after:g} s, or fewer at a time",
                     after,
                 )
+
+    def _own_bytes(self, tenant: str) -> int:
+        return int(min(self.flow.tenant_backlog_bytes, self.most_backlog(tenant)))
 
     def _seconds_for(self, rows: float, tenants: int) -> float:
         """How long it takes at the measured rate until so many rows of a tenant are committed."""
@@ -211,11 +221,20 @@ class PushLog:
     # -- batches
 
     def take(
-        self, rows: int, size: int, weights: Mapping[str, float] | None = None
+        self,
+        rows: int,
+        size: int,
+        weights: Mapping[str, float] | None = None,
+        most: Mapping[str, int] | None = None,
     ) -> tuple[list[Taken], Any, bool]:
         """A fair share of every tenant's waiting rows, the offset after them, and whether rows are left."""
         with self._lock:
-            return self._backlog.take(rows, size, weights)
+            return self._backlog.take(rows, size, weights, most)
+
+    def waiting(self) -> dict[str, tuple[int, int]]:
+        """By tenant: how many rows and bytes wait."""
+        with self._lock:
+            return self._backlog.tenants()
 
     def committed(self, offset: Any) -> None:
         """Forget what a commit covers, and remove the files that only it needed."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from headgate.service.pace import ROW_UNITS, Pace
 from headgate.service.push_lanes import read_rows
 from headgate.service.push_log import PushLog
 from headgate.service.sources import ALL_SLOTS
@@ -28,15 +29,24 @@ ROWS_PER_RANGE = 10_000
 class PushSource(Source):
     """What waits in a log. The tasks, to which it is sent, know the folder of the log only."""
 
-    def __init__(self, log: PushLog, weights: Mapping[str, float] | None = None) -> None:
-        """`weights` are those of tenants in the shares of a batch. The caller may change them."""
+    def __init__(
+        self,
+        log: PushLog,
+        weights: Mapping[str, float] | None = None,
+        pace: Pace | None = None,
+        granting: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """`weights` are those of tenants in the shares of a batch. The caller may change them. With a `pace`, tenants
+        that have very many rows waiting do not lengthen the batches of others.
+        """
         self._log: PushLog | None = log
+        self._pace, self._granting = pace, granting
         self._store: Store = log.store
         self._weights = weights if weights is not None else {}
         self._columns: tuple[str, ...] = tuple(ROW.names)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_log": None, "_weights": {}}
+        return {**self.__dict__, "_log": None, "_weights": {}, "_pace": None, "_granting": None}
 
     def schema(self) -> pa.Schema:
         """The row that all sources share, or some of its columns."""
@@ -59,9 +69,15 @@ class PushSource(Source):
         flow = self._log.flow
         rows = max(1, min(demand.rows, flow.batch_rows))
         size = max(1, flow.batch_bytes * rows // flow.batch_rows)
-        taken, after, more = self._log.take(rows, size, self._weights)
+        waiting = self._log.waiting()
+        most = self._most(waiting)
+        taken, after, more = self._log.take(rows, size, self._weights, most)
         if not taken:
             return Ranges((), offset)
+        if self._pace is not None:
+            cut = [tenant for tenant, count in most.items() if count < waiting[tenant][0]]
+            if not self._pace.may_begin({one.part.tenant for one in taken}, cut):
+                return Ranges((), offset)
         ranges, some, count = list[Range](), list[Any](), 0
         for one in taken:
             some.append((one.lane, one.number, one.part.section, one.start, one.end, one.part.columns))
@@ -70,6 +86,17 @@ class PushSource(Source):
                 ranges.append(Range(tuple(some), count, len(some)))
                 some, count = [], 0
         return Ranges(tuple(ranges), after, more)
+
+    def _most(self, waiting: Mapping[str, tuple[int, int]]) -> dict[str, int]:
+        """How many rows a tenant may have in a batch, where that is bounded."""
+        if self._pace is None:
+            return {}
+        units = self._pace.most_units(waiting, self._granting)
+        return {
+            tenant: max(1, int(units[tenant] / (ROW_UNITS + size / rows))) if units[tenant] else 0
+            for tenant, (rows, size) in waiting.items()
+            if rows and units[tenant] < float("inf")
+        }
 
     def read(self, what: Any) -> Iterator[pa.RecordBatch]:
         """The rows of some tenants in some files. What was damaged or removed raises an error that names the file."""

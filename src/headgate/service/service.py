@@ -32,6 +32,7 @@ from headgate.service.lag import Lag
 from headgate.service.lock import RegistryLock
 from headgate.service.manifest import BatchManifest
 from headgate.service.overview import servers_of, status_of
+from headgate.service.pace import Pace
 from headgate.service.places import Places
 from headgate.service.preparing import Preparing
 from headgate.service.private import private_folder
@@ -104,6 +105,9 @@ class Service(SourceCalls):
         self.published = Published(self._registry)
         self.deliveries = Deliveries(self._registry, settings.allowed, settings.limits.deliveries)
         self.usage = Usage(self.batch_log.history)
+        self.pace = Pace(settings.limits.batch_part, lambda: self.tenant_limits.parts())
+        """How long batches take, and who may lengthen them by how much."""
+        self.push_log.most_backlog = self.pace.most_backlog
         self.facts: deque[dict[str, Any]] = deque(maxlen=MAX_FACTS)
         """What was measured in the last batches."""
         for manifest in self.batch_log.history:
@@ -182,6 +186,7 @@ class Service(SourceCalls):
     def batch_committed(self, manifest: BatchManifest) -> None:
         """Act on what a batch committed. Spark may deliver a batch again, so this may come twice for one batch."""
         self.usage.add(manifest)
+        self.pace.committed(manifest)
         too_large = above_their_limits(self, manifest)  # may read state: without the lock
         with self._lock:
             self.computations.committed(manifest.batch, manifest.moves)

@@ -61,6 +61,10 @@ class SourceCalls:
             self.push_log.append(source.tenant, rows)
         return int(rows.num_rows)
 
+    def check_push(self, tenant: Tenant, name: str, size: int) -> None:
+        """Refuse events of about so many bytes before they are read, if there is no room for them."""
+        self.push_log.check_room(self._own_source(tenant, name, "push to it").tenant, size)
+
     def _own_source(self, tenant: Tenant, name: str, act: str) -> Source:
         """A source that a tenant may do this with, as its owner or as an admin."""
         source = self.sources.get(name)

@@ -10,8 +10,9 @@ from headgate.service.registry import Registry
 from headgate.service.tenant_use import number_of
 from headgate.sql.limits import Limits
 
-SETTABLE = ("queries", "templates", "sources", "tenant_seconds", "state_bytes", "result_bytes")
+SETTABLE = ("queries", "templates", "sources", "tenant_seconds", "batch_part", "state_bytes", "result_bytes")
 """The limits that a tenant can have of its own."""
+_FRACTIONS = ("tenant_seconds", "batch_part")
 _SET = "INSERT INTO tenant_limits VALUES (?, ?, ?) ON CONFLICT (tenant, name) DO UPDATE SET value = excluded.value"
 _UNSET = "DELETE FROM tenant_limits WHERE tenant = ? AND name = ?"
 
@@ -52,15 +53,16 @@ class TenantLimits:
 
     def _made(self, tenant: str, own: Mapping[str, float] | None = None) -> Limits:
         values = self._own[tenant] if own is None else own
-        whole = {
-            name: v if name == "tenant_seconds" else int(v) for name, v in values.items() if name in SETTABLE
-        }
+        whole = {name: v if name in _FRACTIONS else int(v) for name, v in values.items() if name in SETTABLE}
         return replace(self.defaults, **whole)  # type: ignore[arg-type]
 
     def budgets(self) -> dict[int, float]:
         """By the number of a tenant that has its own: its seconds of a batch."""
-        return {
-            number_of(tenant): own["tenant_seconds"]
-            for tenant, own in self._own.items()
-            if "tenant_seconds" in own
-        }
+        return self._numbered("tenant_seconds")
+
+    def parts(self) -> dict[int, float]:
+        """By the number of a tenant that has its own: by which part it may lengthen a batch."""
+        return self._numbered("batch_part")
+
+    def _numbered(self, name: str) -> dict[int, float]:
+        return {number_of(tenant): own[name] for tenant, own in list(self._own.items()) if name in own}

@@ -14,7 +14,7 @@ import numpy as np
 from headgate.service.manifest import JOIN_ROWS, BatchManifest, StoredTable
 from headgate.service.table_file import STATE, read_table
 from headgate.service.tenant_use import TenantUse
-from headgate.sql.deferral import Deferred, waits
+from headgate.sql.deferred import waits
 from headgate.storage.store import Store
 
 PIECE_BYTES = 4_096
@@ -112,10 +112,17 @@ def largest(
     """
     sizes = dict[int, float]()
     for (_, template, label), pieces in manifest.pieces.items():
+        ids = np.zeros(0, np.int64)
         for piece in pieces if template != JOIN_ROWS else ():
-            if any(owner == tenant for owner, _ in piece.owners):
+            head = waits(label) and not piece.owners  # the rows that wait follow it
+            if head or any(owner == tenant for owner, _ in piece.owners):
                 table = read_table(store, STATE, piece)
-                ids = Deferred.of_table(table).ids if waits(label) else table.column("id").to_numpy()
+                if not waits(label):
+                    ids = table.column("id").to_numpy()
+                elif b"ids" in (table.schema.metadata or {}):
+                    ids = np.frombuffer(table.schema.metadata[b"ids"], np.int64)
+                if head:
+                    continue
                 numbers, counts = np.unique(ids, return_counts=True)
                 for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
                     if owned(number, template, piece.batch):
@@ -138,10 +145,15 @@ def largest(
 
 
 def _bytes_of(tables: Iterable[Sequence[StoredTable]], each: int = 0) -> dict[int, int]:
-    """The bytes of each tenant in some tables; a table itself takes `each`, from whoever has most of it."""
-    sizes = dict[int, int]()
+    """The bytes of each tenant in some tables; a table itself takes `each`, from whoever has most of it. One that is
+    in several places counts once.
+    """
+    sizes, seen = dict[int, int](), set[tuple[str, int]]()
     for stored in tables:
         for table in stored:
+            if table.owners and (table.file, table.at) in seen:
+                continue
+            seen.add((table.file, table.at))
             for at, (owner, size) in enumerate(table.owners):
                 sizes[owner] = sizes.get(owner, 0) + size + (0 if at else each)
     return sizes

@@ -27,6 +27,8 @@ MOST_GROUPS = 64
 """Into how many parts a trial divides the tenants of a template."""
 OF_WHAT_IS_LEFT = 0.25
 """How much of a purse one part may take."""
+LEAST_TOGETHER = 0.1
+"""The least part of the time of all tenants that several of them have for a part of a template."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,14 @@ class Tried:
     why: str = ""
     too_long: bool = False
     cpu: float = 0.0
-    """Seconds of the processor."""
+    """Seconds of the processor; 0 if they are not known."""
     peak_bytes: int = 0
     """The most memory that its process has had; 0 if that is not known."""
+
+    @property
+    def price(self) -> float:
+        """What a tenant pays for it: not for what others on the machine took meanwhile."""
+        return min(self.seconds, self.cpu) if self.cpu else self.seconds
 
 
 Attempt = Callable[[Work, float], Tried]
@@ -56,6 +63,8 @@ class Guarded:
     result: TemplateResult = field(default_factory=TemplateResult)
     faults: Mapping[int, str] = field(default_factory=dict)
     waiting: Sequence[NDArray[np.int64]] = ()
+    too_long: frozenset[int] = frozenset()
+    """Of those that have to wait: the computations that were tried alone, and had too little time."""
 
 
 def guarded(
@@ -73,25 +82,25 @@ def guarded(
     slow = np.isin(owners, np.array(list(purses.slow), np.int64))
     apart = _Apart(work, attempt, purses, waits=waits)
     if payer != SHARED and purses.left(payer, waits=waits):
-        whole = touched.num_rows > 1 or not purses.untouched(payer)
+        at_once = not waits or (work.single and purses.untouched(payer))
         left = purses.left(payer, waits=waits)
-        limit = min(purses.seconds, left) if waits and whole else purses.seconds
+        limit = purses.seconds if at_once else purses.attempt_s(payer, left)
     elif payer == SHARED and purses.left(SHARED) and not slow.any() and not trial:
-        limit = purses.seconds
+        limit = min(purses.seconds, purses.together) if waits else purses.seconds
     else:
         good = ~slow
         for group in _groups(owners, good) if trial else [good]:
             apart.compute(touched.filter(pa.array(group)), each=trial)
         for owner in np.unique(owners[slow]).tolist():
             apart.compute(touched.filter(pa.array(owners == owner)))
-        return Guarded(apart.result(), apart.faults, apart.waiting)
+        return apart.guarded()
     tried = attempt(work, limit)
     purses.note(owners, tried.cpu)
     if tried.result is not None:
-        purses.pay(payer, tried.seconds)
+        purses.pay(payer, tried.price)
         return Guarded(tried.result)
     apart.failed(touched, tried, limit)
-    return Guarded(apart.result(), apart.faults, apart.waiting)
+    return apart.guarded()
 
 
 def _groups(owners: NDArray[np.int64], among: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
@@ -130,6 +139,8 @@ class _Apart:
         self._done = list[TemplateResult]()
         self.faults = dict[int, str]()
         self.waiting = list[NDArray[np.int64]]()
+        self.too_long = set[int]()
+        self._all = work.touched.num_rows
         self._broken = set[int]()
         """Tenants of which something fails, and not for want of time: that is found now, and does not wait."""
 
@@ -137,12 +148,19 @@ class _Apart:
         return self._purses.left(owner, waits=self._waits and owner not in self._broken)
 
     def most(self, owner: int, part: pa.Table) -> float:
-        """How long a part may take: of what can wait, a single computation may take all that is left."""
+        """How long a part may take: of what can wait, a single computation may take all that is left. What several
+        tenants have together may take its part of what all tenants have.
+        """
         left = self._left(owner)
         alone = self._waits and part.num_rows == 1 and owner != SHARED
-        if alone and self._purses.untouched(owner):
+        if alone and self._work.single and self._purses.untouched(owner):
             return self._purses.seconds
-        return min(self._purses.seconds, left if alone else OF_WHAT_IS_LEFT * left)
+        most = min(self._purses.seconds, left if alone else OF_WHAT_IS_LEFT * left)
+        if self._waits and owner != SHARED:
+            most = self._purses.attempt_s(owner, most)
+        if self._waits and owner == SHARED:
+            most = min(most, max(LEAST_TOGETHER, part.num_rows / self._all) * self._purses.together)
+        return most
 
     def compute(self, part: pa.Table, *, each: bool = False) -> None:
         """Compute some of the touched computations; if `each`, their tenants pay for it, and not all tenants together."""
@@ -157,9 +175,9 @@ class _Apart:
                 self.failed(part, tried, limit)
                 return
             if each:
-                self._purses.pay_each(owners_of(part), tried.seconds)
+                self._purses.pay_each(owners_of(part), tried.price)
             else:
-                self._purses.pay(owner, tried.seconds)
+                self._purses.pay(owner, tried.price)
             self._done.append(tried.result)
         elif owner == SHARED:
             self._divide(part)
@@ -176,7 +194,7 @@ class _Apart:
     def failed(self, part: pa.Table, tried: Tried, limit: float) -> None:
         """Find out what it is in a part that failed, and compute the rest of it."""
         owner = _payer(owners_of(part))
-        self._purses.pay(owner, tried.seconds)
+        self._purses.pay(owner, tried.price)
         if tried.too_long and owner != SHARED:
             self._purses.slow.add(owner)
         elif not tried.too_long:
@@ -185,6 +203,7 @@ class _Apart:
             self._divide(part)
         elif self._waits and tried.too_long and limit < self._purses.seconds:
             self.waiting.append(ids_of(part))  # it has had less time than it may have
+            self.too_long.add(part.column("id")[0].as_py())
         else:
             self.faults[part.column("id")[0].as_py()] = tried.why
 
@@ -198,8 +217,11 @@ class _Apart:
         self.compute(part.slice(0, at))
         self.compute(part.slice(at))
 
-    def result(self) -> TemplateResult:
-        """The results of all parts that succeeded."""
+    def guarded(self) -> Guarded:
+        """What came of all parts."""
+        return Guarded(self._result(), self.faults, self.waiting, frozenset(self.too_long))
+
+    def _result(self) -> TemplateResult:
         written = dict[Label, list[pa.Table]]()
         for done in self._done:
             for label, table in done.written.items():

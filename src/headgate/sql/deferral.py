@@ -3,7 +3,8 @@
 What a tenant has no time for in a batch is not lost and not cut. The rows that its computations read in that batch are
 kept with the watermarks of that moment, and computed before all later rows when there is time. So results do not
 depend on who waited when, and for how long. Only templates over one source wait: joins share the rows that a server
-keeps, which are forgotten by the clock of all.
+keeps, which are forgotten by the clock of all. A single computation that takes too long for its rows gets them a few at a
+time: its watermark moves on with the last of them, so it gives what it gives with all at once.
 
 A `TemplateRun` is a template in one batch on a server: each of its computations stands at a batch of its own, all
 before it is computed, and nothing of it twice.
@@ -11,141 +12,32 @@ before it is computed, and nothing of it twice.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from headgate.sql.blame import Attempt, Guarded, guarded, ids_of, owners_of
-from headgate.sql.clock import NEVER, Clock, marked
+from headgate.sql.clock import Clock, marked
+from headgate.sql.deferred import WAITING, Chunk, Deferred, Ids, Part, read_by, rows_of
 from headgate.sql.purses import Purses, distinct
 from headgate.sql.shared import Label, Piece, TemplateResult, Work, by_computation
 from headgate.sql.template import Template
 
-Ids = NDArray[np.int64]
-WAITING = -(1 << 62)
-"""The pieces of rows that wait have labels from here on: this and the number of their batch. No pane is that early."""
-MOST_BATCHES = 16
+MOST_BATCHES = 4
 """When work waits for so many batches, that of the next is merged with the last if it can be."""
-MOST_MERGED = 100_000
-"""How many rows are merged into one."""
 MOST_BEHIND = 256
 """A computation that cannot be merged, and waits for more batches than this, is stopped."""
+FEWER = 4
+"""A computation that had too little time for its rows is tried with so many times fewer."""
 BEHIND = (
     "it is more than {most} batches behind, because its tenant has used more time than it may: remove or simplify the "
     "queries that are slow, and resume this one"
 )
-
-
-def waits(label: Label) -> bool:
-    """Whether a label is that of rows that wait."""
-    return label < WAITING // 2
-
-
-_SOURCE = re.compile(r"s\d+")
-
-
-@dataclass(frozen=True)
-class Deferred:
-    """The rows of one batch that wait for some computations, with the watermarks of their sources then."""
-
-    batch: int
-    rows: pa.Table
-    sources: Ids
-    old: Ids
-    new: Ids
-    parts: tuple[Ids, ...]
-    """The computations, by those that are tried together."""
-
-    @classmethod
-    def of(cls, work: Work, parts: Sequence[Ids]) -> Deferred:
-        """What of a work has to wait."""
-        ids = np.concatenate(parts)
-        waiting = work.constants.filter(pa.array(np.isin(ids_of(work.constants), ids)))
-        sources = _read_by(waiting)
-        return cls(
-            work.batch, _rows_for(work, sources), sources, work.clock.old[sources], work.clock.new[sources], tuple(parts)
-        )  # fmt: skip
-
-    @classmethod
-    def of_table(cls, table: pa.Table) -> Deferred:
-        """Read what `to_table` gave."""
-        meta = table.schema.metadata
-        numbers = {name: np.frombuffer(meta[name.encode()], np.int64) for name in ("sources", "old", "new")}
-        ids, cuts = np.frombuffer(meta[b"ids"], np.int64), np.frombuffer(meta[b"cuts"], np.int64)
-        parts = tuple(np.split(ids, cuts))
-        return cls(int(meta[b"batch"]), table.replace_schema_metadata(None), **numbers, parts=parts)
-
-    def to_table(self) -> pa.Table:
-        """A piece of state: the rows, and all else beside them."""
-        cuts = np.cumsum([len(part) for part in self.parts])[:-1].astype(np.int64)
-        return self.rows.replace_schema_metadata(
-            {
-                "batch": str(self.batch),
-                "sources": self.sources.astype(np.int64).tobytes(),
-                "old": self.old.astype(np.int64).tobytes(),
-                "new": self.new.astype(np.int64).tobytes(),
-                "ids": self.ids.tobytes(),
-                "cuts": cuts.tobytes(),
-            }
-        )
-
-    @cached_property
-    def ids(self) -> Ids:
-        """All computations that wait."""
-        return np.concatenate([np.zeros(0, np.int64), *self.parts])
-
-    def clock(self, sources: int) -> Clock:
-        """The clock of that batch, for so many sources."""
-        old, new = np.full(sources, NEVER), np.full(sources, NEVER)
-        old[self.sources], new[self.sources] = self.old, self.new
-        return Clock(old, new)
-
-    def among(self, constants: pa.Table) -> Deferred | None:
-        """The part for computations of this table, each part with one tenant; None if there is none. Ids are used
-        again, so one that was born later is another.
-        """
-        here = constants.filter(pa.array(constants.column("born").to_numpy() <= self.batch))
-        ids, owners = ids_of(here), owners_of(here)
-        order = np.argsort(ids)
-        parts = list[Ids]()
-        for part in self.parts:
-            found = part[np.isin(part, ids)]
-            whose = owners[order[np.searchsorted(ids, found, sorter=order)]] if len(found) else found
-            parts += [found[whose == owner] for owner in np.unique(whose)]
-        if not parts:
-            return None
-        read = _read_by(here.filter(pa.array(np.isin(ids, np.concatenate(parts)))))
-        kept = np.isin(self.sources, read)
-        rows = self.rows.filter(pa.array(np.isin(self.rows.column("source").to_numpy(), read)))
-        return Deferred(self.batch, rows, self.sources[kept], self.old[kept], self.new[kept], tuple(parts))
-
-    def without(self, ids: Ids) -> Deferred | None:
-        """The same without some computations; None if none is left."""
-        if self.parts and not np.isin(self.ids, ids).any():
-            return self
-        parts = tuple(left for part in self.parts if len(left := part[~np.isin(part, ids)]))
-        return replace(self, parts=parts) if parts else None
-
-    def followed_by(self, later: Deferred) -> Deferred | None:
-        """The work of two batches as one, if the same computations wait for both, and it is not too large."""
-        same = np.array_equal(np.sort(self.ids), np.sort(later.ids))
-        joined = same and np.array_equal(self.sources, later.sources) and np.array_equal(self.new, later.old)
-        if not joined or self.rows.num_rows + later.rows.num_rows > MOST_MERGED:
-            return None
-        rows = pa.concat_tables([self.rows, later.rows.select(self.rows.column_names)])
-        return replace(self, rows=rows, new=later.new)
-
-
-def _rows_for(work: Work, sources: Ids) -> pa.Table:
-    """The rows of some sources, in the columns that the template reads."""
-    columns = ["source", "time", *(slot for slot in work.template.slots[0] if slot not in ("source", "time"))]
-    rows = work.rows.select(columns)
-    return rows.filter(pa.array(np.isin(rows.column("source").to_numpy(), sources))).combine_chunks()
 
 
 class TemplateRun:
@@ -158,10 +50,13 @@ class TemplateRun:
         *,
         of_lost: Sequence[Deferred] = (),
         arrived: Mapping[Label, pa.Table] | None = None,
+        shared: dict[Any, Chunk] | None = None,
     ) -> None:
         """`work` is that of this batch, `backlog` what waits from earlier ones. `of_lost` is what waits on servers that
-        were lost, and `arrived` the state that they had of these computations.
+        were lost, and `arrived` the state that they had of these computations. The templates of a server that wait for
+        the same rows have them together in `shared`.
         """
+        self._shared: dict[Any, Chunk] = {} if shared is None else shared
         self.work = work
         self.template: Template = work.template
         self._state = {label: list(pieces) for label, pieces in work.state.items()}
@@ -173,12 +68,16 @@ class TemplateRun:
         self._backlog = sorted([*stored, *_among(of_lost, work.constants)], key=lambda one: one.batch)
         self._stored = _by_batch(stored)
         self.waits = work.template.joins == 1
+        self.put_aside: dict[Label, list[Deferred]] = {}
+        """What waits anew, or is written anew."""
         self.gone = {WAITING + one.batch for one in backlog if one.batch not in self._stored}
         self.results: list[tuple[int, pa.Table]] = []
         """(batch whose rows they are of, results)."""
         self.faults: dict[int, str] = {}
         self._waiting = list[Ids]()
         """What of this batch has to wait."""
+        self._too_long = set[int]()
+        """The computations of these that had too little time for all their rows."""
         self._seen = np.zeros(0, np.int64)
         """The computations that have had their turn with the rows of this batch."""
         self._reached: NDArray[np.int64] | None = None
@@ -233,37 +132,64 @@ class TemplateRun:
                 self._guarded(replace(self.work, constants=rest), attempt, purses)
             return
         for at, deferred in enumerate(self._backlog):
-            if deferred.batch == batch:
+            if deferred.batch == batch and purses.left(owner, waits=True):
                 self._backlog[at] = self._caught_up(deferred, owner, attempt, purses)
 
     def _caught_up(self, deferred: Deferred, owner: int, attempt: Attempt, purses: Purses) -> Deferred:
         """What still waits of a batch after a tenant's turn."""
         blocked = self._ids_behind(before=deferred.batch)
-        clock = deferred.clock(len(self.work.clock.old))
-        parts = list[Ids]()
+        parts = list[Part]()
         for part in deferred.parts:
-            constants = self._of(part)
-            if not constants.num_rows or owners_of(constants)[0] != owner:
+            constants = self._of(part.ids)
+            mine = constants.num_rows > 0 and owners_of(constants)[0] == owner
+            if not mine or not purses.left(owner, waits=True):
                 parts.append(part)
                 continue
-            if (still := part[np.isin(part, blocked)]).size:
-                parts.append(still)
-            work = replace(
-                self.work,
-                constants=self._without(constants, blocked),
-                rows=deferred.rows,
-                present=None,
-                clock=clock,
-                apart=True,
-            )
-            if work.constants.num_rows:
-                parts += self._guarded(work, attempt, purses, of=deferred.batch)
+            if (still := part.ids[np.isin(part.ids, blocked)]).size:
+                parts.append(part._replace(ids=still))
+            constants = self._without(constants, blocked)
+            if constants.num_rows == 1:
+                parts += self._advanced(part, constants, deferred, attempt, purses)
+            elif constants.num_rows:
+                waiting, _ = self._guarded(
+                    self._of_batch(deferred, constants), attempt, purses, of=deferred.batch
+                )
+                parts += [Part(ids) for ids in waiting]
         return replace(deferred, parts=tuple(parts))
+
+    def _of_batch(self, deferred: Deferred, constants: pa.Table) -> Work:
+        """The work of some computations with the rows of an earlier batch."""
+        rows = rows_of(deferred.rows, read_by(constants))
+        clock = deferred.clock(len(self.work.clock.old))
+        return replace(self.work, constants=constants, rows=rows, present=None, clock=clock, apart=True)
+
+    def _advanced(
+        self, part: Part, constants: pa.Table, deferred: Deferred, attempt: Attempt, purses: Purses
+    ) -> list[Part]:
+        """Compute a single computation with the next of its rows, as many as there is time for; what is left."""
+        whole = self._of_batch(deferred, constants)
+        rows, before = whole.rows, Clock(whole.clock.old, whole.clock.old)
+        ids, (owner,) = ids_of(constants), owners_of(constants).tolist()
+        done, step = part.done, min(part.step or rows.num_rows, rows.num_rows - part.done)
+        while True:
+            last = done + step >= rows.num_rows
+            clock = whole.clock if last else before
+            work = replace(whole, rows=rows.slice(done, step), clock=clock, single=step <= 1)
+            waiting, too_long = self._guarded(work, attempt, purses, of=deferred.batch)
+            if waiting:
+                return [Part(ids, done, max(1, step // FEWER) if too_long else step)]
+            if last or int(ids[0]) in self.faults:
+                return []
+            done, step = done + step, min(2 * step, rows.num_rows - done - step)
+            if not purses.left(owner, waits=True):
+                return [Part(ids, done, step)]
 
     def _guarded(
         self, work: Work, attempt: Attempt, purses: Purses, *, of: int | None = None, trial: bool = False
-    ) -> Sequence[Ids]:
-        """Carry out a work for a part of the computations; returns what of it has to wait."""
+    ) -> tuple[Sequence[Ids], frozenset[int]]:
+        """Carry out a work for a part of the computations; returns what of it has to wait, and what of that had too
+        little time for all its rows.
+        """
         reached = self._reached_by_all()
         after = reached.copy()
         hosted = self.work.constants
@@ -277,7 +203,7 @@ class TemplateRun:
         still = np.isin(ids_of(hosted), back)
         after[still] = reached[still]
         self._reached = after
-        return done.waiting
+        return done.waiting, done.too_long
 
     def _apply(self, done: Guarded, work: Work, of: int | None = None) -> None:
         result: TemplateResult = done.result
@@ -295,6 +221,7 @@ class TemplateRun:
         self.faults |= done.faults
         if of is None:
             self._waiting += done.waiting
+            self._too_long |= done.too_long
 
     def _reached_by_all(self) -> NDArray[np.int64]:
         """By computation: the watermark up to which it is computed."""
@@ -315,7 +242,7 @@ class TemplateRun:
 
     def _in_parts(self, ids: Ids) -> list[Ids]:
         """Computations that wait once more, in parts as large as those of the last batch that they wait for."""
-        sizes = [len(part) for d in self._backlog for part in d.parts if np.isin(part, ids).any()]
+        sizes = [len(part.ids) for d in self._backlog for part in d.parts if np.isin(part.ids, ids).any()]
         size = min(sizes, default=len(ids))
         return [ids[at : at + size] for at in range(0, len(ids), size)]
 
@@ -328,9 +255,17 @@ class TemplateRun:
         return constants.filter(pa.array(~np.isin(ids_of(constants), ids))) if len(ids) else constants
 
     def finish(self) -> None:
-        """Say what becomes of the rows that wait: `written` and `gone` are complete then."""
+        """Say what becomes of the rows that wait: `written`, `put_aside` and `gone` are complete then."""
         if self._waiting:
-            self._backlog.append(Deferred.of(self.work, self._waiting))
+            deferred = Deferred.of(self.work, [Part(ids) for ids in self._waiting], self._shared)
+            fewer = max(1, deferred.count // FEWER)
+            parts = [
+                part._replace(step=fewer)
+                if len(part.ids) == 1 and int(part.ids[0]) in self._too_long
+                else part
+                for part in deferred.parts
+            ]
+            self._backlog.append(replace(deferred, parts=tuple(parts)))
             self._merge_last()
         if len(self._backlog) > MOST_BEHIND:
             late = self._backlog[0].ids.tolist()
@@ -345,7 +280,7 @@ class TemplateRun:
             if before:
                 self.gone.add(WAITING + batch)
             if after:
-                self.written[WAITING + batch] = [one.to_table() for one in after]
+                self.put_aside[WAITING + batch] = after
 
     def _merge_last(self) -> None:
         if len(self._backlog) > MOST_BATCHES:
@@ -360,7 +295,7 @@ class TemplateRun:
         rows = dict[int, int]()
         for deferred in self._backlog:
             for owner in np.unique(owners_of(self._of(deferred.ids))).tolist():
-                rows[owner] = rows.get(owner, 0) + deferred.rows.num_rows
+                rows[owner] = rows.get(owner, 0) + deferred.count
         return rows
 
 
@@ -375,22 +310,9 @@ def _by_batch(backlog: Iterable[Deferred]) -> dict[int, list[Deferred]]:
     return found
 
 
-def in_turns(
-    runs: Sequence[TemplateRun], purses: Purses, turn: Callable[[TemplateRun, int, int], None]
-) -> None:
-    """Give the slow tenants their turns, whoever used least of late first, and of each what waits longest first.
-    `turn` has a run compute a batch for a tenant.
-    """
-    for owner in purses.turns():
-        having = [run for run in runs if run.waits and (owner in run.owners or owner in run.behind)]
-        for batch in sorted({batch for run in having for batch in run.batches}):
-            for run in having:
-                turn(run, batch, owner)
-
-
-def _read_by(constants: pa.Table) -> Ids:
-    """The sources that some computations read."""
-    numbers = [
-        constants.column(name).to_numpy() for name in constants.column_names if _SOURCE.fullmatch(name)
-    ]
-    return np.unique(np.concatenate(numbers)).astype(np.int64)
+def in_turns(runs: Sequence[TemplateRun], owner: int, turn: Callable[[TemplateRun, int, int], None]) -> None:
+    """Give a slow tenant its turns: what waits longest comes first. `turn` has a run compute a batch for a tenant."""
+    having = [run for run in runs if run.waits and (owner in run.owners or owner in run.behind)]
+    for batch in sorted({batch for run in having for batch in run.batches}):
+        for run in having:
+            turn(run, batch, owner)

@@ -45,6 +45,9 @@ class Limits:
     batch_seconds: float = 0.5
     """The same for all tenants together, if there are several. If they need more, each has an equal part, and what
     needs more waits for the next batch."""
+    batch_part: float = 0.1
+    """By which part one tenant may lengthen a batch while others that need less are active: by computing, and by the
+    rows that it pushes. What needs more waits."""
     state_rows: int = 1_000_000
     """Rows that a join keeps of one source."""
     state_bytes: int = 1 << 30

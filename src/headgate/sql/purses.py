@@ -4,11 +4,13 @@ A tenant may use its own budget of a batch. If the tenants of a server need more
 divided: those that need little get it, and the others get equal parts of what is left (`level`). Who used more than
 its part is *slow*: it is computed apart from the others and after them, and what does not fit waits for the next batch.
 What one has used beyond its part is a debt, which it pays with its parts of the following batches.
+
+As long as others are active, one tenant may also *lengthen* a batch only by so much: they wait for it too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +20,14 @@ SHARED = -1
 """Takes a tenant's place for the purse that all share."""
 NOTHING_LEFT = 0.001
 """A purse with less than this part of what it began with is empty."""
+LEAST_LEFT = 1e-6
+"""So is one with less than this, in seconds."""
+LITTLE_LEFT = 0.2
+"""The same if it began with little: a statement takes milliseconds however few rows it has."""
+BURST_S = 0.1
+"""What a tenant that used little has beside its share of a batch, once."""
+FIRST_S, AGAIN_S = 1.0, 0.05
+"""The least time in which an attempt is not interrupted: of a tenant that used little, and of others."""
 REMEMBERED = 0.8
 """How much of a tenant's recent use is still remembered one batch later."""
 Use = tuple[float, float]
@@ -49,6 +59,10 @@ class Purses:
     """Of all tenants, if there are several."""
     own: Mapping[int, float] = field(default_factory=dict)
     """The budgets of tenants that have one of their own."""
+    lengthen: Callable[[int], float] = lambda _: float("inf")
+    """By how many seconds a tenant may lengthen a batch that light tenants wait for: those that need less themselves."""
+    light: frozenset[int] = frozenset()
+    """The light tenants of the last batches. This batch may have others."""
     before: Mapping[int, Use] = field(default_factory=dict)
     """What tenants used in the batches before; those that are missing used little."""
     spent: dict[int, float] = field(default_factory=dict)
@@ -58,6 +72,7 @@ class Purses:
     """Tenants that are kept apart from others for the rest of the batch."""
     _active: frozenset[int] = frozenset()
     _level: float = float("inf")
+    _light: frozenset[int] = frozenset()
 
     def meet(self, active: Iterable[int], behind: Iterable[int] = ()) -> None:
         """Say whom a batch has work for, and who has work from earlier batches."""
@@ -70,18 +85,28 @@ class Purses:
         if len(needs) > 1:
             self._level = level(self.together, needs.values())
             self.slow |= {owner for owner, need in needs.items() if need > self._level}
+        here = {o for o, need in needs.items() if need <= self.lengthen(o) and not self._debt(o)}
+        self._light = self.light | here
+        self.slow |= {owner for owner, need in needs.items() if need > self._most(owner)}
         self.slow |= waiting | {owner for owner in self._active if not self.left(owner, waits=True)}
+
+    def _most(self, owner: int) -> float:
+        """By how much a tenant may lengthen this batch."""
+        waited_for = len(self._light) > (owner in self._light)
+        return self.lengthen(owner) if waited_for else float("inf")
 
     def _debt(self, owner: int) -> float:
         return self.before.get(owner, (0.0, 0.0))[1]
 
     def share(self, owner: int) -> float:
         """What a tenant may use in this batch before it has to wait."""
-        budget = self.own.get(owner, self.of_tenant)
+        most = self._most(owner)
+        budget = min(self.own.get(owner, self.of_tenant), most)
         if len(self._active) < 2:
             return budget
         equal = self.together / len(self._active)
-        strict = self._debt(owner) or sum(self.spent.values()) >= self.together
+        owes = most == float("inf") and self._debt(owner) > 0
+        strict = owes or sum(self.spent.values()) >= self.together
         return min(budget, equal if strict else max(equal, self._level))
 
     def left(self, owner: int, *, waits: bool = False) -> float:
@@ -89,12 +114,29 @@ class Purses:
         another batch.
         """
         if waits and owner != SHARED:
-            budget = self.share(owner)
+            budget = min(self.own.get(owner, self.of_tenant), self.share(owner) + self._burst(owner))
             left = budget - self.spent.get(owner, 0.0) - self._debt(owner)
+            least = NOTHING_LEFT if self._most(owner) == float("inf") else LITTLE_LEFT
         else:
-            budget = self.own.get(owner, self.of_tenant)
+            budget, least = self.own.get(owner, self.of_tenant), NOTHING_LEFT
             left = budget - self.spent.get(owner, 0.0)
-        return left if left > NOTHING_LEFT * budget else 0.0
+        return left if left > max(LEAST_LEFT, least * budget) else 0.0
+
+    def _burst(self, owner: int) -> float:
+        """What a tenant has beside its share if it used little in the batches before: statements take longer the first
+        time.
+        """
+        bounded = self._most(owner) < float("inf")
+        return BURST_S if bounded and owner not in self.before else 0.0
+
+    def attempt_s(self, owner: int, left: float) -> float:
+        """How long an attempt may take for which a tenant has so much left. The machine may be busy, and interrupting
+        somebody who needs little costs more than it gains.
+        """
+        if self._most(owner) == float("inf"):
+            return min(self.seconds, left)
+        least = AGAIN_S if owner in self.before else FIRST_S
+        return min(self.seconds, self.own.get(owner, self.of_tenant), max(left, least))
 
     def untouched(self, owner: int) -> bool:
         """Whether a tenant has used nothing in this batch, and owes nothing."""
@@ -128,8 +170,8 @@ class Purses:
             recent, debt = self.before.get(owner, (0.0, 0.0))
             spent = self.spent.get(owner, 0.0)
             recent = REMEMBERED * recent + (1 - REMEMBERED) * spent
-            debt = max(0.0, debt + spent - self.share(owner))
-            if debt > NOTHING_LEFT * equal or recent > equal / 2:
+            debt = max(0.0, debt + spent - self.share(owner) - self._burst(owner))
+            if debt > NOTHING_LEFT * equal or recent > min(equal, self.lengthen(owner)) / 2:
                 uses[owner] = (round(recent, 6), round(debt, 6))
         return uses
 

@@ -81,6 +81,8 @@ class Work:
     """
     apart: bool = False
     """Whether other parts of the template are computed apart: then state is only added, and rewritten another time."""
+    single: bool = False
+    """Whether it is that of one row for one computation, which cannot be divided: then it may take long."""
 
     present: NDArray[np.bool_] | None = None
     """By source number: whether the batch has rows of it; found from `rows` if it is not given."""

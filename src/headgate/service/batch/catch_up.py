@@ -34,7 +34,7 @@ class CatchUp:
         batch, now = self._service.last_batch, self._clock()
         if batch != self._batch:
             self._batch, self._since = batch, now
-        if now - self._since < IDLE_S or not self._service.usage.waiting:
+        if now - self._since < IDLE_S or not self._service.usage.waiting or self._service.pace.holds():
             return False
         self._since = now
         try:

@@ -28,6 +28,8 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 30.0
 """Before a stream that has failed is tried again: the wait doubles with every failure, up to the longest."""
 PLANNING_S = 0.1
 """How long a batch waits for streams that are being planned."""
+HELD_S = 0.1
+"""How soon rows are looked at again that were held back."""
 PLANNERS = 32
 """How many streams are planned at a time."""
 
@@ -154,6 +156,8 @@ class Loop:
         times = [poll_at] if any(one.stream.name != PUSHED for one in streams) else []
         times += [one.again_at for one in streams if one.stream.name == PUSHED and one.again_at]
         times += [time.monotonic() + IDLE_S] if self._service.usage.waiting else []
+        if self._service.push_log.backlog()["rows"]:  # they are held back, and may come later
+            times.append(max(self._service.pace.held_until, time.monotonic() + HELD_S))
         return max(0.0, min(times) - time.monotonic()) if times else None
 
     def step(self, *, polls: bool = True) -> bool:

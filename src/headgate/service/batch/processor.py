@@ -208,6 +208,8 @@ class BatchProcessor:
             functions=settings.functions,
             memory=settings.memory,
             budgets=snapshot.budgets,
+            lengthen=self._service.pace.lengthen(),
+            light=self._service.pace.light(),
             fairness=last.fairness if last else {},
         )
 
@@ -277,6 +279,7 @@ class BatchProcessor:
             "far_ahead": sum(far_ahead_rows.values()),
             "results": sum(table.rows for server in servers for _, table in server.results),
             "cpu_ms": round(sum(server.cpu_ms for server in servers), 3),
+            "slow_ms": round(max((server.slow_ms for server in servers), default=0.0), 3),
             "busy_ms": {server: round(ms, 3) for server, ms in busy.items()},
             "server_rows": server_rows,
         }

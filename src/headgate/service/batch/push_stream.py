@@ -23,7 +23,9 @@ class PushStream:
     def __init__(self, spark: SparkSession, service: Service, tasks: int) -> None:
         """`spark` must be in UTC. `tasks` is how many tasks may read at a time."""
         self._spark, self._tasks = spark, tasks
-        self.source = PushSource(service.push_log)
+        self.source = PushSource(
+            service.push_log, None, service.pace, lambda tenant: service.grants.granting(tenant)
+        )
         self.max_rows = service.settings.flow.batch_rows
 
     def nothing(self) -> DataFrame:

@@ -38,6 +38,8 @@ class ServerReport:
     cpu_ms: float
     usage: Mapping[int, TenantUse] = field(default_factory=dict)
     """By tenant."""
+    slow_ms: float = 0.0
+    """What tenants took of the time that use more than their part of a batch."""
     fairness: Fairness = field(default_factory=Fairness)
     """What the server's next batch has to know to divide its time."""
 
@@ -57,6 +59,7 @@ class ServerReport:
             "busy_ms": self.busy_ms,
             "cpu_ms": self.cpu_ms,
             "usage": [[tenant, *use] for tenant, use in self.usage.items()],
+            "slow_ms": self.slow_ms,
             "fairness": self.fairness.to_json(),
         }
 
@@ -80,6 +83,7 @@ class ServerReport:
             busy_ms=body["busy_ms"],
             cpu_ms=body["cpu_ms"],
             usage={tenant: TenantUse(*use) for tenant, *use in body["usage"]},
+            slow_ms=body["slow_ms"],
             fairness=Fairness.from_json(body["fairness"]),
         )
 

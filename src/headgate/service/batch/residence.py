@@ -8,15 +8,12 @@ what the computation has, and the server that it leaves need not do anything.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from headgate.sql.deferral import Deferred
-
-Ids = NDArray[np.int64]
+from headgate.sql.deferred import Deferred, Ids
 
 
 @dataclass(frozen=True, init=False)
@@ -52,10 +49,8 @@ class Residence:
 
     def without_stale(self, waiting: Deferred, batch: int) -> Deferred:
         """Rows that wait here since a batch, without computations that came after it."""
-        stale = self.ids[self.here > batch]
-        return replace(waiting, parts=tuple(part[~np.isin(part, stale)] for part in waiting.parts))
+        return waiting.where(~np.isin(waiting.ids, self.ids[self.here > batch]))
 
     def taken_over(self, waiting: Deferred, batch: int) -> Deferred:
         """Rows that wait on another server, for these computations alone."""
-        mine = self.ids[self.since <= batch]
-        return replace(waiting, parts=tuple(part[np.isin(part, mine)] for part in waiting.parts))
+        return waiting.where(np.isin(waiting.ids, self.ids[self.since <= batch]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
@@ -13,6 +14,10 @@ from headgate.service.batch.processor import BatchProcessor
 from headgate.service.batch.push_stream import PushStream
 from headgate.service.batch.ranges import in_utc, union
 from headgate.service.service import Service
+
+SWITCH_S = 0.0005
+"""How long a thread that reads a large request keeps the batches waiting, in seconds: they talk to Spark, and would wait
+as long as this for each word of its answers."""
 
 
 class Runner:
@@ -30,6 +35,7 @@ class Runner:
 
     def start(self) -> None:
         """Start the loop; returns at once."""
+        sys.setswitchinterval(min(SWITCH_S, sys.getswitchinterval()))
         self.loop.start()
         self.service.running = True
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,7 +25,9 @@ from headgate.service.batch.bounds import LAST_RESORT_S, killed_after
 from headgate.service.batch.careful import CarefulEngine
 from headgate.service.batch.report import ServerReport, failure_json
 from headgate.service.batch.residence import Residence
-from headgate.service.batch.turns import Turns
+from headgate.service.batch.turns import Parked, Turns
+from headgate.service.batch.waiting import WaitingFiles, placed
+from headgate.service.lengthen import Lengthen
 from headgate.service.manifest import JOIN_ROWS, StoredTable
 from headgate.service.table_file import (
     CONSTANTS,
@@ -40,11 +42,12 @@ from headgate.service.tenant_use import Fairness, Owners
 from headgate.sql.blame import Tried, ids_of, owners_of
 from headgate.sql.clock import Clock, after, far_ahead, possible
 from headgate.sql.constant_index import JoinIndex, present
-from headgate.sql.deferral import Deferred, TemplateRun, waits
+from headgate.sql.deferral import TemplateRun
+from headgate.sql.deferred import read_by, waits
 from headgate.sql.engine import Engine, Function
 from headgate.sql.join_state import Join, crowded, keep, taken_over
 from headgate.sql.limits import Limits
-from headgate.sql.purses import Purses
+from headgate.sql.purses import Purses, distinct
 from headgate.sql.shared import Label, Piece, Work, step
 from headgate.sql.template import Template
 from headgate.storage.bin_cache import executor_identity
@@ -104,6 +107,10 @@ class ServerTask:
     memory: str
     budgets: Mapping[int, float] = field(default_factory=dict)
     """By tenant that has one of its own: seconds of a batch."""
+    lengthen: Lengthen = field(default_factory=Lengthen)
+    """By how much a tenant may lengthen the batch, if others are active."""
+    light: frozenset[int] = frozenset()
+    """The tenants that are active and need little."""
     fairness: Mapping[int, Fairness] = field(default_factory=dict)
     """By server."""
     careful: bool = False
@@ -136,6 +143,8 @@ class ServerTask:
 _engines: dict[tuple[str, ...], Engine] = {}
 _constants: dict[tuple[str, int], tuple[Template, pa.Table]] = {}
 """Tables of constants that this worker process has read, with their templates."""
+_sources: dict[tuple[str, int], NDArray[np.int64]] = {}
+"""The sources that these computations read."""
 
 
 def _engine(functions: Mapping[str, Function], memory: str) -> Engine:
@@ -152,7 +161,8 @@ class _Attempt:
     def __init__(self, task: ServerTask, server: int, file_name: str) -> None:
         self.task, self.server, self.file_name = task, server, file_name
         self.bounds = Bounds.of(task.memory)
-        self.state: list[EncodedTable] = []
+        self.state: list[tuple[int, Label, EncodedTable | StoredTable]] = []
+        self.waiting = WaitingFiles(task.store)
         self.results: list[EncodedTable] = []
         self.spilled: list[tuple[int, StoredTable]] = []
         """Results that are on disk already."""
@@ -210,6 +220,7 @@ class _Attempt:
             results=self._write_results(),
             faults=self.faults,
             usage=turns.usage(rows, self.results_of),
+            slow_ms=1e3 * turns.slow_seconds,
             fairness=turns.fairness(),
             busy_ms=1e3 * (time.perf_counter() - wall_began),
             cpu_ms=1e3 * (time.process_time() - cpu_began),
@@ -218,13 +229,21 @@ class _Attempt:
     def _turns(self, templates: Sequence[TemplateFiles], rows: pa.Table, clock: Clock) -> Turns:
         """The templates of this batch, each with the work that waits for it, and the time that there is for all."""
         task = self.task
+        parked = list[Parked]()
         for files in templates:
-            constants = self._read_constants(files.constants)[1]
-            try:
-                self.runs[files.template] = self._run_of(files, rows, clock)
-            except BROKEN as error:
-                log.exception("template %d on server %d failed", files.template, self.server)
-                self.faults |= dict.fromkeys(constants.column("id").to_pylist(), unexpected(error))
+            template, constants = self._read_constants(files.constants)
+            arrives = files.of_lost or files.of_origins
+            if template.joins == 1 and not arrives and not self.present[self._sources_of(files)].any():
+                owners = distinct(owners_of(constants))
+                waiting = {label: stored for label, stored in files.state.items() if waits(label)}
+                if not waiting:
+                    continue  # nothing is new for it
+                if len(owners) == 1:
+                    count = sum(piece.rows for pieces in waiting.values() for piece in pieces)
+                    begin = partial(self._begin, files, rows, clock)
+                    parked.append(Parked(int(owners[0]), min(waiting), files.template, count, begin))
+                    continue
+            self._begin(files, rows, clock)
         more = max(1.0, rows.num_rows / ROWS_IN_TIME)
         fairness = task.fairness.get(self.server, Fairness())
         purses = Purses(
@@ -232,11 +251,28 @@ class _Attempt:
             more * task.limits.tenant_seconds,
             together=more * task.limits.batch_seconds,
             own={owner: more * seconds for owner, seconds in task.budgets.items()},
+            lengthen=task.lengthen,
+            light=task.light,
             before=fairness.uses,
         )
         return Turns(
-            self.runs, self._try, purses, trials=fairness.trials, batch=task.batch, took=self._keep_results
+            self.runs,
+            self._try,
+            purses,
+            trials=fairness.trials,
+            batch=task.batch,
+            took=self._keep_results,
+            parked=parked,
         )
+
+    def _begin(self, files: TemplateFiles, rows: pa.Table, clock: Clock) -> None:
+        """Begin with a template; one that cannot be read fails alone."""
+        try:
+            self.runs[files.template] = self._run_of(files, rows, clock)
+        except BROKEN as error:
+            log.exception("template %d on server %d failed", files.template, self.server)
+            constants = self._read_constants(files.constants)[1]
+            self.faults |= dict.fromkeys(constants.column("id").to_pylist(), unexpected(error))
 
     def _run_of(self, files: TemplateFiles, rows: pa.Table, clock: Clock) -> TemplateRun:
         template, constants = self._read_constants(files.constants)
@@ -264,18 +300,11 @@ class _Attempt:
         ]
         return TemplateRun(
             work,
-            self._waiting(files.state, residence.without_stale),
-            of_lost=[one for some, whose in arriving for one in self._waiting(some, whose.taken_over)],
+            self.waiting.read(files.state, residence.without_stale),
+            of_lost=[one for some, whose in arriving for one in self.waiting.read(some, whose.taken_over)],
             arrived=self._arriving_state(arriving),
+            shared=self.waiting.shared,
         )
-
-    def _waiting(
-        self, state: Mapping[Label, tuple[StoredTable, ...]], valid: Callable[[Deferred, int], Deferred]
-    ) -> list[Deferred]:
-        """The rows that wait, of a template's state, as far as they are valid."""
-        pieces = [Piece(one.batch, one) for label, stored in state.items() if waits(label) for one in stored]
-        found = zip(map(Deferred.of_table, self._load(pieces)), pieces, strict=True)
-        return [valid(deferred, piece.batch) for deferred, piece in found]
 
     def _keep_results(self, template: int, run: TemplateRun) -> None:
         """Encode the results that a template has by now."""
@@ -295,15 +324,12 @@ class _Attempt:
         owners = self._owners(template, run)
         self.gone += [(template, label) for label in sorted(run.gone)]
         for label, tables in run.written.items():
-            if waits(label):
-                for table in tables:
-                    whose = owners.weights(Deferred.of_table(table).ids)
-                    ids = max(1, sum(count for _, count in whose))
-                    rows = tuple((owner, count * table.num_rows // ids) for owner, count in whose)
-                    self.state.append(encode(table, template, label, owners=rows))
-            elif (whole := pa.concat_tables(tables)).num_rows:
+            if (whole := pa.concat_tables(tables)).num_rows:
                 whose = owners.weights(whole.column("id").to_numpy())
-                self.state.append(encode(whole, template, label, owners=whose))
+                self.state.append((template, label, encode(whole, template, label, owners=whose)))
+        for label, deferred in run.put_aside.items():
+            pieces = self.waiting.pieces(deferred, template, label, owners)
+            self.state += [(template, label, piece) for piece in pieces]
 
     def _owners(self, template: int, run: TemplateRun) -> Owners:
         if template not in self.owners:
@@ -413,15 +439,24 @@ class _Attempt:
             _constants[key] = (Template.from_json(json.loads(table.schema.metadata[b"template"])), table)
         return _constants[key]
 
+    def _sources_of(self, files: TemplateFiles) -> NDArray[np.int64]:
+        """The sources that the computations of a template read, each once."""
+        key = (files.constants.file, files.constants.at)
+        if key not in _sources:
+            if len(_sources) >= MAX_CONSTANTS_TABLES:
+                _sources.clear()
+            _sources[key] = read_by(self._read_constants(files.constants)[1])
+        return _sources[key]
+
     def _add_state(self, template: int, label: Label, table: pa.Table) -> None:
         if table.num_rows:
-            self.state.append(encode(table, template, label))
+            self.state.append((template, label, encode(table, template, label)))
 
     def _write_state(self) -> list[tuple[int, int, StoredTable]]:
-        return [
-            (encoded.labels[0], encoded.labels[1], stored)
-            for encoded, stored in zip(self.state, self._stored_state(), strict=True)
-        ]
+        def write(tables: list[EncodedTable]) -> list[StoredTable]:
+            return write_tables(self.task.store, STATE, self.file_name, self.task.batch, tables)
+
+        return placed(self.state, write)
 
     def _write_results(self) -> list[tuple[int, StoredTable]]:
         self._spill()
@@ -437,11 +472,6 @@ class _Attempt:
                 for e, stored in zip(self.results, written, strict=True)
             ]
             self.results.clear()
-
-    def _stored_state(self) -> list[StoredTable]:
-        if not self.state:
-            return []
-        return write_tables(self.task.store, STATE, self.file_name, self.task.batch, self.state)
 
 
 def _among(constants: pa.Table, ids: Iterable[int]) -> NDArray[np.bool_]:

@@ -7,8 +7,9 @@ wait; then the slow tenants in turns (`headgate.sql.purses`). What does not fit 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,20 @@ TAKES_LONG = 0.5
 """A template takes long if it takes this part of what all tenants have together."""
 
 
+class Parked(NamedTuple):
+    """A template that a batch has no rows for, and of which only work of one tenant waits. It is not looked at before
+    its tenant has a turn, and time.
+    """
+
+    owner: int
+    label: int
+    """Of what waits longest."""
+    template: int
+    rows: int
+    begin: Callable[[], None]
+    """Adds its run to those that are hosted."""
+
+
 class Turns:
     """Computes the templates of a server. `took` is told of each that has results."""
 
@@ -41,7 +56,10 @@ class Turns:
         trials: Mapping[int, int],
         batch: int,
         took: Callable[[int, TemplateRun], None],
+        parked: Sequence[Parked] = (),
     ) -> None:
+        """`parked` may add to `hosted`."""
+        self._parked = sorted(parked, key=lambda one: (one.label, one.template))
         self._hosted, self._attempt, self._purses, self._batch, self._took = (
             hosted,
             attempt,
@@ -58,29 +76,53 @@ class Turns:
         """Compute all templates."""
         runs, purses = self._hosted, self._purses
         active = {owner for run in runs.values() for owner in run.owners.tolist()}
-        purses.meet(active, {owner for run in runs.values() for owner in run.behind.tolist()})
+        behind = {owner for run in runs.values() for owner in run.behind.tolist()}
+        purses.meet(active, behind | {one.owner for one in self._parked})
         # Joins come last of those that share, then the costly ones: if a tenant's time ends, they are what is left.
         for number, run in sorted(runs.items(), key=lambda item: (not item[1].waits, item[1].template.cost)):
             began = time.perf_counter()
             trial = self._trials.get(number, self._batch + 1) <= self._batch
             with self._unbroken(number):
                 run.compute(self._tried, purses, trial=trial)
-                self._took(number, run)
+                self._kept(number, run, *run.owners.tolist())
             self._time(number, run, time.perf_counter() - began, trial=trial)
-        if purses.slow:
-            number_of = {id(run): number for number, run in runs.items()}
-
-            def turn(run: TemplateRun, batch: int, owner: int) -> None:
-                number = number_of[id(run)]
-                if number not in self.broken:
-                    with self._unbroken(number):
-                        run.turn(batch, owner, self._tried, purses)
-                        self._took(number, run)
-
-            in_turns([*runs.values()], purses, turn)
+        for owner in purses.turns():
+            self._turns_of(owner)
         for number, run in runs.items():
             with self._unbroken(number):
                 run.finish()
+
+    def _turns_of(self, owner: int) -> None:
+        """A slow tenant's turns: what waits longest comes first."""
+        purses = self._purses
+        for one in [parked for parked in self._parked if parked.owner == owner]:
+            if not purses.left(owner, waits=True):
+                break
+            began = time.perf_counter()
+            one.begin()
+            purses.pay(owner, time.perf_counter() - began)
+            self._parked.remove(one)
+            self._each_turn(owner, one.template)
+        self._each_turn(owner, *self._hosted)
+
+    def _each_turn(self, owner: int, *templates: int) -> None:
+        number_of = {id(self._hosted[number]): number for number in templates if number in self._hosted}
+
+        def turn(run: TemplateRun, batch: int, owner: int) -> None:
+            number = number_of[id(run)]
+            if number not in self.broken:
+                with self._unbroken(number):
+                    run.turn(batch, owner, self._tried, self._purses)
+                    self._kept(number, run, owner)
+
+        in_turns([self._hosted[number] for number in number_of.values()], owner, turn)
+
+    def _kept(self, number: int, run: TemplateRun, *owners: int) -> None:
+        """Have results taken. That takes time too, which a tenant pays if they are only its own."""
+        began = time.perf_counter()
+        self._took(number, run)
+        if len(owners) == 1:
+            self._purses.pay(owners[0], time.perf_counter() - began)
 
     def _tried(self, work: Work, seconds: float) -> Tried:
         tried = self._attempt(work, seconds)
@@ -117,6 +159,11 @@ class Turns:
                 faults |= run.faults
         return faults
 
+    @property
+    def slow_seconds(self) -> float:
+        """What the tenants took that are slow."""
+        return sum(self._purses.spent.get(owner, 0.0) for owner in self._purses.slow)
+
     def fairness(self) -> Fairness:
         """What the next batch has to know."""
         return Fairness(self._purses.after(), self._trials)
@@ -129,6 +176,8 @@ class Turns:
             if number not in self.broken:
                 for owner, count in run.waiting.items():
                     waiting[owner] = waiting.get(owner, 0) + count
+        for one in self._parked:
+            waiting[one.owner] = waiting.get(one.owner, 0) + one.rows
         owners = {*self._purses.cpu, *read, *results, *waiting} - {SHARED}
         return {
             owner: TenantUse(

@@ -106,6 +106,7 @@ def push(
     name: str, new: Annotated[bytes, Events.body], service: CurrentService, tenant: CurrentTenant
 ) -> dict[str, Any]:
     """Push events. They are durable when this answers."""
+    service.check_push(tenant, name, len(new))
     return {"accepted": service.push_events(tenant, name, Events.objects(new))}
 
 

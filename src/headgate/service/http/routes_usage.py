@@ -21,6 +21,7 @@ class TenantLimits(BaseModel, extra="forbid"):
     templates: int | None = Field(None, gt=0, lt=1 << 62)
     sources: int | None = Field(None, gt=0, lt=1 << 62)
     tenant_seconds: float | None = Field(None, gt=0, lt=1e9, description="Of a batch, on each server.")
+    batch_part: float | None = Field(None, gt=0, lt=1e9, description="By which it may lengthen a batch.")
     state_bytes: int | None = Field(None, gt=0, lt=1 << 62)
     result_bytes: int | None = Field(None, gt=0, lt=1 << 62)
 

@@ -19,7 +19,7 @@ function build() {
   for (const name of ["own", "all"]) places[name] = make("div", { id: `usage-${name}` });
   const set = form("Set a limit of a tenant", [
     { name: "name", label: "Tenant" },
-    { name: "limit", label: "Limit", kind: "choice", choices: [...LIMITED.map(([name]) => name), "tenant_seconds"] },
+    { name: "limit", label: "Limit", kind: "choice", choices: [...LIMITED.map(([name]) => name), "tenant_seconds", "batch_part"] },
     { name: "value", label: "Value", kind: "number", hint: "Empty: the limit of everyone." },
   ], async ({ name, limit, value }) => {
     const found = await call("PUT /tenants/{name}/limits", { name }, { [limit]: value });
