@@ -56,7 +56,7 @@ class Waiting(Server):
                 deferred
                 for label, pieces in state.items()
                 if waits(label)
-                for deferred in Deferred.of_pieces(pieces, lambda p: p.ref, lambda p: Chunk(p.ref))
+                for _, deferred in Deferred.of_pieces(pieces, lambda p: p.ref, lambda p: Chunk(p.ref))
             ]
             work = Work(template, self.table(key), rows, clock, self.batch, kept)
             runs[key] = TemplateRun(work, backlog)
@@ -188,7 +188,7 @@ def test_what_waits_is_a_table_and_only_its_own_computations_take_it() -> None:
         (Part(np.array([4]), 3, 9), Part(np.array([9, 5]))),
     )
     pieces = [one.head(), *(chunk.table for chunk in one.chunks)]
-    (back,) = Deferred.of_pieces(pieces, lambda table: table, Chunk)
+    ((_, back),) = Deferred.of_pieces(pieces, lambda table: table, Chunk)
     assert back.rows == rows.filter(pa.array(rows.column("source").to_numpy() != 1))
     assert [(part.ids.tolist(), part.done, part.step) for part in back.parts] == [([4], 3, 9), ([9, 5], 0, 0)]
     assert back.batch == 7
