@@ -14,7 +14,7 @@ TEMPLATE = PREPARER.prepare("SELECT x FROM alpha WHERE n > 1 AND city = 'ash'", 
 
 
 def computation(number, value=1):
-    return Computation(number, 0, (number % 3,), (value, "ash"), 0, born=0, here=0, since=0)
+    return Computation(number, 0, (number % 3,), (value, "ash"), 0, 0, 0, 0)
 
 
 @settings(max_examples=60, deadline=None)
