@@ -40,6 +40,7 @@ class Local:
 
     def __init__(self, folder, **settings) -> None:
         self.folder, self.settings = folder, settings
+        self.tasks: int | None = None
         self.start()
         self.token = self.service.add_tenant("ann")
         self.ann = self.service.authenticate(self.token)
@@ -49,7 +50,7 @@ class Local:
 
     def start(self) -> None:
         self.service = Service(Settings(self.folder, **{"servers": 3, **self.settings}))
-        self.processor = BatchProcessor(self.service, local_job)
+        self.processor = BatchProcessor(self.service, local_job, tasks=self.tasks)
 
     def restart(self) -> None:
         self.service.close()

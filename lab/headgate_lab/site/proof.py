@@ -96,7 +96,7 @@ def _of(root: Path, file: str, name: str) -> Mapping[str, Any]:
     """The first result with this name: the one beside native Spark."""
     return next(
         one for one in _read(root, file)["results"] if one["name"] == name and "native" in one["rival"]
-    )  # type: ignore[no-any-return]
+    )
 
 
 def _read(root: Path, name: str) -> dict[str, Any]:
