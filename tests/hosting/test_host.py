@@ -93,3 +93,8 @@ def test_a_placement_can_be_taken_up_as_it_was() -> None:
         again.adopt("next", ["news"], 0)
     with pytest.raises(ConfigError, match="no server 9"):
         again.adopt("other", ["news"], 9)
+
+
+def test_a_host_without_queries_has_nothing_to_repair() -> None:
+    host = Host(sources={"a": 1.0}, servers=2)
+    assert host.repair(8, 32) == []

@@ -56,7 +56,7 @@ def test_a_sinusoid_is_continued() -> None:
 
 
 def test_an_edge_that_comes_back_is_expected() -> None:
-    square = 1.0 + 4 * (np.arange(138)[:, None] % 20 < 7)
+    square = 1 + 4 * (np.arange(138)[:, None] % 20 < 7).astype(np.float64)
     assert errors(repeated(square[:128], 10), square[128:]) == 0
 
 

@@ -43,6 +43,7 @@ class Local:
 
     def __init__(self, folder, **settings) -> None:
         self.folder, self.settings = folder, settings
+        self.tasks: int | None = None
         self.start()
         self.token = self.service.add_tenant("ann")
         self.ann = self.service.authenticate(self.token)
@@ -52,7 +53,7 @@ class Local:
 
     def start(self) -> None:
         self.service = Service(Settings(self.folder, **{"servers": 3, "limits": PATIENT, **self.settings}))
-        self.processor = BatchProcessor(self.service, local_job)
+        self.processor = BatchProcessor(self.service, local_job, tasks=self.tasks)
 
     def restart(self) -> None:
         self.service.close()

@@ -11,7 +11,7 @@ from headgate.service.batch.processor import BatchProcessor
 from headgate.service.batch.residence import Residence
 
 
-def shuffle(local, rng, most) -> int:
+def shuffle(local, rng, most) -> None:
     """Moves as repair makes them, to any server, so that computations also come back to where they were."""
     computations = local.service.computations
 
@@ -56,7 +56,6 @@ def test_answers_do_not_depend_on_moves(tmp_path, seed) -> None:
     rng = np.random.default_rng(seed)
     acts = rng.choice(ACTS, 6).tolist()
     local = Local(tmp_path, servers=3)
-    local.tasks = None
     queries = random_queries(rng, 12)
     numbers = local.add(*(text for text, _, _ in queries))
     joins = dict(zip(local.add(*JOINS), JOINS, strict=True))
@@ -128,7 +127,6 @@ def test_repair_is_on_and_falls_silent(tmp_path) -> None:
 
 def test_a_crash_between_commit_and_registry_forgets_no_move(tmp_path, monkeypatch) -> None:
     local = Local(tmp_path, servers=3)
-    local.tasks = None
     rng = np.random.default_rng(5)
     queries = random_queries(rng, 10)
     numbers = local.add(*(text for text, _, _ in queries))
@@ -138,7 +136,9 @@ def test_a_crash_between_commit_and_registry_forgets_no_move(tmp_path, monkeypat
     shuffle(local, rng, 5)
     monkeypatch.setattr(local.service, "batch_committed", lambda manifest: None)  # it dies before it is told
     local.feed(second)
-    moves = local.service.batch_log.last.moves
+    last = local.service.batch_log.last
+    assert last is not None
+    moves = last.moves
     assert moves
     local.restart()
     assert {number: local.service.computations.by_id[number].server for number in moves} == dict(moves)

@@ -24,7 +24,7 @@ from headgate.testing.engine import key_hashes
 HOT, TIME = 42, pa.timestamp("us", tz="UTC")
 KEY = KeySpec(("k",), (pa.int64(),))
 GUARD = hg.policies.Guard(min_gain=0, cool_down_batches=0)
-COUNTS = {"n": agg.count(), "total": agg.sum("v")}
+COUNTS: dict[str, Any] = {"n": agg.count(), "total": agg.sum("v")}
 OPERATORS = {
     "aggregate": hg.Aggregate(**COUNTS),
     "tumbling": hg.Windows(hg.tumbling("50 us"), on="t", delay="20 us", **COUNTS),

@@ -32,7 +32,7 @@ def square(rng: Draw, length: int) -> Floats:
     """On and off, with a period and a phase."""
     period, on = rng.uniform(8, 50), rng.uniform(0.2, 0.8)
     phase = (np.arange(length) / period + rng.random()) % 1
-    return rng.uniform(1, 6) * (phase < on)
+    return np.asarray(rng.uniform(1, 6) * (phase < on), dtype=np.float64)
 
 
 def sawtooth(rng: Draw, length: int) -> Floats:
@@ -83,7 +83,7 @@ def ramp(rng: Draw, length: int) -> Floats:
     """Straight from one level to another, and then it stays."""
     first, last = sorted(rng.integers(0, length, 2).tolist())
     low, high = rng.uniform(0, 6, 2)
-    return np.interp(np.arange(length), [first, max(last, first + 1)], [low, high])
+    return np.asarray(np.interp(np.arange(length), [first, max(last, first + 1)], [low, high]), np.float64)
 
 
 def steady(rng: Draw, length: int) -> Floats:

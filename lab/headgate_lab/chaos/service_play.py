@@ -188,7 +188,7 @@ class ServicePlayer(Player):
         number = numbers[pick % len(numbers)]
 
         def repair(moves: int, examine: int | None = None) -> list[Move]:
-            del host.repair  # type: ignore[attr-defined]
+            del host.repair
             others = (
                 sorted(computations.alive - {host.server_of(str(number))})
                 if number in computations.by_id

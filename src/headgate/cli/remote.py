@@ -48,7 +48,7 @@ def asking(function: Callable[..., None]) -> Callable[..., None]:
     keyword = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
     command.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
     command.__annotations__ = {one.name: one.annotation for one in keyword}
-    del command.__wrapped__  # type: ignore[attr-defined]
+    del command.__wrapped__
     return command
 
 

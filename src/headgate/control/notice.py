@@ -21,7 +21,7 @@ Law: the notice depends only on the view, the tables and the places in the repor
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from headgate.control.view import LoadView
@@ -79,7 +79,8 @@ def batches_ahead(
     """
     if most < 1 or len(set(places)) < 2 or view.period_ms <= 0 or not any(view.bin_bytes.values()):
         return 0
-    places_later, whole, added = nearest(now, later, places), Counter[str](), Counter[str]()
+    places_later = nearest(now, later, places)
+    whole, added = Counter[str](), defaultdict[str, float](float)
     for bin, channel in arriving(now, later, places, places_later):
         place, size = places_later[channel], view.bin_bytes.get(bin, 0)
         whole[place] += size

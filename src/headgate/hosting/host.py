@@ -338,7 +338,7 @@ class Host:
 
     def _run_repair(self, moves: int, examine: int) -> tuple[Move, ...]:
         """Repair within a budget; return the moves by name."""
-        if not moves or not examine:
+        if not moves or not examine or not self._names.slots:
             return ()
         self._state = with_spare_pool(self._state, self._names.max_sources * (2 + 2 * moves))
         log = new_move_log(moves)

@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from headgate.compiled import compiled
 from headgate.policies.horizon import Floats
@@ -86,7 +87,7 @@ def regressed(history: Floats, steps: int) -> Predicted:
         )
         gram += x[rows].T @ x[rows]
         right += x[rows].T @ y[rows]
-        samples = max(1, np.count_nonzero(y[: rows.stop]))
+        samples = max(1, int(np.count_nonzero(y[: rows.stop])))
         ridge = np.diag(_PRIOR * np.maximum(gram.diagonal() / samples, _STILL))
         parts = np.linalg.solve(gram + ridge, right)
     ahead, state, value = np.empty((steps, channels)), features[-1].copy(), history[-1]
@@ -175,7 +176,7 @@ def _trend(history: Floats, alpha: float, beta: float, fade: float) -> tuple[Flo
 
 
 @compiled
-def _repeated(history: Floats) -> tuple[Floats, Floats]:
+def _repeated(history: Floats) -> tuple[Floats, npt.NDArray[np.int64]]:
     length, channels = history.shape
     longest = max(1, length // 2)
     past = np.empty_like(history)

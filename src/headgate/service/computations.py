@@ -305,10 +305,11 @@ class Computations:
         self.alive.discard(server)
         return [int(decision.query) for decision in decisions]
 
-    def _put(self, number: int, server: int, **changed: int) -> None:
+    def _put(self, number: int, server: int, *, here: int | None = None, since: int | None = None) -> None:
         """Have a computation on a server, as the host has it already."""
-        private = self._private.get(number)
-        self._insert(self._pop(number)._replace(server=server, **changed))
+        private, c = self._private.get(number), self._pop(number)
+        here, since = c.here if here is None else here, c.since if since is None else since
+        self._insert(c._replace(server=server, here=here, since=since))
         if private is not None:
             self._private[number] = private
             self._id_of_definition.setdefault(private, number)

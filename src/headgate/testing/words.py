@@ -43,7 +43,7 @@ def grown(
     hashes, rows = counts()
     home, goal = hashes % bins, Objective(resources="CLL", alpha=1.1)
     keys = np.bincount(home, minlength=bins).astype(np.float64)
-    left = np.bincount(home, weights=rows, minlength=bins)
+    left = np.bincount(home, weights=rows, minlength=bins).astype(np.float64)
     hot, hot_rows, hot_home = hashes[:HOT], rows[:HOT], home[:HOT]
     nowhere, dealt = np.full(HOT, -1, np.int64), np.arange(bins) % before
     first = place(

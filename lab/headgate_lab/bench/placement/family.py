@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -98,7 +99,7 @@ def complete_blocks(n: int) -> Members:
     """Complete blocks, as many as there are servers, fewer and more; equal, or of random and of skewed sizes."""
     return {
         f"{number} {size} blocks of {sources}, k={k}": (
-            k, lambda draw, a=(number, sources), skew=skew: blocks(draw, n, *a, a[1], skew=skew),
+            k, partial(blocks, queries=n, number=number, sources=sources, reads=sources, skew=skew),
         )
         for k, number, sources, size, skew in (
             (10, 10, 5, "equal", None), (20, 20, 5, "equal", None), (20, 20, 20, "equal", None), (20, 10, 5, "equal", None),
@@ -110,7 +111,7 @@ def complete_blocks(n: int) -> Members:
 
 def sparse_blocks(n: int) -> Members:
     """Sparse blocks, without and with reads outside of them, of equal and of skewed sizes."""
-    shapes = {
+    shapes: dict[str, tuple[int, tuple[int, int, int], float, float | None]] = {
         "20 blocks of 20, d=2, k=20": (20, (20, 20, 2), 0.0, None),
         "20 blocks of 50, d=5, k=20": (20, (20, 50, 5), 0.0, None),
         "50 blocks of 20, d=3, k=50": (50, (50, 20, 3), 0.0, None),
@@ -122,14 +123,20 @@ def sparse_blocks(n: int) -> Members:
     return {
         name: (
             k,
-            lambda draw, a=a, outside=outside, skew=skew: blocks(draw, n, *a, outside=outside, skew=skew),
+            partial(
+                blocks, queries=n, number=number, sources=sources, reads=reads, outside=outside, skew=skew
+            ),
         )
-        for name, (k, a, outside, skew) in shapes.items()
+        for name, (k, (number, sources, reads), outside, skew) in shapes.items()
     }
 
 
 def degree_graphs(n: int) -> Members:
     """The paper's graphs."""
+
+    def drawn(draw: Draw, beta: float, d: int, cutoff: int) -> Workload:
+        return graph(n, beta=beta, d=d, cutoff=cutoff, seed=_seed(draw))
+
     shapes = [
         (beta, d, cutoff, k)
         for cutoff in ("sqrt(nd)", "1000", "n")
@@ -138,7 +145,7 @@ def degree_graphs(n: int) -> Members:
     limit = {"sqrt(nd)": math.isqrt(2 * n), "1000": 1000, "n": n}
     return {
         f"beta={beta:g}, d={d}, cutoff {cutoff}, k={k}": (
-            k, lambda draw, a=(beta, d, limit[cutoff]): graph(n, beta=a[0], d=a[1], cutoff=a[2], seed=_seed(draw)),
+            k, partial(drawn, beta=beta, d=d, cutoff=limit[cutoff]),
         )
         for beta, d, cutoff, k in shapes
     }  # fmt: skip

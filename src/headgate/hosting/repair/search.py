@@ -231,6 +231,8 @@ def repair_placement(state, settings, examine, log):
     Before each move it examines ``examine`` hosted queries; it stops when none of them has a move that helps.
     """
     slots, budget = state.server_of.shape[0], log.query.shape[0]
+    if slots == 0:
+        return 0
     limit = limit_per_size(state, settings, 0.0)
     largest_group = min(budget, RARE)
     sources = np.empty(settings.max_sources * largest_group, np.int64)
