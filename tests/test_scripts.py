@@ -209,6 +209,7 @@ class TestTest:
         script = tree / "script" / "test"
         if not script.exists():
             write_executable(script, (ROOT / "script" / "test").read_text())
+            write_executable(tree / "script" / "docs", (ROOT / "script" / "docs").read_text())
         (tree / "script" / "bootstrap").write_text(f"root='{tree}'\n")
         write_executable(
             tree / ".venv" / "bin" / "python",
@@ -251,13 +252,19 @@ class TestTest:
         assert len(lines) == 2
 
     @pytest.mark.parametrize(
-        "fails,named", [("mypy", "mypy"), ("format", "ruff format"), ("no_pyspark", "core tests")]
+        "fails,named",
+        [
+            ("mypy", "mypy"),
+            ("format", "ruff format"),
+            ("headgate_lab.site", "docs"),
+            ("no_pyspark", "core tests"),
+        ],
     )
     def test_a_failure_is_named_and_hides_no_other_part(self, tmp_path: Path, fails: str, named: str) -> None:
         code, lines = self.run_test(tmp_path, fails=fails)
         assert code == 1
         assert lines[-1].startswith(f"FAILED: {named} (spark: ")
-        assert sum(line.startswith("== ") and " in " in line for line in lines) == 5
+        assert sum(line.startswith("== ") and " in " in line for line in lines) == 6
 
 
 def test_ci_runs_the_test_script_from_the_root(tmp_path: Path) -> None:
