@@ -89,7 +89,7 @@ def regressed(history: Floats, steps: int) -> Predicted:
         right += x[rows].T @ y[rows]
         samples = max(1, int(np.count_nonzero(y[: rows.stop])))
         ridge = np.diag(_PRIOR * np.maximum(gram.diagonal() / samples, _STILL))
-        parts = np.linalg.solve(gram + ridge, right)
+        parts[:] = np.linalg.solve(gram + ridge, right)
     ahead, state, value = np.empty((steps, channels)), features[-1].copy(), history[-1]
     for step in range(steps):
         change = state @ parts
