@@ -99,7 +99,8 @@ def test_wide_tables_have_everything_in_one_row() -> None:
     decision = {
         "batch": 12345, "rows": 12_345_678, "wall_ms": 98_765.4, "imbalance": 11.25, "row_imbalance": 10.75, "row_bound": 10.25,
         "table": 321, "channels": 64, "mode": "act", "policy": "flux-load", "moves": 128, "pins": 3, "unpins": 2,
-        "bytes_moved": 9_876_543_210, "gain": 0.37, "carried_out": False, "refusal": "gain_below_cost", "why": "channel 0 has 240 ms of work",
+        "bytes_moved": 9_876_543_210, "gain": 0.37, "carried_out": False, "refusal": "gain_below_cost",
+        "why": "channel 0 has 240 ms of work",
     }  # fmt: skip
     text = printed(journal.as_wide_table([decision], "checkpoints/users"), width=console.WIDE)
     (line,) = [line for line in text.splitlines() if "12345" in line]
