@@ -31,7 +31,7 @@ def weights(losses: Floats) -> Floats:
     Further dimensions in front are learners of their own.
 
     >>> weights(np.array([[0.0, 1.0], [0.0, 1.0]])).round(3).tolist()
-    [[0.5, 0.5], [1.0, 0.0], [1.0, 0.0]]
+    [[0.5, 0.5], [0.8, 0.2], [0.915, 0.085]]
     """
     *learners, steps, experts = losses.shape
     alone = np.ascontiguousarray(losses, dtype=np.float64).reshape(math.prod(learners), steps, experts)

@@ -54,7 +54,7 @@ def builder(algorithm: str, *, paper: bool = False) -> Builder:
     >>> builder("readj")(Problem(np.full(8, 0.125), np.zeros(8, dtype=np.int64), 4)).rho
     1e-09
     >>> round(builder("readj", paper=True)(Problem(np.full(8, 0.125), np.zeros(8, dtype=np.int64), 4)).rho, 1)
-    28.0
+    14.0
     """
     if algorithm not in ALGORITHMS:
         raise ValueError(f"algorithm is one of {', '.join(ALGORITHMS)}; got {algorithm!r}")
