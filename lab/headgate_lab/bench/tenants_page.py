@@ -1,4 +1,4 @@
-"""What a hostile tenant costs the others, in `docs/service-operate.md`, from the results file:
+"""What a hostile tenant costs the others, in `docs/operate/service.md`, from the results file:
 `python -m headgate_lab.bench.tenants_page`.
 
 The file is what `headgate bench tenants --json` prints.
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-PAGE, RESULTS = Path("docs/service-operate.md"), Path("benchmarks/results/tenants.json")
+PAGE, RESULTS = Path("docs/operate/service.md"), Path("benchmarks/results/tenants.json")
 BEGIN, END = "<!-- bench tenants: begin -->", "<!-- bench tenants: end -->"
 
 
