@@ -139,11 +139,17 @@ def test_the_command(recorded, tmp_path, capsys) -> None:
     assert threading.active_count() == threads
 
 
+def heed_interrupts():
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_the_command_follows_a_query_of_another_process(tmp_path) -> None:
     skewed = Skewed(str(tmp_path / "c"), rows=100)
     skewed.run(1)
     words = [sys.executable, "-m", "headgate", "watch", str(tmp_path / "c"), "--port", "0", "--json"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, stderr=subprocess.PIPE) as child:
+    pipe = subprocess.PIPE
+    # A shell that runs the tests in the background has them ignore SIGINT, and children inherit that.
+    with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, preexec_fn=heed_interrupts) as child:
         assert child.stdout is not None
         url = ""
         while not url.endswith("}\n"):
