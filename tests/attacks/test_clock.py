@@ -31,6 +31,12 @@ def test_a_clock_that_jumps_hides_no_event(tmp_path, monkeypatch, jump) -> None:
             loop = Loop(local.service, local.processor, [Pushed(local.service)], pa.concat_tables)
         if part != 2:
             loop.step()
+    for _ in range(50):  # what had no time on a busy machine comes with a later batch
+        if local.service.lag()["seconds"] == 0 and len(
+            local.service.read(local.ann, number, None, 1000)[0]
+        ) == len(pushed):
+            break
+        loop.step()
     rows, _ = local.service.read(local.ann, number, None, 1000)
     read = [row["values"]["n"] for row in sorted(rows, key=lambda row: row["batch"])]
     assert read == pushed

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headgate.routing.balance import theta
@@ -43,6 +43,7 @@ def test_every_builder_after_any_step(algorithm, volumes, steps, seed) -> None:
 
 @pytest.mark.parametrize("tail", ["ignore", "see", "move"])
 @given(rows=VOLUMES, hot=st.lists(st.integers(1, 1000), max_size=8), steps=STEPS, seed=st.integers(0, 2**32))
+@example(rows=[1], hot=[1, 91], steps=(1, 3), seed=0)  # two rows beside 91: within tolerance of none
 @FEW
 def test_bins_and_pins_after_any_step(tail, rows, hot, steps, seed) -> None:
     before, after = steps
@@ -65,7 +66,9 @@ def test_bins_and_pins_after_any_step(tail, rows, hot, steps, seed) -> None:
     # pins and bins ignore each other, or are one pool
     for pool in (pins, bins_left) if tail == "ignore" else (pins + bins_left,):
         held = np.bincount([c for w, c in pool if w > 0], minlength=after)
-        assert held.min() > 0 or held.max() <= 1, "a channel is empty, and another has two"
+        # what is within tolerance of nothing is not worth a move
+        matters = levels > theta(ALPHA, after) * levels.mean() * (1 + 1e-9)
+        assert held.min() > 0 or held[matters].max(initial=0) <= 1, "a channel is empty, and another has two"
 
 
 def _after(plan, hot, bins, home, pinned_to):

@@ -251,7 +251,8 @@ def _fill_added(view: _View, channel: Ints, other: Floats) -> Ints:
         donor = int(np.flatnonzero(gives)[np.argmax(filled[gives])])
         bins = np.flatnonzero(channel == donor)
         after = filled[target] + weight[bins] / view.speeds[target]
-        bins, after = bins[after < filled[donor]], after[after < filled[donor]]
+        lower = after < filled[donor] * (1 - 1e-9)  # a sum that is off by its last digit would empty the donor
+        bins, after = bins[lower], after[lower]
         if not bins.size:
             gives[donor] = False
             continue
