@@ -251,7 +251,7 @@ def _fill_added(view: _View, channel: Ints, other: Floats) -> Ints:
         donor = int(np.flatnonzero(gives)[np.argmax(filled[gives])])
         bins = np.flatnonzero(channel == donor)
         after = filled[target] + weight[bins] / view.speeds[target]
-        lower = after < filled[donor] * (1 - 1e-9)  # a sum that is off by its last digit would empty the donor
+        lower = after < filled[donor] * (1 - 1e-9)  # sums are off by a digit, and no donor may become empty
         bins, after = bins[lower], after[lower]
         if not bins.size:
             gives[donor] = False
