@@ -31,7 +31,7 @@ def _named(report: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {one["name"]: one for one in reversed(report["results"])}
 
 
-def _middle(one: Mapping[str, Any]) -> float:
+def _median(one: Mapping[str, Any]) -> float:
     (spent,) = one["samples"].values()
     return float(statistics.median(spent))
 
@@ -39,7 +39,7 @@ def _middle(one: Mapping[str, Any]) -> float:
 def _sizes(report: Mapping[str, Any]) -> str:
     named = _named(report)
     lines = [
-        "| queries | registered over HTTP | a batch, middle | 95th percentile | CPU of its tasks | a query and batch"
+        "| queries | registered over HTTP | a batch, median | 95th percentile | CPU of its tasks | a query and batch"
         " | few rows | memory of all processes | results of a batch |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
@@ -48,7 +48,7 @@ def _sizes(report: Mapping[str, Any]) -> str:
         cells = [
             name.removesuffix(" queries"),
             f"{named[f'{name}: registered over HTTP']['value']:,.0f}/s",
-            f"{_middle(batch):.2f} s",
+            f"{_median(batch):.2f} s",
             f"{batch['value']:.2f} s",
             f"{named[name + CPU]['value']:.2f} s",
             f"{named[f'{name}: a batch, for each query']['value']:,.1f} us",
@@ -63,7 +63,7 @@ def _sizes(report: Mapping[str, Any]) -> str:
 def _cluster(report: Mapping[str, Any]) -> str:
     named = _named(report)
     lines = [
-        "| queries, on a cluster | start | a batch, middle | 95th percentile | memory of all processes |",
+        "| queries, on a cluster | start | a batch, median | 95th percentile | memory of all processes |",
         "|---|---|---|---|---|",
     ]
     for name in [n.partition(":")[0] for n in named if n.endswith(f"{CLUSTER}: start")][::-1]:
@@ -71,7 +71,7 @@ def _cluster(report: Mapping[str, Any]) -> str:
         cells = [
             name.removesuffix(f" queries{CLUSTER}"),
             f"{named[f'{name}: start']['value']:.1f} s",
-            f"{_middle(batch):.2f} s",
+            f"{_median(batch):.2f} s",
             f"{batch['value']:.2f} s",
             f"{named[f'{name}: memory of all processes']['value']:.1f} GB",
         ]
