@@ -41,9 +41,11 @@ def local_job(rows, snapshot, task):
 class Local:
     """A service in a folder, with three sources and one tenant; `restart` starts it again from what is on disk."""
 
+    tasks: int | None = None
+    """How many tasks share the servers; None for one each."""
+
     def __init__(self, folder, **settings) -> None:
         self.folder, self.settings = folder, settings
-        self.tasks: int | None = None
         self.start()
         self.token = self.service.add_tenant("ann")
         self.ann = self.service.authenticate(self.token)
