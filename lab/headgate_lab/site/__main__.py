@@ -13,14 +13,15 @@ from headgate_lab.site.stage import staged
 
 
 def build(root: Path, out: Path) -> list[str]:
-    """Build the site of a checkout, and return what is wrong with it."""
-    if out == root / "dist" / "site":  # another folder may hold what is somebody's own
-        shutil.rmtree(out, ignore_errors=True)
-    pages = root / "dist" / "pages"
+    """Build the site of a checkout, and return what is wrong with it. The builder writes only below the checkout, so
+    another folder gets a copy; what it holds already stays.
+    """
+    site, pages = root / "dist" / "site", root / "dist" / "pages"
+    shutil.rmtree(site, ignore_errors=True)
     problems = staged(root, pages)
     config = (root / "mkdocs.yml").read_text(encoding="utf-8")
     made = pages.parent / "mkdocs.yml"
-    made.write_text(f"{config}\ndocs_dir: {pages.name}\nsite_dir: {out}\n", encoding="utf-8")
+    made.write_text(f"{config}\ndocs_dir: {pages.name}\nsite_dir: {site}\n", encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--clean", "--strict", "--config-file", str(made)],
         capture_output=True,
@@ -31,7 +32,10 @@ def build(root: Path, out: Path) -> list[str]:
     if done.returncode:
         said = (done.stdout + done.stderr).split("Traceback")[0]
         problems.append(re.sub(r"\x1b\[[0-9;]*m", "", said).strip())
-    return [*problems, *faults(out)]
+    problems += faults(site)
+    if out != site and not problems:
+        shutil.copytree(site, out, dirs_exist_ok=True)
+    return problems
 
 
 def main() -> int:
