@@ -14,16 +14,20 @@ from headgate.service.usage_view import usage_of, usage_of_all
 router = APIRouter(responses=ERRORS)
 
 
+MOST_WHOLE = 1 << 53
+"""The largest bound that JSON readers which use doubles read exactly."""
+
+
 class TenantLimits(BaseModel, extra="forbid"):
     """Limits of one tenant. What is left out stays as it is; null takes a limit back."""
 
-    queries: int | None = Field(None, gt=0, lt=1 << 62)
-    templates: int | None = Field(None, gt=0, lt=1 << 62)
-    sources: int | None = Field(None, gt=0, lt=1 << 62)
+    queries: int | None = Field(None, gt=0, le=MOST_WHOLE)
+    templates: int | None = Field(None, gt=0, le=MOST_WHOLE)
+    sources: int | None = Field(None, gt=0, le=MOST_WHOLE)
     tenant_seconds: float | None = Field(None, gt=0, lt=1e9, description="Of a batch, on each server.")
     batch_part: float | None = Field(None, gt=0, lt=1e9, description="By which it may lengthen a batch.")
-    state_bytes: int | None = Field(None, gt=0, lt=1 << 62)
-    result_bytes: int | None = Field(None, gt=0, lt=1 << 62)
+    state_bytes: int | None = Field(None, gt=0, le=MOST_WHOLE)
+    result_bytes: int | None = Field(None, gt=0, le=MOST_WHOLE)
 
 
 @router.get("/usage", tags=["service"])
