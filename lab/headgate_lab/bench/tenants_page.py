@@ -6,10 +6,11 @@ The file is what `headgate bench tenants --json` prints.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from headgate_lab.bench.table_page import placed, write
 
 PAGE, RESULTS = Path("docs/operate/service.md"), Path("benchmarks/results/tenants.json")
 BEGIN, END = "<!-- bench tenants: begin -->", "<!-- bench tenants: end -->"
@@ -40,15 +41,8 @@ def table(report: Mapping[str, Any]) -> str:
 
 def written(text: str, report: Mapping[str, Any]) -> str:
     """The page with the tables in their place."""
-    before, _, rest = text.partition(BEGIN)
-    return f"{before}{BEGIN}\n\n{table(report)}\n\n{END}{rest.partition(END)[2]}"
-
-
-def main() -> None:
-    """Write the tables into the page."""
-    report = json.loads(RESULTS.read_text(encoding="utf-8"))
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), report), encoding="utf-8")
+    return placed(text, BEGIN, END, table(report))
 
 
 if __name__ == "__main__":
-    main()
+    write(PAGE, RESULTS, written)

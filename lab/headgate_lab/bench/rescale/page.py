@@ -5,9 +5,10 @@ The file is what `headgate bench rescale --json` prints.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
+
+from headgate_lab.bench.table_page import placed, write
 
 PAGE, RESULTS = Path("docs/research/performance.md"), Path("benchmarks/results/rescale.json")
 BEGIN, END = "<!-- bench rescale: begin -->", "<!-- bench rescale: end -->"
@@ -36,15 +37,8 @@ def table(report: dict[str, Any]) -> str:
 
 def written(text: str, report: dict[str, Any]) -> str:
     """The page with the table in its place."""
-    before, _, rest = text.partition(BEGIN)
-    return f"{before}{BEGIN}\n\n{table(report)}\n\n{END}{rest.partition(END)[2]}"
-
-
-def main() -> None:
-    """Write the table into the page."""
-    report = json.loads(RESULTS.read_text(encoding="utf-8"))
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), report), encoding="utf-8")
+    return placed(text, BEGIN, END, table(report))
 
 
 if __name__ == "__main__":
-    main()
+    write(PAGE, RESULTS, written)
