@@ -31,6 +31,7 @@ from headgate_lab.bench.direct import page as direct_page
 from headgate_lab.bench.direct.merge import merged
 from headgate_lab.bench.doctor import page as doctor_page
 from headgate_lab.bench.kafka import page as kafka_page
+from headgate_lab.bench.placement import page as placement_page
 from headgate_lab.bench.rescale import page as rescale_page
 from headgate_lab.bench.sinks import page as sinks_page
 from headgate_lab.bench.table_page import marks, placed, standard
@@ -47,6 +48,7 @@ BENCHES: tuple[Any, ...] = (
     faucet_page,
     kafka_page,
     observe_page,
+    placement_page,
     policies_page,
     rescale_page,
     service_page,
