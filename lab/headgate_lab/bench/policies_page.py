@@ -28,7 +28,9 @@ def table(report: Mapping[str, Any]) -> str:
     for one in report["results"]:
         stream = one["name"].removesuffix(": time")
         times = [fmean(one["samples"][f"{stream}, {name} (s)"]) for name in (*FIXED, DEFAULT)]
-        over = [asked[f"{stream}: time over {what}"]["measured"] for what in ("the best fixed policy", "static")]
+        over = [
+            asked[f"{stream}: time over {what}"]["measured"] for what in ("the best fixed policy", "static")
+        ]
         cells = [*(f"{time:.1f}" for time in times), *(f"{ratio:.3f}" for ratio in over)]
         lines.append(f"| {stream} | {' | '.join(cells)} |")
     missed = sum(not goal["ok"] for goal in report["goals"])

@@ -20,9 +20,11 @@ from typing import Any
 
 from headgate_lab.bench import (
     codecs_page,
+    control_page,
     faucet_page,
     observe_page,
     policies_page,
+    requests_page,
     service_page,
     stages_page,
     tenants_page,
@@ -34,7 +36,7 @@ from headgate_lab.bench.kafka import page as kafka_page
 from headgate_lab.bench.placement import page as placement_page
 from headgate_lab.bench.rescale import page as rescale_page
 from headgate_lab.bench.sinks import page as sinks_page
-from headgate_lab.bench.table_page import marks, placed, standard
+from headgate_lab.bench.table_page import marks, placed, standard, wrapped
 from headgate_lab.chaos import page as chaos_page
 from headgate_lab.papers import page as papers_page
 from headgate_lab.site import proof
@@ -50,6 +52,7 @@ BENCHES: tuple[Any, ...] = (
     observe_page,
     placement_page,
     policies_page,
+    requests_page,
     rescale_page,
     service_page,
     tenants_page,
@@ -57,11 +60,13 @@ BENCHES: tuple[Any, ...] = (
 """Modules with `PAGE`, `RESULTS` and `written(text, report)`."""
 PLAIN = {
     "default": Path("docs/research/performance.md"),
+    "join": Path("docs/reference/joins.md"),
     "partitioning": Path("docs/research/partitioning.md"),
+    "placement speed": Path("docs/research/placement.md"),
     "rebalance": Path("docs/research/flux.md"),
     "skew": Path("docs/research/partitioning.md"),
 }
-"""Benches whose table has a line for each result and each goal, and needs no module."""
+"""Benches (and parts of them) whose table has a line for each result and each goal, and needs no module."""
 
 
 def writers(root: Path) -> Iterator[tuple[Path, Callable[[str], str]]]:
@@ -72,13 +77,14 @@ def writers(root: Path) -> Iterator[tuple[Path, Callable[[str], str]]]:
         else:
             yield bench.PAGE, partial(placed, begin=bench.BEGIN, end=bench.END, table=_missing(bench.RESULTS))
     for name, page in PLAIN.items():
-        file = root / RESULTS / f"{name}.json"
+        file = root / RESULTS / f"{name.replace(' ', '-')}.json"
         table = standard(_report(file)) if file.exists() else _missing(file)
         begin, end = marks(f"bench {name}")
         yield page, partial(placed, begin=begin, end=end, table=table)
     direct = merged(root / RESULTS)
     yield direct_page.PAGE, partial(direct_page.written, report=direct)
     yield stages_page.PAGE, partial(stages_page.written, report=direct)
+    yield control_page.PAGE, partial(control_page.written, root=root)
     report, planted = chaos_page.results(root)
     for page in chaos_page.PAGES:
         yield page, partial(chaos_page.written, report=report, planted=planted)
@@ -141,8 +147,11 @@ def _report(file: Path) -> dict[str, Any]:
 
 
 def _missing(file: Path) -> str:
-    command = f"headgate bench {file.stem} --json > {RESULTS / file.name}"
-    return f"This version has not been measured yet: `{command}` does it."
+    bench, _, part = file.stem.partition("-")
+    only = f" --only {part}" if part else ""
+    return wrapped(
+        f"This version has not been measured yet. `headgate bench {bench}{only} --json > {RESULTS / file.name}` measures it."
+    )
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from headgate_lab.site.figures import MARK
 
-KINDS = ("limit", "default", "setting", "goal", "example", "paper", "fact")
+KINDS = ("limit", "default", "setting", "goal", "example", "paper", "version", "fact")
 """What a number can be that was not measured. A fact is arithmetic, or is true by construction."""
 ALLOWED = Path(__file__).with_name("not_measured.toml")
 
@@ -35,9 +35,11 @@ _HIDDEN = (
     re.compile(r"<!--.*?-->", re.S),
     re.compile(r"`[^`]*`"),  # code in a sentence
     re.compile(r"(?<=\])\([^)]*\)"),  # the target of a link
+    re.compile(r"\b\d+\.\d+\.\d+\b"),  # versions
     re.compile(
-        r"\b(?:Spark|Python|Java|Scala|Kafka|Sail|Delta|Iceberg|TLS|HTTP|[vV]ersions?|[sS]ections?|Figures?|Eq\.|Table)"
-        r"(?: Connect)? \d+(?:\.\d+)*(?:(?:,| and| to| or) \d+(?:\.\d+)+)*"
+        r"\b(?:Spark|Structured Streaming|pyspark|Python|Java|Kafka|Sail|Prometheus|TLS|HTTP|Headgate|Flink|Feldera|RisingWave|"
+        r"Bytewax|Pathway|Quix Streams|[vV]ersions?|[sS]ections?|Figures?|Eq\.|Table)"
+        r"(?: Connect)? \d+(?:\.\d+)*(?:(?:,| and| to| or) \d+\.\d+)*"
     ),
 )
 
@@ -84,7 +86,9 @@ def loose(page: str, text: str, allowed: Mapping[str, list[str]]) -> tuple[list[
     used: set[str] = set()
     found = []
     for one in figures(text):
-        covers = [entry for entry, at in spans.items() if any(a <= one.start() and one.end() <= b for a, b in at)]
+        covers = [
+            entry for entry, at in spans.items() if any(a <= one.start() and one.end() <= b for a, b in at)
+        ]
         used.update(covers)
         if not covers:
             start, end = text.rfind("\n", 0, one.start()) + 1, text.find("\n", one.end())
