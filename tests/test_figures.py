@@ -101,7 +101,7 @@ def test_a_figure_that_was_changed_by_hand_is_put_right(tmp_path: Path) -> None:
 
 
 def test_what_the_page_about_performance_says_in_words_is_so() -> None:
-    """ "At least three times as fast on every work", "more than a hundred times", "one goal is missed"."""
+    """It says "at least three times as fast on every work", "more than a hundred times", "one goal is missed"."""
     report = merged(ROOT / "benchmarks/results")
     rates = {
         one.name: one.ratio

@@ -136,7 +136,7 @@ def test_a_store_without_an_exclusive_create_is_refused_by_name(kind) -> None:
 
 
 def test_a_store_that_nothing_speaks_to_is_named() -> None:
-    with pytest.raises(ConfigError, match="nowhere://bucket/x cannot be reached: .*nowhere"):
+    with pytest.raises(ConfigError, match=r"nowhere://bucket/x cannot be reached: .*nowhere"):
         Store("nowhere://bucket/x")
 
 
