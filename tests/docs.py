@@ -20,8 +20,6 @@ WITH_SPARK = [
     "reference/joins.md",
 ]
 """Pages that run on a session alone: `tests/spark/test_pages.py`."""
-VARYING = {"recipes/hot-keys.md": ("static: ", "adaptive: ")}
-"""Beginnings of lines that are printed and differ from run to run, because a policy goes by measured times."""
 WITHOUT_SPARK = [
     "reference/limits.md",
     "research/control.md",

@@ -71,11 +71,6 @@ def shape(text: str) -> str:
     return " ".join(re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d[\d,.:T+-]*|─+", " ", text).split())
 
 
-def without_varying(text: str, varying: tuple[str, ...]) -> list[str]:
-    """The lines of a page, exactly; of those that begin with one of these words, only their shape."""
-    return [shape(line) if line.strip().startswith(varying) else line.rstrip() for line in text.splitlines()]
-
-
 def consoles(text: str) -> list[str]:
     """What commands print."""
     return [said for _, kind, _, said in BLOCK.findall(text) if kind == "console"]
