@@ -37,6 +37,9 @@ _UPDATE_SERVER = "UPDATE computations SET server = ? WHERE id = ?"
 _UPDATE_PLACE = "UPDATE computations SET server = ?, here = ? WHERE id = ?"
 EXAMINE = 256
 """How many computations are examined before each move of repair."""
+REWRITTEN = 20_000
+"""How many rows of constants a batch may have written anew for repair, on average. A table is written whole, however few of
+its computations move, so a service with many computations repairs in fewer batches."""
 
 
 class Computations:
@@ -70,6 +73,8 @@ class Computations:
         self._servers_of_source: list[list[int]] | None = None
         self._moving: dict[int, int] = {}
         """Computations that move with the next commit, and the servers where their state is until then."""
+        self._repairs_from = 0
+        """The first batch that may repair again."""
         self._added: list[int] = []
         """New computations that are not placed yet."""
         self.owner_of: Callable[[int], int] = lambda number: 0
@@ -319,12 +324,16 @@ class Computations:
     def repair(self, batch: int, most: int) -> int:
         """Move at most so many computations in a batch to servers where fewer sources have to be sent; returns how many.
 
-        A batch that is tried again has the moves of all attempts together, and no more than so many.
+        A batch that is tried again has the moves of all attempts together, and no more than so many. After moves, repair
+        waits until what they had written anew is `REWRITTEN` rows a batch.
         """
-        placed = list[Sequence[Any]]()
+        if batch < self._repairs_from:
+            return len(self._moving)
+        placed, tables = list[Sequence[Any]](), set[ServerTemplate]()
         for move in self.host.repair(max(0, most - len(self._moving)), EXAMINE):
             for name, server in move.servers():
                 c = self.by_id[int(name)]
+                tables |= {(c.server, c.template), (server, c.template)}
                 if c.born >= batch:  # it has no state yet
                     self._put(c.id, server)
                     placed.append((server, c.id))
@@ -335,6 +344,8 @@ class Computations:
                     self._put(c.id, server, here=batch)
         if placed:
             self._registry.write((_UPDATE_SERVER, placed))
+        rows = sum(len(self._hosted[key]) for key in tables if key in self._hosted)
+        self._repairs_from = batch + 2 * rows // REWRITTEN  # they are written in this batch, and when it is committed
         return len(self._moving)
 
     def committed(self, batch: int, moves: Mapping[int, int]) -> None:
