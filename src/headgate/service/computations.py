@@ -16,7 +16,8 @@ from typing import Any
 import pyarrow as pa
 
 from headgate.errors import HeadgateError
-from headgate.hosting import Host
+from headgate.hosting import NO_REPAIR, Host
+from headgate.hosting.mend import mend
 from headgate.service.hosted_constants import Computation, HostedConstants
 from headgate.service.registry import Changes, Registry, damaged
 from headgate.service.snapshot import HostingSnapshot, ServerTemplate, Version
@@ -37,6 +38,8 @@ _UPDATE_SERVER = "UPDATE computations SET server = ? WHERE id = ?"
 _UPDATE_PLACE = "UPDATE computations SET server = ?, here = ? WHERE id = ?"
 EXAMINE = 256
 """How many computations are examined before each move of repair."""
+SAMPLES = 4
+"""How many samples are divided anew in a batch, if repair has left moves."""
 
 
 class Computations:
@@ -112,7 +115,7 @@ class Computations:
         self._next_id = max((computation.id for computation in computations), default=-1) + 1
         self.alive = {number for number, alive in known_servers if alive}
         # A host numbers its servers from 0 without gaps, so it begins with the lost ones too, and loses them at once.
-        self.host = host({}, servers=max(number for number, _ in known_servers) + 1)
+        self.host = host({}, servers=max(number for number, _ in known_servers) + 1, repair=NO_REPAIR)
         for source in self._sources.by_name.values():
             self.host.add_source(source.name, source.rate)
         for number, alive in known_servers:
@@ -322,7 +325,8 @@ class Computations:
         A batch that is tried again has the moves of all attempts together, and no more than so many.
         """
         placed = list[Sequence[Any]]()
-        for move in self.host.repair(max(0, most - len(self._moving)), EXAMINE):
+        left = max(0, most - len(self._moving))
+        for move in mend(self.host, left, examine=EXAMINE, samples=SAMPLES, seed=batch):
             for name, server in move.servers():
                 c = self.by_id[int(name)]
                 if c.born >= batch:  # it has no state yet
