@@ -16,7 +16,8 @@ from typing import Any
 import pyarrow as pa
 
 from headgate.errors import HeadgateError
-from headgate.hosting import Host
+from headgate.hosting import NO_REPAIR, Host
+from headgate.hosting.mend import mend
 from headgate.service.hosted_constants import Computation, HostedConstants
 from headgate.service.registry import Changes, Registry, damaged
 from headgate.service.snapshot import HostingSnapshot, ServerTemplate, Version
@@ -40,6 +41,8 @@ EXAMINE = 256
 REWRITTEN = 20_000
 """How many rows of constants a batch may have written anew for repair, on average. A table is written whole, however few of
 its computations move, so a service with many computations repairs in fewer batches."""
+SAMPLES = 4
+"""How many samples are divided anew in a batch, if repair has left moves."""
 
 
 class Computations:
@@ -117,7 +120,7 @@ class Computations:
         self._next_id = max((computation.id for computation in computations), default=-1) + 1
         self.alive = {number for number, alive in known_servers if alive}
         # A host numbers its servers from 0 without gaps, so it begins with the lost ones too, and loses them at once.
-        self.host = host({}, servers=max(number for number, _ in known_servers) + 1)
+        self.host = host({}, servers=max(number for number, _ in known_servers) + 1, repair=NO_REPAIR)
         for source in self._sources.by_name.values():
             self.host.add_source(source.name, source.rate)
         for number, alive in known_servers:
@@ -330,7 +333,8 @@ class Computations:
         if batch < self._repairs_from:
             return len(self._moving)
         placed, tables = list[Sequence[Any]](), set[ServerTemplate]()
-        for move in self.host.repair(max(0, most - len(self._moving)), EXAMINE):
+        left = max(0, most - len(self._moving))
+        for move in mend(self.host, left, examine=EXAMINE, samples=SAMPLES, seed=batch):
             for name, server in move.servers():
                 c = self.by_id[int(name)]
                 tables |= {(c.server, c.template), (server, c.template)}
