@@ -74,7 +74,7 @@ def test_sizes_that_cannot_be_listed_are_refused(spark: Any, small: Path) -> Non
 
 
 def test_the_paper_s_topology_gives_the_same_behind_a_gate(spark: Any, tmp_path: Path) -> None:
-    from headgate_lab.bench.faucet_job import exploding
+    from headgate_lab.bench.faucet.job import exploding
     from headgate_lab.cliques import write_index
 
     made = rmat(8, 2000, np.random.default_rng(5).random)
