@@ -15,11 +15,12 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from headgate.cli import pictures
-from headgate_lab.bench.faucet.runs import FaucetSizes, Figures, Measured, Runs, beside, indexed, median
+from headgate_lab.bench.faucet.edges import write_input
+from headgate_lab.bench.faucet.runs import FaucetSizes, Figures, Measured, Runs, beside, graph, median
 from headgate_lab.bench.result import Goal, Result
 from headgate_lab.graphs.count import count_cliques
 
-TENTH, WHOLE = 0.1, 1.0
+WARM, TENTH, WHOLE = 0.02, 0.1, 1.0
 NO_GATE = "no gate"
 Cases = dict[tuple[bool, float, str], list[Figures]]
 """Runs, by whether there is a gate, the part of the input, and the heap."""
@@ -37,11 +38,11 @@ KINDS = {
 
 def measure(runs: Runs, sizes: FaucetSizes, repeat: int) -> Measured:
     """Measure, and compare with the goals."""
-    folder = runs.work / "graph"
-    made = indexed(folder, *sizes.graph)
+    folder, made = runs.work / "graph", graph(*sizes.graph)
+    write_input(made, folder, (WHOLE, TENTH, WARM))
     answer, proposals = count_cliques(made, 3), int(made.degrees[made.targets].sum())
     common: dict[str, Any] = {"kind": "exploding", "graph": str(folder), "in_flight": 2}
-    common["warm"] = [{"part": 0.02, "batch": max(1, proposals // 1000)}, {"part": 0.02, "batch": None}]
+    common["warm"] = [{"part": WARM, "batch": max(1, proposals // 1000)}, {"part": WARM, "batch": None}]
     sizes_of_runs = ((WHOLE, sizes.heap), (TENTH, sizes.heap), (WHOLE, sizes.least_heap))
     cases: Cases = {(gated, *size): [] for size in sizes_of_runs for gated in (True, False)}
     for _ in range(repeat):

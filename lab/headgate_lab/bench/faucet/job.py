@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from headgate.compiled import compiled
 from headgate.spark.local import local_spark
+from headgate_lab.bench.faucet.edges import edges_of
 from headgate_lab.jvm_account import JvmAccount
 from headgate_lab.memory import watched
 
@@ -63,21 +64,11 @@ def triangles_step(folder: str) -> Callable[[DataFrame], DataFrame]:
     return step
 
 
-def _edges(spark: SparkSession, folder: str, part: float) -> DataFrame:
-    """The oriented edges with their proposals, those of every n-th only if so asked."""
-    offsets, targets = np.load(f"{folder}/offsets.npy"), np.load(f"{folder}/targets.npy")
-    chosen = np.arange(0, len(targets), max(1, round(1 / part)))
-    v1 = (np.searchsorted(offsets, chosen, side="right") - 1).astype(np.int32)
-    v2 = targets[chosen]
-    table = pa.table({"v1": v1, "v2": v2, "proposals": np.diff(offsets)[v2]})
-    return spark.createDataFrame(table).repartition(4 * CORES).localCheckpoint()
-
-
 def exploding(spark: SparkSession, job: dict[str, Any]) -> int:
     """Triangles by the paper's topology, under a gate or not."""
     import headgate as hg
 
-    edges, step = _edges(spark, job["graph"], job["part"]), triangles_step(job["graph"])
+    edges, step = spark.read.parquet(edges_of(job["graph"], job["part"])), triangles_step(job["graph"])
     if job["batch"] is None:
         return sum(row.triangles for row in step(edges).collect())
     fan_out = hg.FanOut("proposals", "first", "last")

@@ -22,12 +22,14 @@ from headgate_lab.graphs.rmat import rmat
 
 Figures = dict[str, Any]
 """What one run measured: its answer, seconds, MB by kind of memory, and the course of all of it."""
+HEAP = "-XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20 -XX:-ShrinkHeapInSteps -Xms128m -Xmn48m"
 TIGHT = {
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20 -Xms128m -Xmn48m",
+    "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC {HEAP}",
     "spark.buffer.pageSize": "2m",
+    "spark.sql.files.minPartitionNum": "8",
 }
-"""All runs, with a gate or not, have a heap that stays close to what is live: a small young generation, and small
-pages for what Spark sorts.
+"""All runs, with a gate or not, have a heap that stays close to what is live: a small young generation, room that is
+given back at every full collection, and small pages for what Spark sorts. Each file of the input is a task.
 """
 
 
@@ -112,12 +114,3 @@ def graph(scale: int, edges: int) -> Adjacency:
     """A random graph, each edge from the lower degree to the higher."""
     made = rmat(scale, edges, np.random.default_rng(1).random)
     return orient(clean(Edges(made.source, made.target, made.vertices)).edges)
-
-
-def indexed(folder: Path, scale: int, edges: int) -> Adjacency:
-    """A graph that tasks can map into memory."""
-    from headgate_lab.cliques import write_index
-
-    made = graph(scale, edges)
-    write_index(made, made.names, folder)
-    return made
