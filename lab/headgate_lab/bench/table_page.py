@@ -72,7 +72,7 @@ def standard(report: dict[str, Any], ours: str = "measured") -> str:
     """A line for each result, one for each goal, and the machine."""
     lines = [f"| | {ours} | rival | ratio |", "|---|---|---|---|"]
     for one in report["results"]:
-        unit = "" if one["unit"] == "x" else f" {one['unit']}"
+        unit = "" if one["unit"] in ("", "x") else f" {one['unit']}"
         rival = "" if one["rival"] is None else f"{shown(one['rival_value'])}{unit}, {one['rival']}"
         ratio = "" if one["ratio"] is None else f"{one['ratio']:.2f}x"
         lines.append(f"| {one['name']} | {shown(one['value'])}{unit} | {rival} | {ratio} |")

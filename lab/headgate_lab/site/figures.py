@@ -21,7 +21,6 @@ from typing import Any
 from headgate_lab.bench import (
     codecs_page,
     control_page,
-    faucet_page,
     observe_page,
     policies_page,
     requests_page,
@@ -32,6 +31,7 @@ from headgate_lab.bench import (
 from headgate_lab.bench.direct import page as direct_page
 from headgate_lab.bench.direct.merge import merged
 from headgate_lab.bench.doctor import page as doctor_page
+from headgate_lab.bench.faucet import page as faucet_page
 from headgate_lab.bench.kafka import page as kafka_page
 from headgate_lab.bench.placement import page as placement_page
 from headgate_lab.bench.rescale import page as rescale_page

@@ -1,6 +1,7 @@
-"""What a gate costs and saves, in `docs/research/faucet.md`, from the results file: `python -m headgate_lab.bench.faucet_page`.
+"""What a gate costs and saves, in `docs/research/faucet.md`, from the results file:
+`python -m headgate_lab.bench.faucet.page`.
 
-The file is what `headgate bench faucet --json` prints; it may hold some of the parts only.
+The file is what `headgate bench faucet --json` prints.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ BEGIN, END = "<!-- bench faucet: begin -->", "<!-- bench faucet: end -->"
 
 def table(report: dict[str, Any]) -> str:
     """A line for each result, then one for each goal."""
-    return standard(report, ours="behind a gate")
+    return standard(report, ours="Headgate")
 
 
 def written(text: str, report: dict[str, Any]) -> str:
