@@ -129,7 +129,7 @@ class QuotaExceeded(HeadgateError):
 
 
 class Backlogged(QuotaExceeded):
-    """Too much that was pushed waits for a batch. ``retry_after_s`` says when there may be room again."""
+    """A tenant pushes more than it may, or too much waits for a batch. ``retry_after_s`` says when there may be room again."""
 
     def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
         super().__init__(message)

@@ -172,3 +172,28 @@ def test_many_who_push_at_once_lose_nothing_and_stay_within_the_bound(tmp_path) 
     loop.stop()
     assert sum(local.answers(number, 1000).values()) == accepted[0] > 0
     local.service.close()
+
+
+def test_a_tenant_that_pushes_more_rows_a_second_than_it_may_gets_429_and_others_do_not(served) -> None:
+    root = served.service.add_tenant("root", admin=True)
+    bob = served.service.authenticate(served.service.add_tenant("bob"))
+    served.service.add_sources(bob, [{"name": "bobs", "columns": {"n": "bigint"}}])
+    with hg.service.Client(served.url, root) as admin:
+        assert admin.set_limits("ann", rows_s=5)["rows_s"] == 5
+        http = httpx.Client(base_url=served.url, headers={"Authorization": f"Bearer {served.token}"}, timeout=60)
+        with http:
+            first = http.post("/sources/alpha/events", json={"events": events(400)})
+            assert first.status_code == 202  # a push is not divided
+            refused = http.post("/sources/beta/events", content=b"not even read")
+            assert refused.status_code == 429
+            assert 60 <= int(refused.headers["Retry-After"]) <= 70
+            assert "rows_s" in refused.json()["message"]
+            assert served.service.push_log.backlog()["rows"] == 400
+        with pytest.raises(Backlogged, match="rows_s"):
+            served.service.push_events(served.ann, "alpha", events(1))
+        assert served.service.push_events(bob, "bobs", events(50)) == 50
+        every = {one["tenant"]: one for one in admin.usage()["tenants"]}
+        assert every["ann"]["rows_s"] > 5 == every["ann"]["limits"]["rows_s"]
+        admin.set_limits("ann", rows_s=None)
+        time.sleep(0.01)  # at 100,000 rows a second
+        assert served.service.push_events(served.ann, "alpha", events(1)) == 1

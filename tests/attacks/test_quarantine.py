@@ -10,7 +10,8 @@ from tests.sql.world import NAMES, asked, named, rows_of
 import headgate as hg
 from headgate.errors import QueryFailed
 from headgate.service import results as results_module
-from headgate.service.batch import task as task_module
+from headgate.service.batch import server_work as work_module
+from headgate.service.batch import task_output as output_module
 from headgate.sql.shared import step
 
 
@@ -44,7 +45,7 @@ def test_a_step_that_breaks_in_an_unknown_way_stops_its_queries_alone(local, mon
             raise pa.ArrowCapacityError("a text is too long")
         return step(work, engine)
 
-    monkeypatch.setattr(task_module, "step", breaking)
+    monkeypatch.setattr(work_module, "step", breaking)
     local.feed(rows_of(np.random.default_rng(1), 80))
     assert states(local, bad, good) == ["failed", "active"]
     assert "a text is too long" in local.service.get_query(local.ann, bad).why
@@ -122,7 +123,7 @@ def test_the_results_of_a_batch_do_not_depend_on_how_rows_came(tmp_path) -> None
 def test_results_that_do_not_fit_in_memory_together_go_to_disk_before_the_batch_ends(
     local, monkeypatch
 ) -> None:
-    monkeypatch.setattr(task_module, "MAX_WAITING_BYTES", 1_000)
+    monkeypatch.setattr(output_module, "MAX_WAITING_BYTES", 1_000)
     texts = [f"SELECT x, n + {k} FROM alpha WHERE n {sign} 2" for k in range(3) for sign in ("<", ">", "=")]
     texts += ["SELECT city FROM alpha", "SELECT x FROM beta", "SELECT time FROM gamma"]
     numbers = local.add(*texts)

@@ -22,7 +22,8 @@ import pyarrow as pa
 
 from headgate.service import service as service_module
 from headgate.service.batch import processor as processor_module
-from headgate.service.batch import task as task_module
+from headgate.service.batch import server_work as work_module
+from headgate.service.batch import task_tables as tables_module
 from headgate.service.batch.processor import BatchProcessor
 from headgate.service.batch.report import JobReport, ServerReport
 from headgate.service.batch.task import ServerTask
@@ -94,7 +95,7 @@ class ServerTasks(FaultyEngine):
         """An attempt. While it sleeps another one may use DuckDB, so each has an engine of its own."""
         number = next(n for n in count() if n not in _engines_in_use)
         _engines_in_use.add(number)
-        task_module._constants = cache
+        tables_module._constants = cache
         try:
             alone = replace(task, memory=f"{MEMORY_MB + number}MB")
             return alone.run_server(parcels, channel, next(self._attempts))
@@ -227,9 +228,9 @@ class RegistryFile:
 @contextmanager
 def outside() -> Iterator[None]:
     """While a history is played, measured times are zero and errors of tasks are not logged."""
-    modules = (service_module, processor_module, task_module)
+    modules = (service_module, processor_module, work_module)
     zero = SimpleNamespace(perf_counter=lambda: 0.0, process_time=lambda: 0.0, time=lambda: 0.0)
-    before, constants = [module.time for module in modules], task_module._constants
+    before, constants = [module.time for module in modules], tables_module._constants
     log = logging.getLogger("headgate.service")
     disabled, log.disabled = log.disabled, True
     for module in modules:
@@ -237,6 +238,6 @@ def outside() -> Iterator[None]:
     try:
         yield
     finally:
-        log.disabled, task_module._constants = disabled, constants
+        log.disabled, tables_module._constants = disabled, constants
         for module, time in zip(modules, before, strict=True):
             module.time = time  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The figures of `README.md` and `docs/compare.md`, made from the results files: `python -m headgate_lab.site.proof`."""
+"""What pages show of results files and of the code, made from these: `python -m headgate_lab.site.proof`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from headgate_lab.papers.overview import NUMBERS, tallies
 from headgate_lab.papers.results import RESULTS as PAPERS
 from headgate_lab.papers.results import read, rows
+from headgate_lab.site import limits
 
 RESULTS = Path("benchmarks/results")
 COMPARED = {
@@ -119,7 +120,11 @@ def _millions(value: float) -> str:
     return f"{value / 1e6:.1f} million"
 
 
-PAGES = {Path("README.md"): ("proof", proof), Path("docs/compare.md"): ("compare", compared)}
+PAGES = {
+    Path("README.md"): ("proof", proof),
+    Path("docs/compare.md"): ("compare", compared),
+    Path("docs/reference/configuration.md"): ("limits", limits.tables),
+}
 
 
 def written(text: str, name: str, block: str) -> str:

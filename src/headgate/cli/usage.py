@@ -15,7 +15,7 @@ NewLimits = Annotated[
     list[str] | None,
     typer.Option("--limit", help="NAME=VALUE, or NAME= to take it back. Can be given several times."),
 ]
-SHOWN = ("queries", "templates", "sources", "state_bytes", "result_bytes")
+SHOWN = ("queries", "templates", "sources", "rows_s", "state_bytes", "result_bytes")
 
 
 @asking

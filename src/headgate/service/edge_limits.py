@@ -29,11 +29,13 @@ class EdgeLimits:
     tails: int = 2_500
     """Streams of results that one tenant has open at once."""
     requests_s: float = 1_000.0
-    """Requests a second of one tenant, for long; `requests_burst` of them may come at once."""
+    """Requests a second of one tenant, for long."""
     requests_burst: int = 10_000
+    """Requests of one tenant that may come at once."""
     strangers_s: float = 50.0
-    """The same of one address, for requests without a valid token."""
+    """Requests a second of one address without a valid token, for long."""
     strangers_burst: int = 1_000
+    """Such requests of one address that may come at once."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -41,6 +41,7 @@ from headgate.service.push_upgrade import open_push_log
 from headgate.service.queries import Queries, Query
 from headgate.service.registry import damaged, open_registry
 from headgate.service.results import Cursor, Results, View
+from headgate.service.row_rates import RowRates
 from headgate.service.settings import Settings
 from headgate.service.snapshot import HostingSnapshot
 from headgate.service.source_calls import SourceCalls
@@ -108,6 +109,7 @@ class Service(SourceCalls):
         self.pace = Pace(settings.limits.batch_part, lambda: self.tenant_limits.parts())
         """How long batches take, and who may lengthen them by how much."""
         self.push_log.most_backlog = self.pace.most_backlog
+        self.row_rates = RowRates(lambda tenant: self.tenant_limits.of(tenant).rows_s)
         self.facts: deque[dict[str, Any]] = deque(maxlen=MAX_FACTS)
         """What was measured in the last batches."""
         for manifest in self.batch_log.history:

@@ -6,13 +6,14 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from headgate.errors import AccessDenied, NotFound
+from headgate.errors import AccessDenied, HeadgateError, NotFound
 from headgate.service.computations import Computations
 from headgate.service.delivery.publications import Published
 from headgate.service.grants import EVERYONE, Grants
 from headgate.service.lock import RegistryLock
 from headgate.service.push_log import PushLog
 from headgate.service.queries import Queries
+from headgate.service.row_rates import RowRates
 from headgate.service.settings import Settings
 from headgate.service.sources import Source, Sources, rows_in_slots
 from headgate.service.tenant_limits import TenantLimits
@@ -31,6 +32,7 @@ class SourceCalls:
     tenant_limits: TenantLimits
     published: Published
     push_log: PushLog
+    row_rates: RowRates
     _lock: RegistryLock
 
     def add_sources(self, tenant: Tenant, declarations: Sequence[Mapping[str, Any]]) -> list[Source]:
@@ -57,13 +59,21 @@ class SourceCalls:
         source = self._own_source(tenant, name, "push to it")
         rows = rows_in_slots(source, events)
         self.published.check_pushable(name)
-        if rows.num_rows:
-            self.push_log.append(source.tenant, rows)
-        return int(rows.num_rows)
+        count = int(rows.num_rows)
+        if count:
+            self.row_rates.take(source.tenant, count)
+            try:
+                self.push_log.append(source.tenant, rows)
+            except HeadgateError:
+                self.row_rates.give_back(source.tenant, count)
+                raise
+        return count
 
     def check_push(self, tenant: Tenant, name: str, size: int) -> None:
         """Refuse events of about so many bytes before they are read, if there is no room for them."""
-        self.push_log.check_room(self._own_source(tenant, name, "push to it").tenant, size)
+        owner = self._own_source(tenant, name, "push to it").tenant
+        self.row_rates.check(owner)
+        self.push_log.check_room(owner, size)
 
     def _own_source(self, tenant: Tenant, name: str, act: str) -> Source:
         """A source that a tenant may do this with, as its owner or as an admin."""

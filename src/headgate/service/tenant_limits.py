@@ -10,9 +10,18 @@ from headgate.service.registry import Registry
 from headgate.service.tenant_use import number_of
 from headgate.sql.limits import Limits
 
-SETTABLE = ("queries", "templates", "sources", "tenant_seconds", "batch_part", "state_bytes", "result_bytes")
+SETTABLE = (
+    "queries",
+    "templates",
+    "sources",
+    "rows_s",
+    "tenant_seconds",
+    "batch_part",
+    "state_bytes",
+    "result_bytes",
+)
 """The limits that a tenant can have of its own."""
-_FRACTIONS = ("tenant_seconds", "batch_part")
+_FRACTIONS = ("rows_s", "tenant_seconds", "batch_part")
 _SET = "INSERT INTO tenant_limits VALUES (?, ?, ?) ON CONFLICT (tenant, name) DO UPDATE SET value = excluded.value"
 _UNSET = "DELETE FROM tenant_limits WHERE tenant = ? AND name = ?"
 

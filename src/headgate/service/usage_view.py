@@ -21,6 +21,7 @@ def usage_of(service: Service, tenant: str) -> dict[str, Any]:
         "queries": service.queries.count(tenant),
         "templates": service.queries.count_templates(tenant),
         "sources": sum(source.tenant == tenant for source in service.sources.by_name.values()),
+        "rows_s": round(service.row_rates.rate(tenant), 1),
         "state_bytes": service.usage.state_bytes(number),
         "result_bytes": service.usage.result_bytes(number),
         **_measured(use),

@@ -48,6 +48,9 @@ class Limits:
     batch_part: float = 0.1
     """By which part one tenant may lengthen a batch while others that need less are active: by computing, and by the
     rows that it pushes. What needs more waits."""
+    rows_s: float = 100_000
+    """Rows that one tenant pushes in a second, for long; those of ten seconds may come at once. A push beyond that gets
+    429."""
     state_rows: int = 1_000_000
     """Rows that a join keeps of one source."""
     state_bytes: int = 1 << 30

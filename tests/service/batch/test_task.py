@@ -17,7 +17,7 @@ def test_a_query_that_fails_stops_alone_with_its_reason(local) -> None:
     local.feed(rows)
     one = local.service.get_query(local.ann, bad)
     assert one.state == "failed"
-    assert "Could not convert" in one.why
+    assert "is no bigint: TRY_CAST gives NULL instead" in one.why
     assert local.service.get_query(local.ann, good).state == "active"
     local.feed(rows)
 

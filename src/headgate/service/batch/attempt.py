@@ -8,13 +8,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from headgate import logs
 from headgate.errors import QueryFailed
 from headgate.service.batch.bounds import Deadline, memory_within
 from headgate.sizes import parse_bytes
 from headgate.sql.blame import Tried
 from headgate.sql.engine import Engine
+from headgate.sql.run_words import UNKNOWN, why_it_failed
 from headgate.sql.shared import TemplateResult, Work
 
+log = logs.logger("headgate.service")
 MEMORY_FACTOR = 2
 """How much more than its engine a worker process may use while it computes: results, and texts while they are built,
 are not in the engine's count.
@@ -56,7 +59,9 @@ def bounded(step: Step, work: Work, engine: Engine, seconds: float, bounds: Boun
         try:
             result = step(work, engine)
         except QueryFailed as error:
-            why = str(error)
+            why = why_it_failed(said := str(error.__cause__ or error))
+            if why == UNKNOWN:
+                log.warning("a statement failed, and there are no words for it: %s", said)
         except MemoryError:
             engine.starved = True
         except BROKEN as error:

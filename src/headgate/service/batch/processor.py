@@ -25,7 +25,8 @@ from headgate import logs
 from headgate.errors import Superseded
 from headgate.service.batch.careful import WorkerDied
 from headgate.service.batch.report import JobReport, ServerReport
-from headgate.service.batch.task import JoinRowFiles, ServerTask, TemplateFiles
+from headgate.service.batch.task import ServerTask
+from headgate.service.batch.task_tables import JoinRowFiles, TemplateFiles
 from headgate.service.batch.units import by_server, united
 from headgate.service.manifest import JOIN_ROWS, BatchManifest, StatePlace, StoredTable
 from headgate.service.service import Service

@@ -8,10 +8,12 @@ const LIMITED = [
   ["queries", whole],
   ["templates", whole],
   ["sources", whole],
+  ["rows_s", number],
   ["state_bytes", size],
   ["result_bytes", size],
 ];
 const places = {};
+const titled = (name) => (name === "rows_s" ? "rows pushed a second" : name.replaceAll("_", " "));
 
 export const view = { name: "usage", title: "Usage", build, refresh };
 
@@ -24,7 +26,7 @@ function build() {
   ], async ({ name, limit, value }) => {
     const found = await call("PUT /tenants/{name}/limits", { name }, { [limit]: value });
     await refresh();
-    return `${name}: ${limit.replaceAll("_", " ")} ${found[limit] ?? ""}`;
+    return `${name}: ${titled(limit)} ${found[limit] ?? ""}`;
   }, { send: "Set" });
   const everyone = account.role === "admin" ? [make("section", {}, make("h2", {}, "Everyone"), set, make("div", { class: "scroll" }, places.all))] : [];
   return [make("section", {}, make("h2", {}, "What you use"), places.own), ...everyone];
@@ -33,7 +35,7 @@ function build() {
 async function refresh() {
   const found = await call("GET /usage");
   draw(places.own, table(LIMITED.map(([name, shown]) => ({ name, shown, used: found[name], limit: found.limits[name] })), [
-    ["", "tight", (one) => one.name.replaceAll("_", " ")],
+    ["", "tight", (one) => titled(one.name)],
     ["of the limit", "wide", (one) => bar(one.limit ? one.used / one.limit : 0, `${one.used} of ${one.limit}`)],
     ["used", "number", (one) => one.shown(one.used)],
     ["limit", "number soft", (one) => one.shown(one.limit)],
