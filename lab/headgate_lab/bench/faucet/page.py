@@ -1,13 +1,15 @@
-"""What a gate costs and saves, in `docs/research/faucet.md`, from the results file: `python -m headgate_lab.bench.faucet_page`.
+"""What a gate costs and saves, in `docs/research/faucet.md`, from the results file:
+`python -m headgate_lab.bench.faucet.page`.
 
-The file is what `headgate bench faucet --json` prints; it may hold some of the parts only.
+The file is what `headgate bench faucet --json` prints.
 """
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
+
+from headgate_lab.bench.table_page import placed, write
 
 PAGE, RESULTS = Path("docs/research/faucet.md"), Path("benchmarks/results/faucet.json")
 BEGIN, END = "<!-- bench faucet: begin -->", "<!-- bench faucet: end -->"
@@ -15,9 +17,9 @@ BEGIN, END = "<!-- bench faucet: begin -->", "<!-- bench faucet: end -->"
 
 def table(report: dict[str, Any]) -> str:
     """A line for each result, then one for each goal."""
-    lines = ["| | behind a gate | rival | ratio |", "|---|---|---|---|"]
+    lines = ["| | Headgate | rival | ratio |", "|---|---|---|---|"]
     for one in report["results"]:
-        unit = "" if one["unit"] == "x" else f" {one['unit']}"
+        unit = "" if one["unit"] in ("", "x") else f" {one['unit']}"
         ours = f"{_shown(one['value'])}{unit}"
         rival = "" if one["rival"] is None else f"{_shown(one['rival_value'])}{unit}, {one['rival']}"
         ratio = "" if one["ratio"] is None else f"{one['ratio']:.2f}x"
@@ -31,19 +33,12 @@ def table(report: dict[str, Any]) -> str:
 
 def written(text: str, report: dict[str, Any]) -> str:
     """The page with the tables in their place."""
-    before, _, rest = text.partition(BEGIN)
-    return f"{before}{BEGIN}\n\n{table(report)}\n\n{END}{rest.partition(END)[2]}"
+    return placed(text, BEGIN, END, table(report))
 
 
 def _shown(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
 
 
-def main() -> None:
-    """Write the tables into the page."""
-    report = json.loads(RESULTS.read_text(encoding="utf-8"))
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), report), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    write(PAGE, RESULTS, written)
