@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from headgate_lab.bench.table_page import marks, placed
 from headgate_lab.papers.overview import NUMBERS, tallies
 from headgate_lab.papers.results import RESULTS as PAPERS
 from headgate_lab.papers.results import read, rows
@@ -129,11 +130,7 @@ PAGES = {
 
 def written(text: str, name: str, block: str) -> str:
     """A page with its made block anew."""
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    before, found, rest = text.partition(begin)
-    if not found or end not in rest:
-        raise ValueError(f"the page has no lines {begin!r} and {end!r}")
-    return f"{before}{begin}\n\n{block}\n\n{end}{rest.partition(end)[2]}"
+    return placed(text, *marks(name), block)
 
 
 def main() -> None:
