@@ -73,7 +73,7 @@ def writers(root: Path) -> Iterator[tuple[Path, Callable[[str], str]]]:
     """Every page with a table, and what writes the table."""
     for bench in BENCHES:
         if (root / bench.RESULTS).exists():
-            yield bench.PAGE, partial(bench.written, report=_report(root / bench.RESULTS))
+            yield bench.PAGE, partial(_told, bench=bench, report=_report(root / bench.RESULTS))
         else:
             yield bench.PAGE, partial(placed, begin=bench.BEGIN, end=bench.END, table=_missing(bench.RESULTS))
     for name, page in PLAIN.items():
@@ -144,6 +144,16 @@ def figure(report: dict[str, Any], name: str, field: str, form: str) -> str:
 def _report(file: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return found
+
+
+def _told(text: str, bench: Any, report: dict[str, Any]) -> str:
+    try:
+        told: str = bench.written(text, report)
+    except KeyError as lacks:
+        raise ValueError(
+            f"{bench.RESULTS} has no {lacks}: it is older than its bench, which has to run again"
+        ) from lacks
+    return told
 
 
 def _missing(file: Path) -> str:
