@@ -41,6 +41,8 @@ EXAMINE = 256
 REWRITTEN = 20_000
 """How many rows of constants a batch may have written anew for repair, on average. A table is written whole, however few of
 its computations move, so a service with many computations repairs in fewer batches."""
+FRUITLESS = 8
+"""After how many batches repair looks again, if it has found nothing to move: to look takes time too."""
 SAMPLES = 4
 """How many samples are divided anew in a batch, if repair has left moves."""
 
@@ -328,7 +330,7 @@ class Computations:
         """Move at most so many computations in a batch to servers where fewer sources have to be sent; returns how many.
 
         A batch that is tried again has the moves of all attempts together, and no more than so many. After moves, repair
-        waits until what they had written anew is `REWRITTEN` rows a batch.
+        waits until what they had written anew is `REWRITTEN` rows a batch. If it finds none, it waits too.
         """
         if batch < self._repairs_from:
             return len(self._moving)
@@ -349,7 +351,8 @@ class Computations:
         if placed:
             self._registry.write((_UPDATE_SERVER, placed))
         rows = sum(len(self._hosted[key]) for key in tables if key in self._hosted)
-        self._repairs_from = batch + 2 * rows // REWRITTEN  # they are written in this batch, and when it is committed
+        # They are written in this batch, and when it is committed.
+        self._repairs_from = batch + (2 * rows // REWRITTEN if tables else FRUITLESS)
         return len(self._moving)
 
     def committed(self, batch: int, moves: Mapping[int, int]) -> None:

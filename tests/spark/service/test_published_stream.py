@@ -27,7 +27,7 @@ def test_results_are_fed_by_spark(spark, tmp_path) -> None:
     local.feed(rows(5, at=60))
     stream = PublishedStream(spark, local.service)
     planned = stream.source.plan(None, Demand(1000))
-    frame = stream.rows(planned.ranges)
+    frame = stream.rows(planned.ranges).frame()
     expected = [batch for part in planned.ranges for batch in stream.source.read(part.what)]
     found = sorted(map(repr, frame.toArrow().cast(ROW).to_pylist()))
     assert found == sorted(repr(row) for batch in expected for row in batch.to_pylist())

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
-from headgate.service.batch.ranges import rows_of_ranges
-from headgate.service.batch.streams import SPARK_TYPES
-from headgate.service.push_source import PUSHED, ROW, PushSource, columns_of_ranges
+from headgate.service.batch.ranges import PlannedRows, reader_of
+from headgate.service.push_source import PUSHED, PushSource, columns_of_ranges
 from headgate.service.service import Service
 from headgate.sources.source import Range
-from headgate.spark.arrow_types import from_arrow_schema
 
 
 class PushStream:
@@ -28,17 +25,11 @@ class PushStream:
         )
         self.max_rows = service.settings.flow.batch_rows
 
-    def nothing(self) -> DataFrame:
+    def nothing(self) -> PlannedRows:
         """No rows, for a batch that only computes what waits."""
-        return self._spark.createDataFrame([], from_arrow_schema(ROW))
+        return self.rows(())
 
-    def rows(self, ranges: Sequence[Range]) -> DataFrame:
+    def rows(self, ranges: Sequence[Range]) -> PlannedRows:
         """The rows of some ranges, in slots. Tasks read only the slots that have values."""
-        columns = columns_of_ranges(ranges)
-        read = rows_of_ranges(self._spark, self.source.only(columns), ranges, self._tasks)
-        return read.select(
-            *(
-                F.col(name) if name in columns else F.lit(None).cast(SPARK_TYPES[name[0]]).alias(name)
-                for name in ROW.names
-            )
-        )
+        source = self.source.only(columns_of_ranges(ranges))
+        return PlannedRows(self._spark, (reader_of(source, ranges, self._tasks),))

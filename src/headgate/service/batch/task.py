@@ -6,9 +6,8 @@ the report those files are rubbish, so a retried or speculative attempt does no 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,8 +23,6 @@ from headgate.service.tenant_use import Fairness
 from headgate.sql.engine import Function
 from headgate.sql.limits import Limits
 from headgate.storage.store import Store
-
-REPORT_COLUMN = "report"
 
 
 @dataclass(frozen=True)
@@ -59,16 +56,6 @@ class ServerTask:
     """Whether attempts run in processes of their own, because a worker died in this batch (`careful`)."""
     killable: bool = False
     """Whether this process may be killed when an attempt cannot be stopped otherwise."""
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run the task of this partition's server; `mapInArrow` calls this."""
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None
-        task = replace(self, killable=True)
-        report = task.run_server(batches, context.partitionId(), context.taskAttemptId())
-        yield pa.RecordBatch.from_pydict({REPORT_COLUMN: [json.dumps(report)]})
 
     def run_server(self, batches: Iterable[pa.RecordBatch], server: int, attempt: int) -> dict[str, Any]:
         """Process one server's rows; returns the JSON of its report, or of its failure."""
