@@ -180,7 +180,9 @@ def test_a_tenant_that_pushes_more_rows_a_second_than_it_may_gets_429_and_others
     served.service.add_sources(bob, [{"name": "bobs", "columns": {"n": "bigint"}}])
     with hg.service.Client(served.url, root) as admin:
         assert admin.set_limits("ann", rows_s=5)["rows_s"] == 5
-        http = httpx.Client(base_url=served.url, headers={"Authorization": f"Bearer {served.token}"}, timeout=60)
+        http = httpx.Client(
+            base_url=served.url, headers={"Authorization": f"Bearer {served.token}"}, timeout=60
+        )
         with http:
             first = http.post("/sources/alpha/events", json={"events": events(400)})
             assert first.status_code == 202  # a push is not divided

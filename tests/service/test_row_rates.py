@@ -41,7 +41,9 @@ def test_one_tenant_is_refused_and_another_is_not() -> None:
     clock, limit = Clock(), {"ann": 10.0, "bob": 10.0}
     rates = RowRates(limit.__getitem__, clock)
     rates.take("ann", 150)
-    with pytest.raises(Backlogged, match=r"'ann' has pushed more than 10 rows a second .*rows_s.*in 6 s") as refused:
+    with pytest.raises(
+        Backlogged, match=r"'ann' has pushed more than 10 rows a second .*rows_s.*in 6 s"
+    ) as refused:
         rates.check("ann")
     assert refused.value.retry_after_s == 6.0
     rates.take("bob", 1)

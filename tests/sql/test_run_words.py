@@ -1,4 +1,3 @@
-# ruff: noqa: E501 (queries)
 """Why a query failed while it ran: the value and what to write instead, and no word of the engine."""
 
 import re
@@ -77,7 +76,11 @@ def test_a_value_that_cannot_be_computed_is_named_in_our_words(engine, expressio
 
 @given(st.text(max_size=200))
 def test_any_sentence_of_the_engine_gives_one_short_line_and_ours_stay(text) -> None:
-    for begin in ("Conversion Error: Could not convert string '", "Invalid Input Error: ", "Internal Error: "):
+    for begin in (
+        "Conversion Error: Could not convert string '",
+        "Invalid Input Error: ",
+        "Internal Error: ",
+    ):
         why = why_it_failed(f"{begin}{text}' to INT64 when casting from source column v0")
         assert len(why) < 300
         assert "\n" not in why

@@ -24,7 +24,9 @@ class TenantLimits(BaseModel, extra="forbid"):
     queries: int | None = Field(None, gt=0, le=MOST_WHOLE)
     templates: int | None = Field(None, gt=0, le=MOST_WHOLE)
     sources: int | None = Field(None, gt=0, le=MOST_WHOLE)
-    rows_s: float | None = Field(None, gt=0, lt=1e12, description="Rows that it pushes in a second, for long.")
+    rows_s: float | None = Field(
+        None, gt=0, lt=1e12, description="Rows that it pushes in a second, for long."
+    )
     tenant_seconds: float | None = Field(None, gt=0, lt=1e9, description="Of a batch, on each server.")
     batch_part: float | None = Field(None, gt=0, lt=1e9, description="By which it may lengthen a batch.")
     state_bytes: int | None = Field(None, gt=0, le=MOST_WHOLE)
