@@ -17,10 +17,10 @@ WITH_SPARK = [
     "recipes/backfill.md",
     "operate/watch.md",
     "reference/gates.md",
+    "reference/joins.md",
 ]
 """Pages that run on a session alone: `tests/spark/test_pages.py`."""
 WITHOUT_SPARK = [
-    "reference/joins.md",
     "reference/limits.md",
     "research/control.md",
     "research/faucet.md",

@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 from tests.docs import DOCS, ELSEWHERE, ROOT, WITH_SPARK, WITHOUT_SPARK
-from tests.pages import has_code, played, shape
+from tests.pages import has_code, played
 from typer.main import get_command
 
 from headgate import policies
 from headgate.cli import app
 from headgate.stage.settings import BINS_PER_CHANNEL, DEFAULT_POLICY, FEWEST_BINS
+from headgate_lab.papers import results
+from headgate_lab.papers.claims import of_the_paper
+from headgate_lab.papers.page import PAGES
 from headgate_lab.site import api, check, commands, errors_page, proof
 from headgate_lab.site.drawings import DRAWN, drawn
 
@@ -34,7 +37,7 @@ def test_a_page_without_spark_runs_and_prints_what_it_shows(
     name: str, tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert shape(played(ALL[name], {"__name__": "page"}, tmp_path)) == shape(ALL[name].read_text())
+    assert played(ALL[name], {"__name__": "page"}, tmp_path) == ALL[name].read_text()
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -49,6 +52,21 @@ def test_the_figures_of_a_page_are_those_of_the_results(page: Path) -> None:
     name, made = proof.PAGES[page]
     text = (ROOT / page).read_text(encoding="utf-8")
     assert proof.written(text, name, made(ROOT)) == text
+
+
+def test_the_readme_counts_the_claims_of_the_papers_and_every_other_one_has_its_reason() -> None:
+    """Counted from the rows of the file, not by its totals."""
+    papers = results.rows(results.read(ROOT / results.RESULTS))
+    claims = [(paper, row) for paper, found in papers.items() for row in found if of_the_paper(row)]
+    held = sum(row.ok is True for _, row in claims)
+    said = f"five papers, {len(claims)} claims, {held} hold, each of the rest with its reason"
+    assert said in (ROOT / "README.md").read_text()
+    assert len(papers) == 5
+    shown = {paper: (ROOT / page).read_text() for page, paper in PAGES.items()}
+    for paper, row in claims:
+        if row.ok is not True:
+            (line,) = re.findall(rf"^\| {row.id}, .*$", shown[paper], re.M)
+            assert re.search(r"\*\*no\*\*: \S|nothing to check \|$", line), line
 
 
 def test_the_readme_is_short_and_the_glossary_too() -> None:

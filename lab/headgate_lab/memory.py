@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -14,12 +15,15 @@ EVERY_S = 0.2
 
 @dataclass
 class Memory:
-    """Bytes at the beginning and the most since: of Python processes, of the JVM, and of
-    both at one moment.
+    """Bytes at the beginning and the most since: of Python processes, of the JVM, of both at one
+    moment, and of what `also` counts.
     """
 
+    also: Callable[[], Mapping[str, int]] = dict
     idle: dict[str, int] = field(default_factory=dict)
     most: dict[str, int] = field(default_factory=dict)
+    course: list[tuple[float, int]] = field(default_factory=list)
+    """Both together over time: a clock's seconds and bytes."""
 
     @property
     def peak(self) -> int:
@@ -27,7 +31,7 @@ class Memory:
         return self.most["all"]
 
     def grown(self, kind: str = "all") -> int:
-        """What the work needed in addition: "all", "python" or "jvm"."""
+        """What the work needed in addition: "all", "python", "jvm", or a name of `also`."""
         return max(0, self.most[kind] - self.idle[kind])
 
     def take(self) -> None:
@@ -46,14 +50,16 @@ class Memory:
                     full = process.memory_full_info()
                     now["python"] += getattr(full, "pss", full.rss)
         now["all"] = sum(now.values())
+        now |= self.also()
+        self.course.append((time.perf_counter(), now["all"]))
         self.idle = self.idle or now
         self.most = {kind: max(size, self.most.get(kind, 0)) for kind, size in now.items()}
 
 
 @contextmanager
-def watched() -> Iterator[Memory]:
-    """Measure memory while the block runs."""
-    memory, over = Memory(), threading.Event()
+def watched(also: Callable[[], Mapping[str, int]] = dict) -> Iterator[Memory]:
+    """Measure memory while the block runs; `also` counts other bytes at the same moments."""
+    memory, over = Memory(also), threading.Event()
     memory.take()
 
     def look() -> None:

@@ -57,6 +57,8 @@ EXTRAS = {
     "matplotlib": "plot",
     "s3fs": "s3",
     "aiobotocore": "s3",
+    "gcsfs": "gcs",
+    "adlfs": "azure",
     "psycopg": "postgres",
     "confluent_kafka": "kafka",
     "fastavro": "avro",

@@ -9,9 +9,10 @@ import headgate
 import headgate_lab
 from headgate.cli import pictures
 from headgate.cli.pictures import PALETTE, finished, number, outside
-from headgate_lab.bench import faucet, kernel, versus
+from headgate_lab.bench import kernel, versus
 from headgate_lab.bench.direct import picture as direct
 from headgate_lab.bench.direct.works import DIRECT
+from headgate_lab.bench.faucet import gate
 from headgate_lab.bench.result import Result
 
 figures = pytest.importorskip("matplotlib.figure")
@@ -41,7 +42,7 @@ def drawn():
     yield "direct", direct.picture([rows, late])
     yield "versus", versus.picture({"aggregate": rows, "windows": rows})
     yield "kernel", kernel.picture({"a": 1e3, "b": 1e4, "c": 1e5, "d": 2e6})
-    yield "faucet", faucet._drawn({1000: 3.0, 100_000: 2.0}, {1000: 50.0, 100_000: 900.0}, 2.5, 2000.0)
+    yield "faucet", gate.drawn([(0.0, 900.0), (40.0, 1100.0)], [(0.0, 900.0), (50.0, 3000.0)])
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headgate.errors import ConfigError, NoRoom
-from headgate.hosting import Balance, Host
+from headgate.hosting import NO_REPAIR, Balance, Host
 
 SOURCES = {f"s{i}": 1.0 + i % 3 for i in range(12)}
 
@@ -24,7 +24,10 @@ def asked(rng, count, first=0):
 def test_placing_many_is_placing_one_after_the_other(rule) -> None:
     rng = np.random.default_rng(3)
     queries = asked(rng, 120)
-    one, many = (Host(SOURCES, servers=4, rule=rule, draw=np.random.default_rng(1).random) for _ in range(2))
+    one, many = (
+        Host(SOURCES, servers=4, rule=rule, repair=NO_REPAIR, draw=np.random.default_rng(1).random)
+        for _ in range(2)
+    )
     for part in (queries[:50], queries[50:]):
         expected = [one.place(*query).server for query in part]
         assert many.place_many(part) == expected
@@ -33,6 +36,15 @@ def test_placing_many_is_placing_one_after_the_other(rule) -> None:
             many.remove(name)
     assert one.status() == many.status()
     assert one.streams() == many.streams()
+
+
+def test_placing_many_repairs_and_says_where_they_are_now() -> None:
+    queries = asked(np.random.default_rng(3), 120)
+    plain, host = Host(SOURCES, servers=4, repair=NO_REPAIR), Host(SOURCES, servers=4)
+    plain.place_many(queries)
+    assert host.place_many(queries) == [host.server_of(name) for name, _, _ in queries]
+    assert host.status().traffic < plain.status().traffic
+    assert max(host.status().loads.values()) <= host.limit_of(0) * (1 + 1e-9)
 
 
 def test_adopting_many_is_adopting_one_after_the_other() -> None:

@@ -25,17 +25,18 @@ class Life(RuleBasedStateMachine):
         absolute=st.sampled_from([0.0, 1.0, 10.0]),
         capacity=st.sampled_from([math.inf, math.inf, 6.0]),
         moves=st.integers(0, 4),
+        sample=st.sampled_from([0, 0, 3, 12]),
     )
-    def start(self, name, sizes, absolute, capacity, moves) -> None:
+    def start(self, name, sizes, absolute, capacity, moves, sample) -> None:
         self.chances = iter([(i * 0.37) % 1 for i in range(10_000)])
         self.balance = Balance(0.05, absolute, capacity)
-        self.moves = moves
+        self.moves, self.refined = moves, sample > 0
         self.host = Host(
             dict(zip(SOURCES, RATES, strict=True)),
             servers=sizes,
             rule=name,
             balance=self.balance,
-            repair=Repair(moves, examine=3),
+            repair=Repair(moves, examine=3, sample=sample, every=2),
             draw=lambda: next(self.chances),
         )
         self.reads: dict[str, frozenset[str]] = {}
@@ -67,21 +68,25 @@ class Life(RuleBasedStateMachine):
             assert before <= min([*others, math.inf]) + 1e-9 or self.balance.capacity < math.inf
         else:
             assert held <= most * (1 + 1e-6)
-        assert sum(len(move.servers()) for move in decision.moves) <= self.moves
+        budget = self.moves * (2 if self.refined else 1)  # refinement has what is left of two events
+        assert sum(len(move.servers()) for move in decision.moves) <= budget
         for move in decision.moves:
-            self.take_over(move)
+            self.take_over(move, refined=self.refined)
 
-    def take_over(self, move) -> None:
-        """Make a move in the account, having checked what it promises."""
+    def take_over(self, move, *, refined: bool = False) -> None:
+        """Make a move in the account, having checked what it promises. One of refinement may raise the smoothed traffic
+        if it lowers the real one, and may leave a server above a limit that has shrunk, if it held no less before.
+        """
+        held = {j: self.load(j) if refined else 0.0 for j in (move.server, move.origin)}
         assert {self.where[query] for query in move.queries} == {move.origin}
         assert {self.where[query] for query in move.exchanged} <= {move.server}
         before, smooth = self.traffic(), self.smoothed()
         self.where |= dict(move.servers())
         assert move.saved_traffic >= -1e-9
-        assert self.smoothed() < smooth
+        assert self.smoothed() < smooth or (refined and move.saved_traffic > 0)
         assert before - self.traffic() == pytest.approx(move.saved_traffic, abs=1e-9)
         for server in [move.server, move.origin][: 2 if move.exchanged else 1]:
-            assert self.load(server) <= self.limit() * self.size[server] * (1 + 1e-6)
+            assert self.load(server) <= max(self.limit() * self.size[server], held[server]) * (1 + 1e-6)
 
     def traffic(self) -> float:
         rate = dict(zip(SOURCES, RATES, strict=True))
@@ -174,6 +179,13 @@ class Life(RuleBasedStateMachine):
             left -= len(move.servers())
         assert left >= 0
         assert left == 0 or not few or self.best_gain(left) < 1e-6
+
+    @rule(moves=st.integers(0, 5), sample=st.integers(1, 8), seed=st.integers(0, 99))
+    def divide(self, moves, sample, seed) -> None:
+        made = self.host.refine(moves, sample, seed=seed)
+        assert sum(len(move.servers()) for move in made) <= min(moves, sample)
+        for move in made:
+            self.take_over(move, refined=True)
 
     @invariant()
     def state_agrees_with_the_queries(self) -> None:

@@ -187,6 +187,6 @@ def test_the_repr_of_an_operator_makes_it_again(delay) -> None:
 def test_the_examples_of_the_page_run(tmp_path) -> None:
     page = Path(__file__).parents[2] / "docs" / "reference" / "operators.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     (tmp_path / "page.py").write_text("\n".join(blocks))
     runpy.run_path(str(tmp_path / "page.py"))

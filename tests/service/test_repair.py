@@ -125,6 +125,24 @@ def test_repair_is_on_and_falls_silent(tmp_path) -> None:
     local.service.close()
 
 
+def test_repair_waits_until_what_it_had_written_anew_is_little_for_a_batch(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("headgate.service.computations.REWRITTEN", 20)
+    local = Local(tmp_path, servers=2)
+    rng = np.random.default_rng(6)
+    texts = [f"SELECT x FROM {NAMES[0]} WHERE n > {i}" for i in range(30)]
+    local.add(*texts)
+    rows = rows_of(rng, 100)
+    parts = batches_of(rows, list(range(10, 100, 10)))
+    local.feed(parts[0])
+    shuffle(local, rng, 1)
+    for part in parts[1:]:
+        local.feed(part)
+    moving = [at for at, fact in enumerate(local.service.facts) if fact["moved"]]
+    # Both tables of the template, 30 rows, are written twice: the work of three batches.
+    assert moving == [3, 6, 9]
+    local.service.close()
+
+
 def test_a_crash_between_commit_and_registry_forgets_no_move(tmp_path, monkeypatch) -> None:
     local = Local(tmp_path, servers=3)
     rng = np.random.default_rng(5)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.observe.test_samples import read
-from tests.spark.test_connector_pages import DOCS, put_files, run
+from tests.spark.test_connector_pages import DOCS, run
 
 from headgate.observe.export import port as ports
 
@@ -15,7 +15,6 @@ def test_the_examples_of_the_page_about_metrics_run(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("opentelemetry.sdk")
-    put_files(tmp_path)
     ours = logging.getLogger("headgate")
     before = list(ours.handlers)
     try:

@@ -22,7 +22,7 @@ PRINTED = ("busiest", "the policy found nothing to change", "refused: key_too_ho
 def test_the_page_shows_what_is_printed(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-    now = played(PAGE, {"__name__": "page", "spark": spark}, tmp_path)
+    now = played(PAGE, {"__name__": "page"}, tmp_path)
     if os.environ.get("HEADGATE_WRITE_PAGES"):
         PAGE.write_text(now)
     assert shape(without_consoles(now)) == shape(without_consoles(PAGE.read_text()))

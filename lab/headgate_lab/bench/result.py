@@ -5,6 +5,7 @@ The JSON is the shape that DESIGN fixes: `{"bench", "machine", "results", "goals
 
 from __future__ import annotations
 
+import datetime
 import os
 import platform
 import statistics
@@ -159,9 +160,10 @@ def _number(value: float) -> str:
 
 def machine() -> dict[str, Any]:
     """What the figures were measured on. `load` is the machine's load before the start: above 0,
-    other processes were running.
+    other processes were running. `date` is the day, in UTC.
     """
     return {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "cpu": _cpu(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),

@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from headgate_lab.bench.table_page import marks, placed
 from headgate_lab.chaos.faults import KINDS
 
 RESULTS, PLANTED = Path("benchmarks/results/chaos.json"), Path("benchmarks/results/chaos-plant.json")
@@ -51,10 +52,7 @@ def written(text: str, report: dict[str, Any], planted: dict[str, Any] | None) -
     """A page with its parts in their places."""
     parts = {"faults": faults(report), "figures": figures(report, planted), "missed": missed(planted)}
     for name, part in parts.items():
-        begin, end = f"<!-- chaos {name}: begin -->", f"<!-- chaos {name}: end -->"
-        before, found, rest = text.partition(begin)
-        if found:
-            text = f"{before}{begin}\n\n{part}\n\n{end}{rest.partition(end)[2]}"
+        text = placed(text, *marks(f"chaos {name}"), part)
     return text
 
 

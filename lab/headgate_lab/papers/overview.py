@@ -48,7 +48,7 @@ def tallies(rows: Mapping[str, Sequence[Claim]]) -> list[Tally]:
     return [Tally.of(paper, claims) for paper, claims in rows.items()]
 
 
-_NUMBERS = {1: "one paper", 2: "two papers", 3: "three papers", 4: "four papers", 5: "five papers"}
+NUMBERS = {1: "one paper", 2: "two papers", 3: "three papers", 4: "four papers", 5: "five papers"}
 
 
 def headline(counted: Sequence[Tally]) -> str:
@@ -61,7 +61,7 @@ def headline(counted: Sequence[Tally]) -> str:
         sum(len(getattr(t, what)) for t in counted) for what in ("held", "not_held", "nothing_to_check")
     )
     return (
-        f"{_NUMBERS[len(counted)]}, {sum(t.claims for t in counted)} claims, {held} hold, {lost} do not, each with its reason, "
+        f"{NUMBERS[len(counted)]}, {sum(t.claims for t in counted)} claims, {held} hold, {lost} do not, each with its reason, "
         f"and {open_} have nothing to check"
     )
 

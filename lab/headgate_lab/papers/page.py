@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from headgate_lab.bench.table_page import marks, placed, wrapped
 from headgate_lab.papers.claims import Claim, as_text, of_the_paper
 from headgate_lab.papers.overview import Tally, headline, reason, tallies
 from headgate_lab.papers.results import RESULTS, read, rows
@@ -31,16 +32,6 @@ OVERVIEW = Path("docs/research/index.md")
 _WORDS = {True: "yes", False: "**no**", None: "nothing to check"}
 
 
-def begin(name: str) -> str:
-    """The line before a made block."""
-    return f"<!-- papers {name}: begin -->"
-
-
-def end(name: str) -> str:
-    """The line after it."""
-    return f"<!-- papers {name}: end -->"
-
-
 def overview(counted: Sequence[Tally], known: Mapping[str, Mapping[str, Any]]) -> str:
     """The table of the page about all papers."""
     pages = {paper: page for page, paper in PAGES.items()}
@@ -54,7 +45,7 @@ def overview(counted: Sequence[Tally], known: Mapping[str, Mapping[str, Any]]) -
             for t in counted
         ),
     ]
-    return "\n".join([*_wrapped(f"{headline(counted).capitalize()}. {scale}"), "", *lines])
+    return "\n".join([wrapped(f"{headline(counted).capitalize()}. {scale}"), "", *lines])
 
 
 def claims_table(figures: Mapping[str, Any], claims: Sequence[Claim]) -> str:
@@ -66,7 +57,7 @@ def claims_table(figures: Mapping[str, Any], claims: Sequence[Claim]) -> str:
         f"{tally.claims} claims: {len(tally.held)} hold, {len(tally.not_held)} do not, {len(tally.nothing_to_check)} have nothing to "
         f"check. Run in full: {', '.join(full) or 'none'}; with `--quick`: {', '.join(small) or 'none'}."
     )
-    lines = [*_wrapped(said), "", "| row | paper | measured | holds |", "|---|---|---|---|"]
+    lines = [wrapped(said), "", "| row | paper | measured | holds |", "|---|---|---|---|"]
     ordered = [c for c in claims if of_the_paper(c)] + [c for c in claims if not of_the_paper(c)]
     for claim in ordered:
         why = f": {reason(claim)}" if claim.ok is False and of_the_paper(claim) else ""
@@ -82,12 +73,7 @@ def claims_table(figures: Mapping[str, Any], claims: Sequence[Claim]) -> str:
 
 def written(text: str, name: str, block: str) -> str:
     """A page with its made block anew."""
-    first, last = begin(name), end(name)
-    before, _, rest = text.partition(first)
-    _, found, after = rest.partition(last)
-    if not found:
-        raise ValueError(f"the page has no lines {first!r} and {last!r}")
-    return f"{before}{first}\n{block}\n{last}{after}"
+    return placed(text, *marks(f"papers {name}"), block)
 
 
 def pages(root: Path) -> dict[Path, tuple[str, str]]:
@@ -96,15 +82,6 @@ def pages(root: Path) -> dict[Path, tuple[str, str]]:
     by_paper = rows(known)
     made = {page: (paper, claims_table(known[paper], by_paper[paper])) for page, paper in PAGES.items()}
     return {OVERVIEW: ("all", overview(tallies(by_paper), known)), **made}
-
-
-def _wrapped(text: str, width: int = 100) -> list[str]:
-    lines: list[str] = [""]
-    for word in text.split():
-        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return lines
 
 
 def main() -> None:

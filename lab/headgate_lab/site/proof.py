@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from headgate_lab.bench.table_page import marks, placed
+from headgate_lab.papers.overview import NUMBERS, tallies
+from headgate_lab.papers.results import RESULTS as PAPERS
+from headgate_lab.papers.results import read, rows
 from headgate_lab.site import limits
 
 RESULTS = Path("benchmarks/results")
@@ -25,7 +29,7 @@ COMPARED = {
 
 
 def proof(root: Path) -> str:
-    """The table of the README: three numbers each about speed, reliability and scale."""
+    """The table of the README: three numbers each about speed, reliability and scale, and the claims of the papers."""
     aggregate, kernel, small = (
         _of(root, *COMPARED[name])
         for name in ("running aggregate", "a Python function with state (z-score)", "a batch of 1,000 rows")
@@ -37,7 +41,7 @@ def proof(root: Path) -> str:
         one for one in _read(root, "object-store")["results"] if "sink parquet, 8 channels" in one["name"]
     )
     faults, keys = sum(chaos["faults"].values()), state["ratio"]
-    rows = (
+    measured = (
         (
             "speed, beside Spark on two cores",
             f"running aggregate: {_millions(aggregate['value'])} rows/s, {aggregate['ratio']:.1f} times Spark's",
@@ -72,8 +76,16 @@ def proof(root: Path) -> str:
             f"{kafka['ratio']:.1f} times Spark's",
         ),
         ("", f"on an object store, a batch of 8 channels with Parquet output: {store['value']:.0f} requests"),
+        ("the papers, run again", f"[{papers(root)}](docs/research/index.md#what-holds)"),
     )
-    return "\n".join(["| | measured |", "|---|---|", *(f"| {head} | {text} |" for head, text in rows)])
+    return "\n".join(["| | measured |", "|---|---|", *(f"| {head} | {text} |" for head, text in measured)])
+
+
+def papers(root: Path) -> str:
+    """How many claims of the papers hold. A claim that does not hold, or that cannot be checked, has its reason on its page."""
+    counted = tallies(rows(read(root / PAPERS)))
+    held, claims = sum(len(tally.held) for tally in counted), sum(tally.claims for tally in counted)
+    return f"{NUMBERS[len(counted)]}, {claims} claims, {held} hold, each of the rest with its reason"
 
 
 def compared(root: Path) -> str:
@@ -118,11 +130,7 @@ PAGES = {
 
 def written(text: str, name: str, block: str) -> str:
     """A page with its made block anew."""
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    before, found, rest = text.partition(begin)
-    if not found or end not in rest:
-        raise ValueError(f"the page has no lines {begin!r} and {end!r}")
-    return f"{before}{begin}\n\n{block}\n\n{end}{rest.partition(end)[2]}"
+    return placed(text, *marks(name), block)
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
-from headgate_lab.site import api, commands, errors_page, notebooks
+from headgate_lab.site import api, commands, errors_page, notebooks, settings_page
 
 PROJECT = {
     "ARCHITECTURE.md": "project/architecture.md",
@@ -28,6 +28,7 @@ def staged(root: Path, pages: Path) -> list[str]:
     shutil.copytree(root / "docs", pages)
     problems: list[str] = []
     made = {**api.pages(problems), **commands.pages(), **errors_page.pages(problems)}
+    made |= settings_page.pages(problems)
     made |= notebooks.pages(root / "notebooks")
     for name, text in made.items():
         (pages / name).parent.mkdir(parents=True, exist_ok=True)

@@ -250,11 +250,11 @@ def place(
 ) -> None:
     """Place queries on servers so that each source is sent to few of them."""
     from headgate.cli import place as placing
-    from headgate.hosting import DEFAULT_REPAIR, DEFAULT_RULE, Balance, Repair
+    from headgate.hosting import NO_REPAIR, RULES, Balance, Repair
 
     output = Output(as_json=as_json)
     balance = Balance(relative, absolute, capacity)
-    by_default = DEFAULT_REPAIR if algorithm == DEFAULT_RULE.name else Repair(0)
+    by_default = RULES[algorithm].repair if algorithm in RULES else NO_REPAIR
     budget = by_default if repair is None else Repair(repair)
     options = placing.PlaceOptions(
         file, sources, servers, sizes, algorithm, balance, budget, seed, out, spark

@@ -20,7 +20,8 @@ One query from `Host.place` to its server:
    `online.rules.RareFirst`, is a number and a parameter there.
 5. `placement.state.add_query` puts the query on that server: it counts one more reader of each
    (source, server) stream, and updates load and traffic.
-6. `repair.search.repair_placement` moves a few queries if a `Repair` budget was given.
+6. `repair.search.repair_placement` moves a few queries within the budget of a `Repair`. Now and then
+   `refinement.two_way.refine_placement` divides a sample of queries anew, if the budget has a sample.
 7. `Host.place` returns a `Decision`: server, added traffic, load, limit and moves.
 
 `online.explain` repeats step 4 slowly, from the definitions, to say why a server wins. The other
@@ -47,7 +48,7 @@ from headgate.hosting.online.rules import (
     Reserved,
     Rule,
 )
-from headgate.hosting.repair.budget import DEFAULT_REPAIR, Repair
+from headgate.hosting.repair.budget import DEFAULT_REPAIR, NO_REPAIR, Repair
 from headgate.hosting.replay import Replay
 from headgate.hosting.workload import QueryTypes, Workload
 
@@ -55,6 +56,7 @@ __all__ = [
     "ALGORITHMS",
     "DEFAULT_REPAIR",
     "DEFAULT_RULE",
+    "NO_REPAIR",
     "RULES",
     "Assignment",
     "Balance",

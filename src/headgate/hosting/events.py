@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
-"""Events in order: queries arrive and leave, and after each event a bounded repair. Compiled."""
+"""Events in order: queries arrive and leave, and after each event a bounded repair, and refinement when it is due. Compiled."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from headgate.compiled import compiled
 from headgate.hosting.online.select_server import select_server
 from headgate.hosting.placement.reference_counts import unused_pool
 from headgate.hosting.placement.state import ARRIVALS, DEPARTURES, add_query, pool_demand, remove_query
+from headgate.hosting.refinement.two_way import REFINED, most_opened, refine_if_due
 from headgate.hosting.repair.rare_readers import forget_reader, remember_reader
 from headgate.hosting.repair.search import new_move_log, repair_placement
 
@@ -20,10 +21,10 @@ def apply_events(state, settings, event, query, chance, server, begin):
     It stops early where a pool of reference counts may run out (call `with_spare_pool`, then this again), or
     at a query that no server can hold (``server`` is -1 there). ``server`` gets the server of each event.
     """
-    log = new_move_log(settings.moves)
+    log, refined = new_move_log(settings.moves), new_move_log(REFINED)
     for i in range(begin, event.shape[0]):
         q = query[i]
-        demand = pool_demand(state, settings.max_sources * (1 + 2 * settings.moves))
+        demand = pool_demand(state, most_opened(settings))
         if unused_pool(state.streams) < demand or (
             state.hosted_types.start.shape[0] > 0 and unused_pool(state.hosted_types) < demand
         ):
@@ -43,4 +44,6 @@ def apply_events(state, settings, event, query, chance, server, begin):
                 remember_reader(state, q)
         if settings.moves > 0:
             repair_placement(state, settings, settings.examine, log)
+            if settings.sample > 0:
+                refine_if_due(state, settings, refined)
     return event.shape[0]

@@ -43,8 +43,10 @@ from headgate.hosting.placement.state import (
     with_spare_pool,
     without_server,
 )
-from headgate.hosting.repair.budget import Repair
-from headgate.hosting.repair.search import new_move_log, repair_placement
+from headgate.hosting.refinement.sample import SAMPLE
+from headgate.hosting.refinement.two_way import REFINED, most_opened, refine_if_due, refine_placement
+from headgate.hosting.repair.budget import NO_REPAIR, Repair
+from headgate.hosting.repair.search import MoveLog, new_move_log, repair_placement
 from headgate.hosting.settings import Settings, Shares, settings_of
 from headgate.hosting.workload import Workload, checked_cost, checked_rate, source_numbers
 
@@ -55,8 +57,9 @@ Asked = tuple[str, Iterable[str], float]
 class Host:
     """Hosts queries on servers.
 
-    ``servers`` is their number, or a list of their sizes. ``draw`` returns numbers in [0, 1) for rules that
-    choose at random.
+    ``servers`` is their number, or a list of their sizes. ``repair`` is that of the rule if it is not given: the default
+    rule moves a few queries after each event, and `NO_REPAIR` switches that off. ``draw`` returns numbers in [0, 1) for
+    rules that choose at random.
 
     >>> host = Host({"road": 2.0, "rain": 1.0}, servers=2)
     >>> host.place("a", ["road", "rain"]).added_traffic, host.place("b", ["rain"]).added_traffic
@@ -77,7 +80,7 @@ class Host:
     ) -> None:
         self.rule = rule_of(rule)
         self.balance = balance or Balance()
-        self._repair = repair or Repair(moves=0)
+        self._repair = self.rule.repair if repair is None else repair
         if self.rule.draws and draw is None:
             raise ConfigError(
                 f"rule {self.rule.name!r} needs random numbers: give draw=, "
@@ -120,7 +123,7 @@ class Host:
         self._state = self._names.with_source(self._state, name, checked_rate(name, rate))
 
     def place(self, query: str, sources: Iterable[str], cost: float = 1.0) -> Decision:
-        """Host a query until it is removed."""
+        """Host a query until it is removed. The repair that follows may move it: `server_of` says where it is."""
         self._check_new(query)
         numbers = source_numbers(query, sources, self._names.sources)
         price = checked_cost(query, cost)
@@ -135,26 +138,27 @@ class Host:
     def place_many(self, queries: Sequence[Asked]) -> list[int]:
         """Host queries (name, sources, cost) as `place` does, one after the other, or none of them; return their servers.
 
-        It is many times faster, except where rules draw numbers, servers can be full, or placements are repaired.
+        It is many times faster, except where rules draw numbers or servers can be full. Repair works as after single
+        calls, and may examine queries in another order.
         """
-        if self.rule.draws or self._repair.moves or not math.isinf(self.balance.capacity):
-            placed = list[int]()
+        if self.rule.draws or not math.isinf(self.balance.capacity):
+            placed = list[str]()
             try:
                 for query, sources, cost in queries:
-                    placed.append(self.place(query, sources, cost).server)
+                    self.place(query, sources, cost)
+                    placed.append(query)
             except BaseException:
-                for query, _, _ in queries[: len(placed)]:
+                for query in placed:
                     self.remove(query)
                 raise
-            return placed
-        slots = self._slots_for(queries)
-        servers = np.full(len(queries), -1, np.int64)
+            return [self.server_of(query) for query in placed]
+        slots, settings = self._slots_for(queries), self._settings(self._repair)
         event, chance = np.full(len(queries), PLACE, np.int8), np.zeros(len(queries))
-        at = 0
+        servers, at = np.full(len(queries), -1, np.int64), 0
         while at < len(queries):
-            self._state = with_spare_pool(self._state, self._names.max_sources)
-            at = apply_events(self._state, self._settings(), event, slots, chance, servers, at)
-        found: list[int] = servers.tolist()
+            self._state = with_spare_pool(self._state, most_opened(settings))
+            at = apply_events(self._state, settings, event, slots, chance, servers, at)
+        found: list[int] = self._state.server_of[slots].tolist()
         return found
 
     def adopt(self, query: str, sources: Iterable[str], server: int, cost: float = 1.0) -> None:
@@ -197,7 +201,7 @@ class Host:
         self._apply(REMOVE, slot)
         self._names.free_slot(query)
         self._state = self._names.without_unused_types(self._state)
-        self._run_repair(self._repair.moves, self._repair.examine)
+        self._mend()
         return before - float(self._state.totals[TRAFFIC])
 
     def add_server(self, size: float = 1.0) -> int:
@@ -228,6 +232,17 @@ class Host:
         """Move at most so many queries. Before each move, examine so many hosted queries (default: all)."""
         budget = Repair(moves, len(self._names.slots) if examine is None else examine)
         return list(self._run_repair(budget.moves, budget.examine))
+
+    def refine(self, moves: int, sample: int = SAMPLE, *, seed: int) -> list[Move]:
+        """Divide queries of two servers anew, and move at most so many of them (`REFINED` at most).
+
+        ``seed`` decides which servers are drawn, and which of their queries, if they host more than ``sample``. Traffic
+        never rises. It is 0 or more, and another one each time.
+        """
+        settings = self._settings(Repair(moves, sample=sample, seed=seed))
+        self._state = with_spare_pool(self._state, most_opened(settings))
+        log = new_move_log(min(moves, REFINED))
+        return list(self._by_name(log, refine_placement(self._state, settings, seed, moves, log)))
 
     def move(self, query: str, server: int) -> Move:
         """Have a query on a server, whatever rule and limits say."""
@@ -298,15 +313,10 @@ class Host:
         limits = self.balance.online_limits(float(totals[COST]), int(totals[QUERIES]), size[size > 0])
         return float(limits[self.servers.index(server)])
 
-    def _settings(self) -> Settings:
+    def _settings(self, repair: Repair = NO_REPAIR) -> Settings:
         """Return the settings of one event. Repair is a separate call here, because its moves are reported by name."""
         return settings_of(
-            self.rule,
-            self.balance,
-            moves=0,
-            examine=self._repair.examine,
-            max_sources=self._names.max_sources,
-            shares=self._shares,
+            self.rule, self.balance, repair, max_sources=self._names.max_sources, shares=self._shares
         )
 
     def _apply(self, event: int, slot: int) -> int:
@@ -333,8 +343,17 @@ class Host:
             )
         added, fallback = float(totals[TRAFFIC]) - traffic, bool(totals[FALLBACKS] > fallbacks)
         load, limit = float(self._state.load[server]), self.limit_of(server)
-        moves = self._run_repair(self._repair.moves, self._repair.examine)
-        return Decision(query, server, added, load, limit, fallback, moves)
+        return Decision(query, server, added, load, limit, fallback, self._mend())
+
+    def _mend(self) -> tuple[Move, ...]:
+        """Repair after an event, and refine if that is due."""
+        made = self._run_repair(self._repair.moves, self._repair.examine)
+        if self._repair.moves and self._repair.sample:
+            settings = self._settings(self._repair)
+            self._state = with_spare_pool(self._state, most_opened(settings))
+            log = new_move_log(REFINED)
+            made += self._by_name(log, refine_if_due(self._state, settings, log))
+        return made
 
     def _run_repair(self, moves: int, examine: int) -> tuple[Move, ...]:
         """Repair within a budget; return the moves by name."""
@@ -342,7 +361,10 @@ class Host:
             return ()
         self._state = with_spare_pool(self._state, self._names.max_sources * (2 + 2 * moves))
         log = new_move_log(moves)
-        moved = repair_placement(self._state, self._settings(), examine, log)
+        return self._by_name(log, repair_placement(self._state, self._settings(), examine, log))
+
+    def _by_name(self, log: MoveLog, moved: int) -> tuple[Move, ...]:
+        """Return the moves of a log by name."""
         made = []
         for first in np.unique(log.first[:moved]):
             group = np.flatnonzero(log.first[:moved] == first)

@@ -20,6 +20,7 @@ from headgate.hosting.placement.state import (
     new_state,
     with_spare_pool,
 )
+from headgate.hosting.refinement.two_way import most_opened
 from headgate.hosting.repair.budget import Repair
 from headgate.hosting.settings import settings_of
 from headgate.hosting.workload import Floats, Ints, Workload
@@ -31,7 +32,8 @@ Events = NDArray[np.int8]
 class Replay:
     """Replays arrivals and departures of a workload's queries, by number, under a rule.
 
-    ``draw(n)`` returns n numbers in [0, 1) for rules that choose at random.
+    ``repair`` is that of the rule if it is not given; `NO_REPAIR` switches it off. ``draw(n)`` returns n numbers in [0, 1)
+    for rules that choose at random.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class Replay:
                 f"rule {rule.name!r} needs random numbers: give draw=, for example numpy.random.default_rng(7).random"
             )
         self.load = load
-        budget = repair or Repair(moves=0)
+        budget = rule.repair if repair is None else repair
         self.state: PlacementState = new_state(
             load,
             sizes,
@@ -63,8 +65,7 @@ class Replay:
         self.settings = settings_of(
             rule,
             balance or Balance(),
-            moves=budget.moves,
-            examine=budget.examine,
+            budget,
             max_sources=int(np.diff(load.start).max(initial=1)),
             shares=([0], [], []),
         )
@@ -83,8 +84,7 @@ class Replay:
                         f"query {names[query] if names else query!r} of cost {self.load.cost[query]:g} fits no server "
                         f"within capacity {self.settings.capacity:g}: raise the capacity or add servers"
                     )
-                pairs = self.settings.max_sources * (1 + 2 * self.settings.moves)
-                self.state = with_spare_pool(self.state, pairs)
+                self.state = with_spare_pool(self.state, most_opened(self.settings))
         return server
 
     def arrive(self, queries: Ints) -> Ints:

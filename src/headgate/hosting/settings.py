@@ -11,6 +11,7 @@ from headgate.compiled import inlined
 from headgate.hosting.balance import SLACK, Balance
 from headgate.hosting.online.rules import Rule
 from headgate.hosting.placement.state import COST, QUERIES, SERVERS, SIZE
+from headgate.hosting.repair.budget import Repair
 
 Shares = tuple[list[int], list[int], list[float]]
 """For the rule `Reserved`: where each query type's shares begin, their servers, and the upper ends of their intervals."""
@@ -31,6 +32,9 @@ class Settings(NamedTuple):
     capacity: float
     moves: int
     examine: int
+    sample: int
+    every: int
+    seed: int
     max_sources: int
     share_start: Any
     share_server: Any
@@ -38,13 +42,13 @@ class Settings(NamedTuple):
 
 
 def settings_of(
-    rule: Rule, balance: Balance, *, moves: int, examine: int, max_sources: int, shares: Shares
+    rule: Rule, balance: Balance, repair: Repair, *, max_sources: int, shares: Shares
 ) -> Settings:
     """Return the settings for compiled code."""
     start, server, upto = shares
     return Settings(
-        rule.code, rule.parameter, balance.relative, balance.absolute, balance.capacity, moves, examine,
-        max_sources, np.array(start, np.int64), np.array(server, np.int32), np.array(upto, np.float64),
+        rule.code, rule.parameter, balance.relative, balance.absolute, balance.capacity, repair.moves, repair.examine,
+        repair.sample, repair.every, repair.seed, max_sources, np.array(start, np.int64), np.array(server, np.int32), np.array(upto, np.float64),
     )  # fmt: skip
 
 

@@ -22,7 +22,9 @@ class OidcConfig:
     """Tokens of an identity provider: JWTs that are signed with one of its keys."""
 
     issuer: str
+    """Whose tokens they are: their claim `iss`."""
     audience: str
+    """For whom they are: their claim `aud`."""
     jwks: str
     """Where its public keys are: an https:// URL, or a file."""
     tenant_claim: str = "sub"
@@ -30,7 +32,9 @@ class OidcConfig:
     role_claim: str = ""
     """The claim that names the role, or lists roles; without it, everyone has `role`."""
     role: str = WRITER
+    """The role of everyone, if tokens name none."""
     algorithms: tuple[str, ...] = ("RS256", "ES256")
+    """How tokens may be signed."""
     leeway_s: float = 30.0
     """How far clocks may be apart."""
     create: bool = False

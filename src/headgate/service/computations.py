@@ -16,7 +16,8 @@ from typing import Any
 import pyarrow as pa
 
 from headgate.errors import HeadgateError
-from headgate.hosting import Host
+from headgate.hosting import NO_REPAIR, Host
+from headgate.hosting.mend import mend
 from headgate.service.hosted_constants import Computation, HostedConstants
 from headgate.service.registry import Changes, Registry, damaged
 from headgate.service.snapshot import HostingSnapshot, ServerTemplate, Version
@@ -37,6 +38,13 @@ _UPDATE_SERVER = "UPDATE computations SET server = ? WHERE id = ?"
 _UPDATE_PLACE = "UPDATE computations SET server = ?, here = ? WHERE id = ?"
 EXAMINE = 256
 """How many computations are examined before each move of repair."""
+REWRITTEN = 20_000
+"""How many rows of constants a batch may have written anew for repair, on average. A table is written whole, however few of
+its computations move, so a service with many computations repairs in fewer batches."""
+FRUITLESS = 8
+"""After how many batches repair looks again, if it has found nothing to move: to look takes time too."""
+SAMPLES = 4
+"""How many samples are divided anew in a batch, if repair has left moves."""
 
 
 class Computations:
@@ -70,6 +78,8 @@ class Computations:
         self._servers_of_source: list[list[int]] | None = None
         self._moving: dict[int, int] = {}
         """Computations that move with the next commit, and the servers where their state is until then."""
+        self._repairs_from = 0
+        """The first batch that may repair again."""
         self._added: list[int] = []
         """New computations that are not placed yet."""
         self.owner_of: Callable[[int], int] = lambda number: 0
@@ -112,7 +122,7 @@ class Computations:
         self._next_id = max((computation.id for computation in computations), default=-1) + 1
         self.alive = {number for number, alive in known_servers if alive}
         # A host numbers its servers from 0 without gaps, so it begins with the lost ones too, and loses them at once.
-        self.host = host({}, servers=max(number for number, _ in known_servers) + 1)
+        self.host = host({}, servers=max(number for number, _ in known_servers) + 1, repair=NO_REPAIR)
         for source in self._sources.by_name.values():
             self.host.add_source(source.name, source.rate)
         for number, alive in known_servers:
@@ -319,12 +329,17 @@ class Computations:
     def repair(self, batch: int, most: int) -> int:
         """Move at most so many computations in a batch to servers where fewer sources have to be sent; returns how many.
 
-        A batch that is tried again has the moves of all attempts together, and no more than so many.
+        A batch that is tried again has the moves of all attempts together, and no more than so many. After moves, repair
+        waits until what they had written anew is `REWRITTEN` rows a batch. If it finds none, it waits too.
         """
-        placed = list[Sequence[Any]]()
-        for move in self.host.repair(max(0, most - len(self._moving)), EXAMINE):
+        if batch < self._repairs_from:
+            return len(self._moving)
+        placed, tables = list[Sequence[Any]](), set[ServerTemplate]()
+        left = max(0, most - len(self._moving))
+        for move in mend(self.host, left, examine=EXAMINE, samples=SAMPLES, seed=batch):
             for name, server in move.servers():
                 c = self.by_id[int(name)]
+                tables |= {(c.server, c.template), (server, c.template)}
                 if c.born >= batch:  # it has no state yet
                     self._put(c.id, server)
                     placed.append((server, c.id))
@@ -335,6 +350,9 @@ class Computations:
                     self._put(c.id, server, here=batch)
         if placed:
             self._registry.write((_UPDATE_SERVER, placed))
+        rows = sum(len(self._hosted[key]) for key in tables if key in self._hosted)
+        # They are written in this batch, and when it is committed.
+        self._repairs_from = batch + (2 * rows // REWRITTEN if tables else FRUITLESS)
         return len(self._moving)
 
     def committed(self, batch: int, moves: Mapping[int, int]) -> None:

@@ -55,7 +55,7 @@ class ServiceConfig:
     state: str = ""
     """Where state and results are stored, if not in the folder."""
     push: str = ""
-    """Where pushed events wait, if not where `places` puts them."""
+    """Where pushed events wait, if not with the state at its URL, or else in the folder."""
     standby: bool = False
     """Whether to wait until no other process leads the service, and then lead it."""
     lease_s: float = 10.0

@@ -22,7 +22,7 @@ from typing import Any, Protocol, Self
 
 from headgate import logs
 from headgate.errors import CheckpointError, ConfigError, HeadgateError, Superseded
-from headgate.hosting import Host
+from headgate.hosting import NO_REPAIR, Host
 from headgate.service.collecting import settled
 from headgate.service.config import ServiceConfig
 from headgate.service.delivery.dispatch import Dispatcher
@@ -253,8 +253,9 @@ class ServiceProcess:
 
 def compile_placement() -> None:
     """Have the placement of queries compiled before the first is registered: with an empty cache that takes long."""
-    host = Host({"a": 1.0}, servers=2)
+    host = Host({"a": 1.0}, servers=2, repair=NO_REPAIR)
     host.place_many([("q", ["a"], 1.0)])
+    host.repair(1)
     host.remove("q")
 
 

@@ -17,7 +17,7 @@ import fsspec
 import xxhash
 from fsspec.implementations.local import LocalFileSystem
 
-from headgate.errors import CheckpointError, ConfigError, StorageFull
+from headgate.errors import CheckpointError, ConfigError, StorageFull, not_installed
 from headgate.storage.disk import Disk, LocalDisk
 from headgate.storage.outside import unique
 from headgate.storage.patience import OPTIONS
@@ -85,7 +85,10 @@ class Store:
         try:
             self.fs, self.root = fsspec.core.url_to_fs(self.url, use_listings_cache=False, **options)
         except (ImportError, ValueError) as error:
-            raise ConfigError(f"{self.url} cannot be reached: {error}") from error
+            lacks = (
+                not_installed(error.__cause__, self.url) if isinstance(error.__cause__, ImportError) else None
+            )
+            raise lacks or ConfigError(f"{self.url} cannot be reached: {error}") from error
         self.disk: Disk | None = (
             LocalDisk() if isinstance(self.fs, LocalFileSystem) else getattr(self.fs, "disk", None)
         )

@@ -7,7 +7,7 @@ import pytest
 
 from headgate.errors import ConfigError
 from headgate_lab.bench.faucet import PARTS, chosen_parts
-from headgate_lab.bench.faucet_page import BEGIN, PAGE, RESULTS, written
+from headgate_lab.bench.faucet.page import BEGIN, PAGE, RESULTS, written
 
 ROOT = Path(__file__).parents[3]
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 def test_the_page_has_the_figures_of_the_results_file() -> None:
     text, report = (ROOT / PAGE).read_text(), json.loads((ROOT / RESULTS).read_text())
     assert BEGIN in text
-    assert written(text, report) == text, "run: python -m headgate_lab.bench.faucet_page"
+    assert written(text, report) == text, "run: python -m headgate_lab.bench.faucet.page"
     asked = {goal["name"]: goal["goal"] for goal in report["goals"]}
     assert asked["time behind the gate over time without, at the plateau"] == "<= 1.05x"
     assert asked["memory without a gate over memory behind it"] == ">= 10x"
@@ -23,7 +23,7 @@ def test_the_page_has_the_figures_of_the_results_file() -> None:
 
 
 def test_parts_are_chosen_by_name() -> None:
-    assert chosen_parts([]) == PARTS
+    assert chosen_parts([]) == tuple(PARTS)
     assert chosen_parts(["cliques", "gate"]) == ("gate", "cliques")
     with pytest.raises(ConfigError, match="stragglers"):
         chosen_parts(["straglers"])

@@ -92,6 +92,6 @@ def test_reproduce_saves_what_it_measured(tmp_path, monkeypatch) -> None:
 
 def test_a_page_needs_its_marks() -> None:
     marked = "a\n<!-- papers x: begin -->\nold\n<!-- papers x: end -->\nb"
-    assert written(marked, "x", "new") == "a\n<!-- papers x: begin -->\nnew\n<!-- papers x: end -->\nb"
+    assert written(marked, "x", "new") == "a\n<!-- papers x: begin -->\n\nnew\n\n<!-- papers x: end -->\nb"
     with pytest.raises(ValueError, match="has no lines"):
         written("nothing", "x", "new")

@@ -74,12 +74,12 @@ def test_sizes_that_cannot_be_listed_are_refused(spark: Any, small: Path) -> Non
 
 
 def test_the_paper_s_topology_gives_the_same_behind_a_gate(spark: Any, tmp_path: Path) -> None:
-    from headgate_lab.bench.faucet_job import exploding
-    from headgate_lab.cliques import write_index
+    from headgate_lab.bench.faucet.edges import write_input
+    from headgate_lab.bench.faucet.job import exploding
 
     made = rmat(8, 2000, np.random.default_rng(5).random)
     graph = orient(clean(made).edges)
-    write_index(graph, graph.names, tmp_path)
+    write_input(graph, tmp_path, [1.0])
     job = {"graph": str(tmp_path), "part": 1.0, "in_flight": 2}
     wanted = count_cliques(graph, 3)
     assert exploding(spark, {**job, "batch": None}) == exploding(spark, {**job, "batch": 5000}) == wanted

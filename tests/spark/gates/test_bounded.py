@@ -2,8 +2,10 @@
 
 import datetime as dt
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -300,3 +302,29 @@ def test_wrong_fan_outs_are_refused(numbers: DataFrame) -> None:
         hg.bounded(numbers.withColumn("n", F.lit("x")), lambda rows: rows, fan_out="n").count()
     with pytest.raises(WaveFailed, match="a fan-out cannot be -1"):
         hg.bounded(numbers.withColumn("n", F.lit(-1)), lambda rows: rows, fan_out="n").count()
+
+
+class NotForThreads:
+    """A function that must not be pickled by two threads at once, like numba's. In the worker it gives its input."""
+
+    def __init__(self) -> None:
+        self.pickling, self.pickled, self.raced = 0, 0, False
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        raise NotImplementedError
+
+    def __reduce__(self) -> Any:
+        self.pickling += 1
+        time.sleep(0.05)
+        self.raced |= self.pickling > 1
+        self.pickling -= 1
+        self.pickled += 1
+        return methodcaller, ("__iter__",)
+
+
+def test_expand_is_called_by_one_thread_at_a_time(numbers: DataFrame) -> None:
+    step = NotForThreads()
+    out = hg.bounded(numbers, lambda rows: rows.mapInArrow(step, rows.schema), batch=200, in_flight=3)
+    assert out.count() == 1000
+    assert step.pickled >= 5
+    assert not step.raced

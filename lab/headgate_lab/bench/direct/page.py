@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from headgate_lab.bench.direct import RESULTS
 from headgate_lab.bench.direct.merge import merged
 from headgate_lab.bench.direct.works import STAGE
 from headgate_lab.bench.result import Goal, Report, Result
+from headgate_lab.bench.table_page import machine_of, placed, wrapped
 
 PAGE = Path("docs/research/performance.md")
 BEGIN, END = "<!-- direct streams: begin -->", "<!-- direct streams: end -->"
@@ -34,9 +34,9 @@ def table(report: Report) -> str:
         for goal in goals or [None]:
             cells = [
                 name if goal is None else goal.name,
-                _figure((native or results[0]).value, (native or results[0]).unit),
-                "" if staged is None else _figure(staged.rival_value, staged.unit),
-                "" if native is None else f"{_figure(native.rival_value, native.unit)} {native.rival}",
+                shown_figure((native or results[0]).value, (native or results[0]).unit),
+                "" if staged is None else shown_figure(staged.rival_value, staged.unit),
+                "" if native is None else f"{shown_figure(native.rival_value, native.unit)} {native.rival}",
                 _ratio(native, goal),
                 "" if goal is None else goal.goal,
                 "" if goal is None else ("yes" if goal.ok else "**no**"),
@@ -52,7 +52,8 @@ def _ratio(native: Result | None, goal: Goal | None) -> str:
     return "" if native is None or native.ratio is None else f"{native.ratio:.3g}x"
 
 
-def _figure(value: float | None, unit: str) -> str:
+def shown_figure(value: float | None, unit: str) -> str:
+    """A rate or a time, as tables have it."""
     if value is None:
         return ""
     if unit == "rows/s":
@@ -68,17 +69,15 @@ def answers(report: Report) -> tuple[int, int]:
 
 def written(text: str, report: Report) -> str:
     """The page with the table in its place."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
     count, differing = answers(report)
     said = f"{count} comparisons of whole answers were made, and {differing} of them differ."
-    return f"{before}{BEGIN}\n\n{table(report)}\n\n{said}\n\n{END}{after}"
+    where = machine_of({"machine": report.machine})
+    return placed(text, BEGIN, END, "\n\n".join([table(report), wrapped(f"{said} {where}")]))
 
 
 def main() -> None:
     """Write the table into the page."""
-    page = Path(sys.argv[1]) if len(sys.argv) > 1 else PAGE
-    page.write_text(written(page.read_text(encoding="utf-8"), merged(RESULTS)), encoding="utf-8")
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), merged(RESULTS)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from headgate_lab.bench.table_page import placed, write
 
 PAGE, RESULTS = Path("docs/port/doctor.md"), Path("benchmarks/results/doctor.json")
 BEGIN, END = "<!-- bench doctor: begin -->", "<!-- bench doctor: end -->"
@@ -36,16 +37,8 @@ def table(report: Mapping[str, Any]) -> str:
 
 def written(text: str, report: Mapping[str, Any]) -> str:
     """The page with the table in its place."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{table(report)}\n\n{END}{after}"
-
-
-def main() -> None:
-    """Write the table into the page."""
-    report = json.loads(RESULTS.read_text(encoding="utf-8"))
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), report), encoding="utf-8")
+    return placed(text, BEGIN, END, table(report))
 
 
 if __name__ == "__main__":
-    main()
+    write(PAGE, RESULTS, written)

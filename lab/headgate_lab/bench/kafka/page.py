@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from headgate_lab.bench.kafka import RESULTS
 from headgate_lab.bench.kafka.parts import OURS
+from headgate_lab.bench.table_page import placed, wrapped, write
 
 PAGE = Path("docs/reference/kafka.md")
 BEGIN, END = "<!-- bench kafka: begin -->", "<!-- bench kafka: end -->"
@@ -38,32 +37,14 @@ def _figure(value: float, unit: str) -> str:
 
 def written(text: str, report: Mapping[str, Any]) -> str:
     """The page with the numbers in their place."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
     where = report["machine"]
     differ = sum(int(goal["measured"]) for goal in report["goals"] if "answers" in goal["name"])
     said = (
         f"{where['cores']} cores ({where['cpu']}), Spark {where['spark']}, Apache Kafka {where['kafka']}, Spark's connector "
         f"{where['connector']}; load {where['load']:g} before the start. Answers that differ from native's: {differ}."
     )
-    return f"{before}{BEGIN}\n\n{table(report)}\n\n{_wrapped(said)}\n\n{END}{after}"
-
-
-def _wrapped(text: str, width: int = 100) -> str:
-    lines = [""]
-    for word in text.split():
-        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return "\n".join(lines)
-
-
-def main() -> None:
-    """Write the numbers into the page."""
-    page = Path(sys.argv[1]) if len(sys.argv) > 1 else PAGE
-    report = json.loads(RESULTS.read_text(encoding="utf-8"))
-    page.write_text(written(page.read_text(encoding="utf-8"), report), encoding="utf-8")
+    return placed(text, BEGIN, END, f"{table(report)}\n\n{wrapped(said)}")
 
 
 if __name__ == "__main__":
-    main()
+    write(PAGE, RESULTS, written)

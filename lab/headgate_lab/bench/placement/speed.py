@@ -17,7 +17,7 @@ import numpy as np
 
 from headgate.cli import pictures
 from headgate.cli.console import Tick
-from headgate.hosting import DEFAULT_RULE, LeastCost, LeastSource, OnRand, Repair, Replay, Rule
+from headgate.hosting import DEFAULT_RULE, NO_REPAIR, LeastCost, LeastSource, OnRand, Repair, Replay, Rule
 from headgate.hosting.offline.algorithms import solve
 from headgate.hosting.placement.reference_counts import ReferenceCounts
 from headgate.hosting.placement.state import PlacementState
@@ -43,16 +43,16 @@ def run(*, quick: bool, repeat: int, progress: Tick) -> Report:
     load = graph(n, seed=1)
     assert load.types is not None
     for rule, repair in (
-        (LeastCost(), None),
-        (DEFAULT_RULE, None),
+        (LeastCost(), NO_REPAIR),
+        (DEFAULT_RULE, NO_REPAIR),
         (DEFAULT_RULE, Repair()),
-        (LeastSource(), None),
-        (OnRand(), None),
+        (LeastSource(), NO_REPAIR),
+        (OnRand(), NO_REPAIR),
     ):
         sample = (
-            load if rule.name in ("least-cost", "rare-first") and repair is None else graph(n // 10, seed=1)
+            load if rule.name in ("least-cost", "rare-first") and not repair.moves else graph(n // 10, seed=1)
         )
-        name = f"{rule.name}{' with repair' if repair else ''}, n={sample.queries:,}, k={k:,}"
+        name = f"{rule.name}{' with repair' if repair.moves else ''}, n={sample.queries:,}, k={k:,}"
         rates, state = [], None
         for _ in range(repeat):
             seconds, state = placing(sample, k, rule, repair)
@@ -101,7 +101,7 @@ def timed(act: Callable[[], Any]) -> float:
     return time.process_time() - begin
 
 
-def placing(load: Any, k: int, rule: Rule, repair: Repair | None) -> tuple[float, PlacementState]:
+def placing(load: Any, k: int, rule: Rule, repair: Repair) -> tuple[float, PlacementState]:
     """Return the CPU seconds of placing a workload, and its state after."""
     replay = Replay(load, np.ones(k), rule, repair=repair, draw=np.random.default_rng(1).random)
     return timed(lambda: replay.arrive(np.arange(load.queries))), replay.state
@@ -124,7 +124,7 @@ def growth(*, quick: bool) -> dict[str, list[tuple[float, float]]]:
         load = graph(queries, beta=beta, d=d, seed=2)
         assert load.types is not None
         return float(load.sources), 1e6 * min(
-            placing(load, servers, LeastCost(), None)[0] for _ in range(2)
+            placing(load, servers, LeastCost(), NO_REPAIR)[0] for _ in range(2)
         ) / queries
 
     return {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headgate.hosting import Balance, Repair, Replay, Rule
+from headgate.hosting import NO_REPAIR, Balance, Repair, Replay, Rule
 from headgate.hosting.offline.bounds import capacity_bound
 from headgate.hosting.placement import state as placement
 from headgate.hosting.placement.state import FALLBACKS, MOVED_QUERIES, TRAFFIC
@@ -34,7 +34,7 @@ class Outcome:
     """What no placement of the queries that are there at the end can be below, within the limits."""
 
 
-def play(instance: Instance, rule: Rule, repair: Repair | None = None) -> Outcome:
+def play(instance: Instance, rule: Rule, repair: Repair = NO_REPAIR) -> Outcome:
     """Play an instance."""
     draw = np.random.default_rng([instance.seed, 99])
     run = Replay(instance.load, np.ones(instance.servers), rule, repair=repair, draw=draw.random)

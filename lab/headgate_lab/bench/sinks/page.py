@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from headgate_lab.bench.table_page import marks, placed, wrapped
+
 SINKS, KILLS = Path("benchmarks/results/sinks.json"), Path("benchmarks/results/kafka-delta-kills.json")
 PAGES = {
     Path("docs/reference/lakehouse.md"): ("Parquet", "Delta", "Iceberg"),
@@ -45,7 +47,7 @@ def table(bench: dict[str, Any], kinds: tuple[str, ...]) -> str:
         f"Spark {machine['spark']}, Python {machine['python']}."
     )
     said += " The sizes were small: these figures say that it runs, not how fast." if machine["quick"] else ""
-    return "\n".join([*lines, "", *_wrapped(said)])
+    return "\n".join([*lines, "", wrapped(said)])
 
 
 def _rate(value: float) -> str:
@@ -59,31 +61,16 @@ def kills(told: dict[str, Any]) -> str:
         f"{told['kills']} kills ({kinds}) in {told['lives']} lives of drivers, with the seed {told['seed']}: of {told['records']:,} "
         f"records, in {told['batches']:,} batches of three queries, {told['lost']} rows were lost and {told['doubled']} doubled."
     )
-    return "\n".join(_wrapped(said))
-
-
-def _wrapped(text: str, width: int = 100) -> list[str]:
-    lines = [""]
-    for word in text.split():
-        if len(lines[-1]) + len(word) >= width:
-            lines.append("")
-        lines[-1] += f" {word}" if lines[-1] else word
-    return lines
+    return wrapped(said)
 
 
 def written(text: str, kinds: tuple[str, ...], root: Path = Path()) -> str:
     """A page with the figures in their places."""
     if kinds:
-        text = _placed(text, "sinks", table(json.loads((root / SINKS).read_text()), kinds))
-    return _placed(text, "kills", kills(json.loads((root / KILLS).read_text())))
-
-
-def _placed(text: str, name: str, figures: str) -> str:
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    if begin not in text:
-        return text
-    before, _, rest = text.partition(begin)
-    return f"{before}{begin}\n\n{figures}\n\n{end}{rest.partition(end)[2]}"
+        text = placed(text, *marks("sinks"), table(json.loads((root / SINKS).read_text()), kinds))
+    if marks("kills")[0] in text:
+        text = placed(text, *marks("kills"), kills(json.loads((root / KILLS).read_text())))
+    return text
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headgate.hosting import Balance, LeastCost, Replay, Workload
+from headgate.hosting import NO_REPAIR, Balance, LeastCost, Replay, Workload
 from headgate.hosting.offline.algorithms import offline_limits, solve
 from headgate.hosting.offline.exact import optimum
 from headgate.hosting.online.rules import DEFAULT_RULE
@@ -62,17 +62,19 @@ def _sweeps(lab: Lab) -> list[Claim]:
     known is the reference then.
     """
     gain: dict[str, list[float]] = {"fig4": [], "fig5": [], "fig6": []}
+    rule_alone: list[float] = []
     far: dict[str, list[float]] = {"fig4": [], "fig5": [], "fig6": []}
     worst, moves, saved, events, fallbacks, poor = ("", 0.0), 0.0, 0.0, 0.0, 0.0, 0
     names: list[str] = []
     for x, v in still_settings(lab):
         names.append(f"fig4 {x}={v:g}")
-        gain["fig4"].append(lab.still("rare-first", **{x: v}) / lab.still("least-cost", **{x: v}))
-        # The reference is made once, so repair is compared with it on the same workload, not on the
-        # mean of the seeds.
+        rule_alone.append(lab.still("rare-first", **{x: v}) / lab.still("least-cost", **{x: v}))
+        # The reference and repair are made once, so they are compared on the same workload, not with
+        # the mean of the seeds.
         plain, mended, paper = (
             lab.one(a, 0, **lab.config(**{x: v})) for a in ("rare-first", "repair", "least-cost")
         )
+        gain["fig4"].append(mended["factor"] / paper["factor"])
         known = [
             lab.still("hypergraph", **{x: v}),
             *(measured["factor"] for measured in (plain, mended, paper)),
@@ -89,7 +91,8 @@ def _sweeps(lab: Lab) -> list[Claim]:
             alone, moved, least = (
                 lab.churned(a, servers_too=servers_too, **at) for a in ("rare-first", "repair", "least-cost")
             )
-            gain[figure].append(alone.replication / least.replication)
+            rule_alone.append(alone.replication / least.replication)
+            gain[figure].append(moved.replication / least.replication)
             known = [
                 lab.churn_reference(servers_too=servers_too, **{x: v}),
                 *(measured.final for measured in (alone, moved, least)),
@@ -100,14 +103,15 @@ def _sweeps(lab: Lab) -> list[Claim]:
             fallbacks += alone.fallbacks + moved.fallbacks
             worst = max(worst, (f"{figure} {x}={v:g}", far[figure][-1]), key=lambda w: w[1])
     mean = {f: float(np.mean(g)) for f, g in gain.items()} | {
-        "all": float(np.mean([x for g in gain.values() for x in g]))
+        "all": float(np.mean([x for g in gain.values() for x in g])),
+        "all without repair": float(np.mean(rule_alone)),
     }
     away = {f: float(np.mean(g)) for f, g in far.items()} | {
         "all": float(np.mean([x for g in far.values() for x in g]))
     }
     ranked = sorted(zip([x for g in gain.values() for x in g], names, strict=True))
     return [
-        Claim("HG-2", "the default (rare-first) over LeastCost, mean over the sweeps", "at least 10% below", mean, "all <= 0.90",
+        Claim("HG-2", "the default (rare-first with repair) over LeastCost, mean over the sweeps", "at least 10% below", mean, "all <= 0.90",
               mean["all"] <= 0.90, f"best {ranked[0][1]} {ranked[0][0]:.2f}, worst {ranked[-1][1]} {ranked[-1][0]:.2f}"),
         Claim("HG-3", f"the default with repair ({REPAIR.moves} moves, {REPAIR.examine} examined an event) over the hypergraph reference",
               "within 15%", away, "all <= 1.15", away["all"] <= 1.15,
@@ -180,7 +184,7 @@ def _costs(lab: Lab) -> Claim:
 
 
 def _loads_by_count(load: Workload, cost: Floats) -> float:
-    server = Replay(load, np.ones(20), DEFAULT_RULE).arrive(np.arange(load.queries))
+    server = Replay(load, np.ones(20), DEFAULT_RULE, repair=NO_REPAIR).arrive(np.arange(load.queries))
     held = np.bincount(server, cost, 20)
     return float(held.max() / held.mean())
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from headgate.hosting import Repair
+from headgate.hosting import DEFAULT_REPAIR, NO_REPAIR
 from headgate.hosting.balance import SLACK, Balance
 from headgate.hosting.offline.algorithms import solve
 from headgate.hosting.offline.bounds import capacity_bound
@@ -41,7 +41,7 @@ from headgate_lab.papers.rerun import Progress
 OFFLINE = ("ic", "mms", "mqp", "off-rand")
 ONLINE = ("least-cost", "least-source", "least-qt", "on-rand")
 OURS = ("rare-first", "repair")
-REPAIR = Repair()
+REPAIR = DEFAULT_REPAIR
 RULE: dict[str, Rule] = {name: rules.RULES[name]() for name in rules.RULES} | {"repair": rules.DEFAULT_RULE}
 
 
@@ -249,7 +249,7 @@ class Lab:
     def placed(self, name: str, load: Workload, k: int, seed: int) -> dict[str, float]:
         """Place a workload by any name, without departures."""
         if name in RULE:
-            out = arrive(load, k, RULE[name], repair=REPAIR if name == "repair" else None, seed=seed)
+            out = arrive(load, k, RULE[name], repair=REPAIR if name == "repair" else NO_REPAIR, seed=seed)
             return _told(out)
         sizes = np.ones(k)
         # What online rules are held against has the same limit as they have, alpha included.
@@ -326,7 +326,7 @@ class Lab:
         def make() -> TrialResult:
             self.tell(f"{name} under churn " + " ".join(f"{x}={y}" for x, y in axis.items()))
             life = self.life(c["beta"], c["d"], c["lifetime"], c["gamma"], c["lifetimes"], seed)
-            return live(life, c["k"], RULE[name], repair=REPAIR if name == "repair" else None, seed=seed)
+            return live(life, c["k"], RULE[name], repair=REPAIR if name == "repair" else NO_REPAIR, seed=seed)
 
         outcome: TrialResult = self.once(("churn", name, seed, *c.values()), make)
         return outcome

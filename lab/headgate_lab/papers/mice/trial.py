@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from headgate.hosting import Repair, Replay
+from headgate.hosting import NO_REPAIR, Repair, Replay
 from headgate.hosting.balance import Balance
 from headgate.hosting.online.rules import Rule
 from headgate.hosting.placement import state as placement
@@ -74,7 +74,7 @@ def arrive(
     rule: Rule,
     *,
     balance: Balance | None = None,
-    repair: Repair | None = None,
+    repair: Repair = NO_REPAIR,
     seed: int = 0,
 ) -> TrialResult:
     """All queries arrive, one after another, and none leaves (Figure 4)."""
@@ -92,7 +92,7 @@ def live(
     rule: Rule,
     *,
     balance: Balance | None = None,
-    repair: Repair | None = None,
+    repair: Repair = NO_REPAIR,
     seed: int = 0,
 ) -> TrialResult:
     """Queries come and go, and servers too where the life says so (Figures 5 and 6)."""

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from headgate.hosting import Balance, Host, Workload
+from headgate.hosting import NO_REPAIR, Balance, Host, Workload
 from headgate.hosting.offline.algorithms import offline_limits, solve
 from headgate.hosting.offline.assignment import Assignment
 from headgate.hosting.offline.bounds import expected_random_traffic
@@ -102,7 +102,7 @@ def switch() -> Claim:
 def within_limits() -> Claim:
     """MX-23."""
     load, above, most = graph(2000, seed=5), 0, 0.0
-    host = Host(numbered(load), servers=20)
+    host = Host(numbered(load), servers=20, repair=NO_REPAIR)
     for q in range(load.queries):
         made = host.place(str(q), [str(s) for s in load.source[load.start[q] : load.start[q + 1]]])
         if q % 3 == 2:

@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from typing import ClassVar
 
 from headgate.errors import ConfigError
+from headgate.hosting.repair.budget import DEFAULT_REPAIR, NO_REPAIR, Repair
 
 LEAST_COST, LEAST_SOURCE, LEAST_QT, ON_RAND, RESERVED, HDRF, FENNEL, MIN_MAX, RARE_FIRST = range(9)
 """The numbers by which compiled code knows the rules."""
@@ -21,12 +22,15 @@ LEAST_COST, LEAST_SOURCE, LEAST_QT, ON_RAND, RESERVED, HDRF, FENNEL, MIN_MAX, RA
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule's number in compiled code, its name, whether it draws random numbers, and the field that tunes it."""
+    """A rule's number in compiled code, its name, whether it draws random numbers, the field that tunes it, and the
+    repair that a host has if it is given none.
+    """
 
     code: ClassVar[int]
     name: ClassVar[str]
     draws: ClassVar[bool] = False
     tuned: ClassVar[str] = ""
+    repair: ClassVar[Repair] = NO_REPAIR
 
     @property
     def parameter(self) -> float:
@@ -148,6 +152,7 @@ class RareFirst(Rule):
     code = RARE_FIRST
     name = "rare-first"
     tuned = "spread"
+    repair = DEFAULT_REPAIR
     spread: float = 0.5
     """The price of a mean load, in what all sources of the query are worth together."""
 

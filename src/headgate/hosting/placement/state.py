@@ -25,14 +25,15 @@ from headgate.hosting.placement.reference_counts import (
 )
 from headgate.hosting.workload import Floats, Workload
 
-TOTALS = 13
+TOTALS = 15
 (
     QUERIES, COST, SERVERS, SIZE, TRAFFIC, RATE_IN_USE, FALLBACKS, MOVED_QUERIES, SAVED_TRAFFIC,
-    REPAIR_CURSOR, ARRIVALS, DEPARTURES, READS,
+    REPAIR_CURSOR, ARRIVALS, DEPARTURES, READS, REFINEMENTS, MOVED_BEFORE,
 ) = range(TOTALS)  # fmt: skip
 """Positions in `totals`. FALLBACKS counts the queries for which no server was within its balance limit
 (MICE-E1); MOVED_QUERIES and SAVED_TRAFFIC say what repair did, REPAIR_CURSOR is the query that it examines
-next; READS counts the sources of all hosted queries, a source once for each query that reads it."""
+next; READS counts the sources of all hosted queries, a source once for each query that reads it; REFINEMENTS
+counts the steps of refinement, and MOVED_BEFORE is what MOVED_QUERIES was at the last of them."""
 
 RARE = 16
 """A source that at most so many queries read is rare: its readers are listed, so that repair can move them together."""

@@ -83,7 +83,8 @@ def bounded(
 ) -> Bounded:
     """Pass `df` through `expand` in waves of `batch` rows, with at most `in_flight` waves at a time.
 
-    `expand` is any function from a DataFrame to a DataFrame, or to another `bounded` step. Nothing runs
+    `expand` is any function from a DataFrame to a DataFrame, or to another `bounded` step. It is called once
+    for each wave, by one thread at a time; the jobs of the waves run at the same time. Nothing runs
     until you iterate over the result, which gives Arrow tables, or call `count()` or `to(sink)`.
 
     `fan_out` names a column that says how many rows each row becomes; `batch` then counts output
@@ -328,7 +329,8 @@ class _StampRun:
         name = f"{run.tag}{self._outer}"
         rows, left = taken(self._staged, wave, step.explode, name, in_order=False)
         try:
-            expanded = step.expand(rows)
+            with run.expanding:
+                expanded = step.expand(rows)
         except Exception as error:
             raise WaveFailed(f"wave {wave.stamp}: expand raised {type(error).__name__}: {error}") from error
         if isinstance(expanded, Bounded):

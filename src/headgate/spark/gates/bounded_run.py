@@ -61,6 +61,10 @@ class BoundedRun:
         same depth guard the same step.
         """
         self.lock = threading.Lock()
+        self.expanding = threading.Lock()
+        """Held while the user's `expand` is called: it, and the functions that Spark pickles for it, need not be
+        safe for threads. (A function of numba is not: it fails if two threads pickle it for the first time.)
+        """
         self._emitting = threading.Lock()
         self._finish, self._emit = finish, emit
         self.stopped = False

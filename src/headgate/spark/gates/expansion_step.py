@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -31,7 +32,7 @@ def checked_step(expand: Any) -> Expand | None:
     """Return the step, wrapped so that its result is checked in every batch; refuse what cannot be a step.
 
     A result of `hg.bounded` is refused because a stage commits each wave,
-    and `hg.bounded` commits nothing.
+    and `hg.bounded` commits nothing. Waves expand in threads; the user's function is called by one at a time.
     """
     if expand is None:
         return None
@@ -40,8 +41,11 @@ def checked_step(expand: Any) -> Expand | None:
     if not callable(expand):
         raise ConfigError(f"step={expand!r} must be a function from a DataFrame to a DataFrame")
 
+    turn = threading.Lock()
+
     def step(df: DataFrame) -> DataFrame:
-        expanded = expand(df)
+        with turn:
+            expanded = expand(df)
         if isinstance(expanded, DataFrame):
             return expanded
         if _is_bounded(expanded):

@@ -20,6 +20,8 @@ import pyarrow as pa
 
 from headgate.compiled import compiled
 from headgate.spark.local import local_spark
+from headgate_lab.bench.faucet.edges import edges_of
+from headgate_lab.jvm_account import JvmAccount
 from headgate_lab.memory import watched
 
 if TYPE_CHECKING:
@@ -48,9 +50,11 @@ def triangles_step(folder: str) -> Callable[[DataFrame], DataFrame]:
             )
 
     def intersect(candidates: pa.Table) -> pa.Table:
+        from headgate_lab.graphs.pairs import edges_among  # by name: the worker finds the compiled code
+
         offsets, targets = (np.load(f"{folder}/{n}.npy", mmap_mode="r") for n in ("offsets", "targets"))
         v1, v3 = (candidates.column(n).to_numpy() for n in ("v1", "v3"))
-        return pa.table({"triangles": [int(found(v1, v3, offsets, np.asarray(targets)))]})
+        return pa.table({"triangles": [int(edges_among(v1, v3, offsets, np.asarray(targets)))]})
 
     def step(edges: DataFrame) -> DataFrame:
         proposed = edges.mapInArrow(propose, "v1 int, v3 int")
@@ -60,37 +64,11 @@ def triangles_step(folder: str) -> Callable[[DataFrame], DataFrame]:
     return step
 
 
-@compiled
-def found(v1: Any, v3: Any, offsets: Any, targets: Any) -> int:
-    """How many of the pairs are edges."""
-    total = 0
-    for i in range(len(v1)):
-        low, high = offsets[v1[i]], offsets[v1[i] + 1]
-        while low < high:
-            middle = (low + high) >> 1
-            if targets[middle] < v3[i]:
-                low = middle + 1
-            else:
-                high = middle
-        total += low < offsets[v1[i] + 1] and targets[low] == v3[i]
-    return total
-
-
-def _edges(spark: SparkSession, folder: str, part: float) -> DataFrame:
-    """The oriented edges with their proposals, those of every n-th only if so asked."""
-    offsets, targets = np.load(f"{folder}/offsets.npy"), np.load(f"{folder}/targets.npy")
-    chosen = np.arange(0, len(targets), max(1, round(1 / part)))
-    v1 = (np.searchsorted(offsets, chosen, side="right") - 1).astype(np.int32)
-    v2 = targets[chosen]
-    table = pa.table({"v1": v1, "v2": v2, "proposals": np.diff(offsets)[v2]})
-    return spark.createDataFrame(table).repartition(4 * CORES).localCheckpoint()
-
-
 def exploding(spark: SparkSession, job: dict[str, Any]) -> int:
     """Triangles by the paper's topology, under a gate or not."""
     import headgate as hg
 
-    edges, step = _edges(spark, job["graph"], job["part"]), triangles_step(job["graph"])
+    edges, step = spark.read.parquet(edges_of(job["graph"], job["part"])), triangles_step(job["graph"])
     if job["batch"] is None:
         return sum(row.triangles for row in step(edges).collect())
     fan_out = hg.FanOut("proposals", "first", "last")
@@ -164,7 +142,7 @@ RUNS = {"exploding": exploding, "stragglers": stragglers, "cliques": cliques, "s
 
 
 def main() -> None:
-    """Warm up on a small input, then run and watch."""
+    """Warm up on small inputs, then run and watch."""
     job = json.loads(sys.stdin.read())
     conf = {
         "spark.driver.memory": job.get("memory", "2g"),
@@ -172,15 +150,18 @@ def main() -> None:
         **job.get("conf", {}),
     }
     with local_spark(CORES, Path(job["log"]), conf) as spark:
-        run = RUNS[job["kind"]]
-        if "warm" in job:
-            run(spark, {**job, **job["warm"]})
-        with watched() as memory:
+        run, account = RUNS[job["kind"]], JvmAccount(spark)
+        for warm in job.get("warm", ()):
+            run(spark, {**job, **warm})
+        account.settle()
+        with watched(account) as memory:
             started = time.perf_counter()
             answer = run(spark, job)
             seconds = time.perf_counter() - started
-    mb = {"peak": memory.peak / 1e6} | {kind: memory.grown(kind) / 1e6 for kind in ("all", "python", "jvm")}
-    sys.stdout.write(json.dumps({"answer": answer, "seconds": seconds, **mb}) + "\n")
+    grown = {kind: memory.grown(kind) / 1e6 for kind in memory.most}
+    course = [(at - started, size / 1e6) for at, size in memory.course]
+    figures = {"answer": answer, "seconds": seconds, "peak": memory.peak / 1e6, **grown, "course": course}
+    sys.stdout.write(json.dumps(figures) + "\n")
 
 
 if __name__ == "__main__":
