@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.service.local import Local
-from tests.sql.world import NAMES, asked, named, rows_of
+from tests.sql.world import NAMES, asked, batches_of, named, rows_of
 
+from headgate.service import lengthen
 from headgate.service.batch.bounds import Deadline, memory_within
 from headgate.service.queries import Query
 from headgate.sql.limits import Limits
@@ -49,6 +50,34 @@ def states(local, tenant, numbers):
 
 def long_texts(rows, letters=10_000):
     return rows.set_column(3, "v0", pa.array(["a" * letters] * rows.num_rows))
+
+
+def test_joins_are_stopped_when_they_have_lengthened_the_batches_of_others_enough(
+    tmp_path, monkeypatch
+) -> None:
+    """They cannot wait. What they may take beyond their part is bounded, over all batches, and a resumed join owes it still."""
+    monkeypatch.setattr(lengthen, "LEAST_S", 1e-6)
+    local = Local(tmp_path, limits=Limits(batch_part=1e-6, join_seconds=0.05), servers=1)
+    bob = local.service.authenticate(local.service.add_tenant("bob"))
+    for name in NAMES:
+        local.service.grant(local.ann, name, "bob")
+    local.service.set_limits("ann", {"batch_part": 1e9})
+    (good,) = local.add(PLAIN)
+    bad = registered(local, bob, MANY, f"{MANY} AND a.n < b.n")
+    rows = rows_of(np.random.default_rng(1), 3_000)
+    for batch in batches_of(rows, range(100, 3_000, 100)):
+        local.feed(batch)
+    assert states(local, bob, bad) == ["failed", "failed"]
+    for number in bad:
+        why = local.service.get_query(bob, number).why
+        assert "join_seconds" in why or "takes too long" in why
+    local.service.resume(bob, bad[0])
+    local.feed(rows.slice(0, 100))
+    assert "join_seconds" in local.service.get_query(bob, bad[0]).why
+    assert states(local, local.ann, [good]) == ["active"]
+    whole = pa.concat_tables([rows, rows.slice(0, 100)])
+    assert local.answers(good, 1_000) == asked(PLAIN, alpha=named(whole, 0))
+    local.service.close()
 
 
 def test_a_pattern_that_backtracks_holds_nobody_up(shared, bob) -> None:

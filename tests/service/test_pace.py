@@ -29,7 +29,9 @@ class World:
         self.clock, self.batch = Clock(), 0
         self.pace = Pace(0.1, lambda: {number_of(name): part for name, part in parts.items()}, self.clock)
 
-    def commit(self, *active, behind=(), owing=(), seconds=0.3, slow=0.0, rows=1, size=100) -> None:
+    def commit(
+        self, *active, behind=(), owing=(), debt=0.001, seconds=0.3, slow=0.0, rows=1, size=100
+    ) -> None:
         self.clock.now += seconds
         usage = {number_of(name): TenantUse(rows=1) for name in active}
         usage |= {number_of(name): TenantUse(rows=1, waiting_rows=9) for name in behind}
@@ -38,7 +40,7 @@ class World:
             "run",
             facts={"wall_ms": 1e3 * seconds, "slow_ms": 1e3 * slow, "sent_rows": rows, "sent_bytes": size},
             usage=usage,
-            fairness={0: Fairness({number_of(name): (0.5, 0.5) for name in owing})},
+            fairness={0: Fairness({number_of(name): (0.5, debt) for name in owing})},
         )
         self.batch += 1
         self.pace.committed(manifest)
@@ -96,6 +98,22 @@ def test_who_falls_behind_gets_nothing_until_it_has_caught_up_and_then_less() ->
     assert LEAST_BACKLOG <= world.pace.most_backlog("mallory") < INFINITE == world.pace.most_backlog("ann")
 
 
+def test_who_owes_more_than_its_part_gets_no_rows_until_it_has_paid() -> None:
+    world = World()
+    world.commit("ann", "mallory")
+    before = world.units("ann", "mallory")["mallory"]
+    world.commit("ann", owing=["mallory"], debt=0.2)
+    assert world.units("ann", "bob", "mallory")["mallory"] == 0
+    assert world.units("ann", "bob", "mallory", granting=["mallory"])["mallory"] > 0
+    assert LEAST_BACKLOG <= world.pace.most_backlog("mallory") < INFINITE
+    world.commit("ann", owing=["mallory"], debt=0.02)
+    assert world.units("ann", "bob", "mallory")["mallory"] == pytest.approx(before, rel=0.1)
+    assert world.pace.most_backlog("mallory") == INFINITE
+    world.commit("ann", owing=["mallory"], debt=0.2)
+    world.clock.now += LATELY_S + 1
+    assert world.units("mallory") == {"mallory": INFINITE}  # nobody waits for it
+
+
 def test_who_is_alone_has_all_that_there_is() -> None:
     world = World()
     world.commit("ann", behind=["mallory"])
@@ -125,6 +143,27 @@ def test_a_part_of_its_own_is_that_of_one_tenant() -> None:
     lengthen = Lengthen(0.5, 0.1, {BOB: 1.0})
     assert (lengthen(ANN), lengthen(BOB)) == (0.05, 0.5)
     assert Lengthen(0.01, 0.1)(ANN) == LEAST_S
+
+
+def test_joins_have_what_they_may_lengthen_batches_by_and_then_their_parts() -> None:
+    """Joins cannot wait: over any number of batches they take their parts and the limit, and no more."""
+    lengthen, taken, batches, before = Lengthen(0.5, 0.1), 0.0, 200, {}
+    for _ in range(batches):
+        purses = Purses(
+            20, 60, together=1.0, lengthen=lengthen, light=frozenset({ANN}), joins=2.0, before=before
+        )
+        purses.meet([ANN, MALLORY])
+        left = purses.left(MALLORY)
+        assert purses.attempt_s(MALLORY, left, waits=False) <= max(1.0, left)
+        purses.pay(MALLORY, left)
+        taken, before = taken + left, purses.after()
+    assert 2.0 <= taken <= 2.0 + BURST_S + batches * 0.05 + 1e-6
+    assert purses.left(MALLORY) == 0
+    assert "join_seconds" in purses.why_none_is_left(MALLORY)
+    assert "60 s of a batch" in Purses(20, 60, spent={MALLORY: 61.0}).why_none_is_left(MALLORY)
+    alone = Purses(20, 60, together=1.0, lengthen=lengthen, joins=2.0, before=before)
+    alone.meet([MALLORY])
+    assert alone.left(MALLORY) == 60
 
 
 def test_a_tenant_that_others_wait_for_has_its_part_and_one_burst() -> None:

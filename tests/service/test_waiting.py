@@ -1,5 +1,7 @@
 """Tenants without time wait, and nobody else does: over batches, restarts and lost servers the results are the same."""
 
+from unittest.mock import patch
+
 import httpx
 import numpy as np
 import pytest
@@ -12,9 +14,11 @@ from typer.testing import CliRunner
 import headgate as hg
 from headgate.cli import app
 from headgate.errors import ConfigError, CursorGone, QueryRefused, QuotaExceeded
+from headgate.service.batch import server_work
 from headgate.service.batch.catch_up import CatchUp
 from headgate.service.queries import Query
 from headgate.service.tenant_use import Fairness, Owners, TenantUse, number_of
+from headgate.sql import deferral
 from headgate.sql.deferred import waits
 from headgate.sql.limits import Limits
 
@@ -46,9 +50,15 @@ def behind(local):
 @settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.integers(0, 10**6),
-    st.lists(st.sampled_from(["run", "wait", "lose", "restart"]), min_size=3, max_size=5),
+    st.lists(st.sampled_from(["run", "wait", "few", "lose", "restart"]), min_size=3, max_size=5),
 )
 def test_whoever_waits_reads_the_same_in_the_end(tmp_path_factory, seed, acts) -> None:
+    """With `few`, others wait for bob, so that it gets a few rows at a time."""
+    with patch.object(deferral, "FIRST_ROWS", 2), patch.object(server_work, "FIRST_ROWS", 2):
+        waits_and_reads_the_same(tmp_path_factory, seed, acts)
+
+
+def waits_and_reads_the_same(tmp_path_factory, seed, acts) -> None:
     rng = np.random.default_rng(seed)
     rows = rows_of(rng, 120)
     batches = [*batches_of(rows, rng.integers(0, 120, len(acts) - 1)), rows.slice(0, 0)]
@@ -65,14 +75,15 @@ def test_whoever_waits_reads_the_same_in_the_end(tmp_path_factory, seed, acts) -
         ]
     for act, batch in zip([*acts, "run"], batches, strict=True):
         plain.feed(batch)
-        waiting.service.set_limits("bob", {"tenant_seconds": None if act == "run" else LITTLE})
+        waiting.service.set_limits("bob", {"tenant_seconds": None if act in ("run", "few") else LITTLE})
+        waiting.service.set_limits("bob", {"batch_part": LITTLE if act == "few" else None})
         if act == "lose":
             waiting.service.add_server()
             waiting.service.lose_server(min(waiting.service.computations.alive))
         if act == "restart":
             waiting.restart()
         waiting.feed(batch)
-    waiting.service.set_limits("bob", {"tenant_seconds": 1e6})
+    waiting.service.set_limits("bob", {"tenant_seconds": 1e6, "batch_part": None})
     for _ in range(60):
         if not behind(waiting):
             break

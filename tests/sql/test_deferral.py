@@ -1,5 +1,7 @@
 """Work that waits gives what it would have given at once, whoever waits when, and for how long."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -28,9 +30,11 @@ QUERIES = [text.format(s=NAMES[number % 2], n=number % 4) for text in TEXTS for 
 class Waiting(Server):
     """A server whose tenants have time in some batches only, and whose engine computes few of them at once, or few rows."""
 
-    def __init__(self, pattern, most=99, most_rows=10**9) -> None:
+    def __init__(self, pattern, most=99, most_rows=10**9, *, waited=False) -> None:
+        """If it is `waited`, somebody else waits for all tenants: they have little time, and rows a few at a time."""
         super().__init__()
         self.pattern, self.most, self.most_rows, self.behind = pattern, most, most_rows, 0
+        self.waited = waited
         self.tried: list[tuple[int, int]] = []
 
     def table(self, key):
@@ -47,7 +51,8 @@ class Waiting(Server):
     def feed(self, rows) -> None:
         clock = Clock.over(self.latest, self.delay, rows)
         without = self.pattern[self.batch] if self.batch < len(self.pattern) else ()
-        purses = Purses(1_000, 60, own=dict.fromkeys(without, 0.0), together=100.0)
+        bounded = {"lengthen": lambda _: 0.08, "light": frozenset({OWNERS})} if self.waited else {}
+        purses = Purses(1_000, 60, own=dict.fromkeys(without, 0.0), together=100.0, **bounded)
         runs = {}
         for key, template in self.templates.items():
             state = self.states.setdefault(key, {})
@@ -59,7 +64,7 @@ class Waiting(Server):
                 for _, deferred in Deferred.of_pieces(pieces, lambda p: p.ref, lambda p: Chunk(p.ref))
             ]
             work = Work(template, self.table(key), rows, clock, self.batch, kept)
-            runs[key] = TemplateRun(work, backlog)
+            runs[key] = TemplateRun(work, backlog, new=self.waited)
         purses.meet(
             {o for run in runs.values() for o in run.owners.tolist()},
             {o for run in runs.values() for o in run.behind.tolist()},
@@ -91,24 +96,26 @@ class Waiting(Server):
 patterns = st.lists(st.sets(st.integers(0, OWNERS - 1)), min_size=3, max_size=6)
 
 
-@settings(max_examples=6)
-@given(st.integers(0, 10**6), patterns, st.integers(1, 3), st.booleans())
-def test_any_pattern_of_waiting_gives_the_same_results(seed, pattern, most, late) -> None:
+@settings(max_examples=12)
+@given(st.integers(0, 10**6), patterns, st.integers(1, 3), st.booleans(), st.integers(0, 9))
+def test_any_pattern_of_waiting_gives_the_same_results(seed, pattern, most, late, first) -> None:
+    """With `first`, tenants are waited for, and a template gets so many rows first."""
     rng = np.random.default_rng(seed)
     rows = rows_of(rng, 160)
     if late:  # beyond what the delay allows: batches decide, and they stay the same
         rows = rows.take(pa.array(rng.permutation(rows.num_rows)))
-    whole, waiting = Server(), Waiting(pattern, most)
+    whole, waiting = Server(), Waiting(pattern, most, waited=first > 0)
     for number, text in enumerate(QUERIES):
         for server in (whole, waiting):
             server.add(number, text)
-    for batch in [*batches_of(rows, rng.integers(0, 160, len(pattern) - 1)), rows.slice(0, 0)]:
-        whole.feed(batch)
-        waiting.feed(batch)
-    for _ in range(40):
-        if not waiting.behind:
-            break
-        waiting.feed(rows.slice(0, 0))
+    with patch.object(deferral, "FIRST_ROWS", first):
+        for batch in [*batches_of(rows, rng.integers(0, 160, len(pattern) - 1)), rows.slice(0, 0)]:
+            whole.feed(batch)
+            waiting.feed(batch)
+        for _ in range(400):
+            if not waiting.behind:
+                break
+            waiting.feed(rows.slice(0, 0))
     assert waiting.behind == 0
     assert waiting.answers() == whole.answers()
     assert not any(waits(label) for state in waiting.states.values() for label in state)
@@ -152,6 +159,17 @@ def test_a_computation_that_takes_too_long_gets_fewer_rows_at_a_time(text, late)
     assert waiting.behind == 0
     assert waiting.answers() == whole.answers()
     assert 0 < min(tried for _, tried in waiting.tried) <= 15
+
+
+def test_a_template_that_is_new_gets_few_rows_first_if_others_wait_for_its_tenant() -> None:
+    rows = rows_of(np.random.default_rng(4), 600)
+    for waited in (False, True):
+        waiting = Waiting([], waited=waited)
+        waiting.add(0, "SELECT x FROM alpha")
+        waiting.feed(rows)
+        mine = int((rows.column("source").to_numpy() == 0).sum())
+        assert [count for _, count in waiting.tried] == ([32, 128, mine - 160] if waited else [600])
+        assert waiting.answers()[0].total() == mine
 
 
 def test_those_who_have_time_do_not_wait_for_those_who_have_not() -> None:

@@ -96,6 +96,7 @@ class ServerTasks(FaultyEngine):
         number = next(n for n in count() if n not in _engines_in_use)
         _engines_in_use.add(number)
         tables_module._constants = cache
+        work_module._computed = {}
         try:
             alone = replace(task, memory=f"{MEMORY_MB + number}MB")
             return alone.run_server(parcels, channel, next(self._attempts))

@@ -32,13 +32,14 @@ puts them together, and `config` is what it can be told.
    `batch/streams`). `flow` bounds what a batch takes and what may wait, and `lag` says how far batches are behind.
 2. `batch/processor` gets the batch. `Service.begin_batch` gives it a `snapshot` of what is hosted where; it writes the
    constants that changed to files (`table_file`).
-3. `batch/job` sends each row once to every server that wants its source, and runs `batch/task` for each server: all
-   computations of a template are one step of `headgate.sql.shared` (`batch/server_work`), within bounds of time and
-   memory (`batch/attempt`, `batch/bounds`). `batch/turns` decides in which order, and what has to wait (`headgate.sql.deferral`). What fails is
-   found and left out (`headgate.sql.blame`); if a worker died, with each attempt in its own process (`batch/careful`).
-   The task reads its tables from files (`batch/task_tables`, `batch/waiting`), with the rows that joins keep
-   (`batch/join_rows`), writes state and results (`batch/task_output`), and answers with a `batch/report`.
-   What waits when no rows come is computed by `batch/catch_up`. Servers may share a task (`batch/units`).
+3. `batch/job` sends each row once to every server that wants its source (`batch/sending`), and runs `batch/task` for each
+   server: all computations of a template are one step of `headgate.sql.shared` (`batch/server_work`), within bounds of time and
+   memory (`batch/attempt`, `batch/bounds`). `batch/turns` decides in which order, and what has to wait
+   (`headgate.sql.deferral`). What fails is found and left out (`headgate.sql.blame`); if a worker died, with each
+   attempt in its own process (`batch/careful`). The task reads its tables from files (`batch/task_tables`,
+   `batch/waiting`), with the rows that joins keep (`batch/join_rows`), writes state and results (`batch/task_output`),
+   and answers with a `batch/report`. What waits when no rows come is computed by `batch/catch_up`. Servers may share a
+   task (`batch/units`).
 4. `batch/processor` turns the reports into a `manifest`, and `batch_log` commits it in one atomic create. Then
    `Service.batch_committed` stops the queries that failed and records what was measured: for each tenant
    (`tenant_use`) in `usage`, which `usage_view` compares with `tenant_limits` and `http/routes_usage` shows.

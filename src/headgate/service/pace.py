@@ -4,9 +4,9 @@ A tenant is *heavy* while it has used more than its part of a batch, or waits fo
 heavy is *light*. While light tenants are active, a heavy one has a part of each batch, and no more:
 
 - of the time to compute, the part is `Limits.batch_part` of what a batch takes without it (`lengthen`);
-- of the rows that it has pushed, as many as take about as long to read (`most_units`). While its queries wait for time,
-  none: its rows stay in the log, and it is told to push less when that is full. If it keeps falling behind, it
-  gets fewer at a time;
+- of the rows that it has pushed, as many as take about as long to read (`most_units`). While its queries wait for time, or
+  it owes more time than its part of a batch, none: its rows stay in the log, and it is told to push less when that is
+  full. If it keeps falling behind, it gets fewer at a time;
 - a batch that only heavy tenants have work for is followed by a pause (`held_until`), in which light tenants find the
   service free.
 
@@ -93,6 +93,8 @@ class Pace:
         self._heavy: set[int] = set()
         self._behind: dict[int, int] = {}
         """By tenant whose rows wait for time: since how many batches."""
+        self._owing: set[int] = set()
+        """Tenants that owe more time than their part of a batch: joins, which cannot wait, have used it."""
         self._windows: dict[int, float] = {}
         """By tenant: how many units it gets at a time, if that is less than it may have."""
         self._fed: set[int] = set()
@@ -116,6 +118,12 @@ class Pace:
             for fairness in manifest.fairness.values()
             for owner, (recent, debt) in fairness.uses.items()
             if debt or recent > lengthen(owner)
+        }
+        self._owing = {
+            owner
+            for fairness in manifest.fairness.values()
+            for owner, (_, debt) in fairness.uses.items()
+            if debt > lengthen(owner)
         }
         behind = {owner for owner, use in manifest.usage.items() if use.waiting_rows}
         for owner, batches in self._behind.items():
@@ -176,7 +184,7 @@ class Pace:
             owner = number_of(name)
             if not crowd - {owner}:
                 found[name] = INFINITE
-            elif owner in self._behind and not granting(name):
+            elif self._in_arrears(owner) and not granting(name):
                 found[name] = 0.0
             else:
                 found[name] = min(self._units(owner), self._windows.get(owner, INFINITE))
@@ -185,9 +193,13 @@ class Pace:
     def most_backlog(self, tenant: str) -> float:
         """How many bytes of a tenant may wait in the log: of one that is behind only what it may get to soon."""
         owner = number_of(tenant)
-        if owner not in self._behind or not self.light() - {owner}:
+        if not self._in_arrears(owner) or not self.light() - {owner}:
             return INFINITE
         return max(LEAST_BACKLOG, 4 * self._units(owner))
+
+    def _in_arrears(self, owner: int) -> bool:
+        """Whether a tenant's rows wait for time, or it owes time."""
+        return owner in self._behind or owner in self._owing
 
     def may_begin(self, tenants: Iterable[str], cut: Iterable[str]) -> bool:
         """Whether a batch with the rows of these tenants may begin now. Some are `cut`: they have more rows than they

@@ -82,9 +82,9 @@ def guarded(
     slow = np.isin(owners, np.array(list(purses.slow), np.int64))
     apart = _Apart(work, attempt, purses, waits=waits)
     if payer != SHARED and purses.left(payer, waits=waits):
-        at_once = not waits or (work.single and purses.untouched(payer))
         left = purses.left(payer, waits=waits)
-        limit = purses.seconds if at_once else purses.attempt_s(payer, left)
+        at_once = work.single and purses.untouched(payer)
+        limit = purses.seconds if at_once else purses.attempt_s(payer, left, waits=waits)
     elif payer == SHARED and purses.left(SHARED) and not slow.any() and not trial:
         limit = min(purses.seconds, purses.together) if waits else purses.seconds
     else:
@@ -184,11 +184,7 @@ class _Apart:
         elif self._waits:
             self.waiting.append(ids_of(part))
         else:
-            budget = self._purses.own.get(owner, self._purses.of_tenant)
-            why = (
-                f"its tenant has used up its {budget:g} s of a batch on this server: "
-                "remove or simplify the queries that are slow, and resume this one"
-            )
+            why = self._purses.why_none_is_left(owner)
             self.faults |= dict.fromkeys(part.column("id").to_pylist(), why)
 
     def failed(self, part: pa.Table, tried: Tried, limit: float) -> None:

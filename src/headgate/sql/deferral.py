@@ -3,8 +3,11 @@
 What a tenant has no time for in a batch is not lost and not cut. The rows that its computations read in that batch are
 kept with the watermarks of that moment, and computed before all later rows when there is time. So results do not
 depend on who waited when, and for how long. Only templates over one source wait: joins share the rows that a server
-keeps, which are forgotten by the clock of all. A single computation that takes too long for its rows gets them a few at a
-time: its watermark moves on with the last of them, so it gives what it gives with all at once.
+keeps, which are forgotten by the clock of all.
+
+A tenant that others wait for gets rows a few at a time, and first very few if a template is new to it: a statement cannot
+be interrupted in the middle of some rows. The watermark moves on with the last of them, so it gives what it gives with
+all at once.
 
 A `TemplateRun` is a template in one batch on a server: each of its computations stands at a batch of its own, all
 before it is computed, and nothing of it twice.
@@ -23,7 +26,7 @@ from numpy.typing import NDArray
 
 from headgate.sql.blame import Attempt, Guarded, guarded, ids_of, owners_of
 from headgate.sql.clock import Clock, marked
-from headgate.sql.deferred import WAITING, Chunk, Deferred, Ids, Part, read_by, rows_of
+from headgate.sql.deferred import WAITING, Chunk, Deferred, Ids, Part, read_by, rows_of, source_columns
 from headgate.sql.purses import Purses, distinct
 from headgate.sql.shared import Label, Piece, TemplateResult, Work, by_computation
 from headgate.sql.template import Template
@@ -34,6 +37,11 @@ MOST_BEHIND = 256
 """A computation that cannot be merged, and waits for more batches than this, is stopped."""
 FEWER = 4
 """A computation that had too little time for its rows is tried with so many times fewer."""
+FIRST_ROWS, MORE = 32, 4
+"""With how many rows computations are tried first of which nothing is known, and how many times more they get at most the
+next time."""
+OF_A_PART = 0.5
+"""Which part of its part of a batch the next rows of a tenant shall take: they may take longer than those before."""
 BEHIND = (
     "it is more than {most} batches behind, because its tenant has used more time than it may: remove or simplify the "
     "queries that are slow, and resume this one"
@@ -51,11 +59,13 @@ class TemplateRun:
         of_lost: Sequence[Deferred] = (),
         arrived: Mapping[Label, pa.Table] | None = None,
         shared: dict[Any, Chunk] | None = None,
+        new: bool = False,
     ) -> None:
         """`work` is that of this batch, `backlog` what waits from earlier ones. `of_lost` is what waits on servers that
         were lost, and `arrived` the state that they had of these computations. The templates of a server that wait for
-        the same rows have them together in `shared`.
+        the same rows have them together in `shared`. A template is `new` if it is not known what so many rows take.
         """
+        self._new = new
         self._shared: dict[Any, Chunk] = {} if shared is None else shared
         self.work = work
         self.template: Template = work.template
@@ -74,13 +84,15 @@ class TemplateRun:
         self.results: list[tuple[int, pa.Table]] = []
         """(batch whose rows they are of, results)."""
         self.faults: dict[int, str] = {}
-        self._waiting = list[Ids]()
+        self._waiting = list[Part]()
         """What of this batch has to wait."""
         self._too_long = set[int]()
         """The computations of these that had too little time for all their rows."""
         self._seen = np.zeros(0, np.int64)
         """The computations that have had their turn with the rows of this batch."""
         self._reached: NDArray[np.int64] | None = None
+        self.most_rows = 0
+        """With how many rows it was computed at most, and in time."""
 
     @cached_property
     def owners(self) -> Ids:
@@ -102,6 +114,10 @@ class TemplateRun:
     def compute(self, attempt: Attempt, purses: Purses, *, trial: bool = False) -> None:
         """Compute this batch for the tenants that are not slow, together; what is slow has its turn later."""
         slow = [] if not self.waits else [owner for owner in self.owners.tolist() if owner in purses.slow]
+        if self._is_tried_first(purses) and not slow and not self._backlog:
+            self._seen = ids_of(self.work.touched)
+            self._a_few_at_a_time(self.work.touched, int(self.owners[0]), attempt, purses)
+            return
         if not slow and not self._backlog:
             self._seen = ids_of(self.work.touched)
             done = guarded(
@@ -116,6 +132,11 @@ class TemplateRun:
         if now.num_rows:
             self._guarded(replace(self.work, constants=now), attempt, purses, trial=trial)
 
+    def _is_tried_first(self, purses: Purses) -> bool:
+        """Whether a template gets few rows first: it is new, and others wait for its tenant."""
+        alone = self._new and self.waits and len(self.owners) == 1
+        return alone and purses.waited_for(int(self.owners[0]))
+
     def turn(self, batch: int, owner: int, attempt: Attempt, purses: Purses) -> None:
         """Compute for a slow tenant what waits from an earlier batch, or what came in this one."""
         if not self.waits:
@@ -127,13 +148,23 @@ class TemplateRun:
             behind = self._ids_behind()
             blocked = ids_of(mine)[np.isin(ids_of(mine), behind)]
             if len(blocked):
-                self._waiting += self._in_parts(blocked)
+                self._waiting += map(Part, self._in_parts(blocked))
             if (rest := self._without(mine, behind)).num_rows:
-                self._guarded(replace(self.work, constants=rest), attempt, purses)
+                self._a_few_at_a_time(rest, owner, attempt, purses)
             return
         for at, deferred in enumerate(self._backlog):
             if deferred.batch == batch and purses.left(owner, waits=True):
                 self._backlog[at] = self._caught_up(deferred, owner, attempt, purses)
+
+    def _a_few_at_a_time(self, constants: pa.Table, owner: int, attempt: Attempt, purses: Purses) -> None:
+        """Compute for a tenant what came in this batch, as far as there is time."""
+        if not purses.waited_for(owner) or not _same_sources(constants):
+            self._guarded(replace(self.work, constants=constants), attempt, purses)
+        elif not purses.left(owner, waits=True):
+            self._waiting.append(Part(ids_of(constants)))
+        else:
+            deferred = Deferred.of(self.work, [Part(ids_of(constants))], self._shared)
+            self._waiting += self._caught_up(deferred, owner, attempt, purses).parts
 
     def _caught_up(self, deferred: Deferred, owner: int, attempt: Attempt, purses: Purses) -> Deferred:
         """What still waits of a batch after a tenant's turn."""
@@ -148,7 +179,7 @@ class TemplateRun:
             if (still := part.ids[np.isin(part.ids, blocked)]).size:
                 parts.append(part._replace(ids=still))
             constants = self._without(constants, blocked)
-            if constants.num_rows == 1:
+            if constants.num_rows == 1 or (constants.num_rows and _same_sources(constants)):
                 parts += self._advanced(part, constants, deferred, attempt, purses)
             elif constants.num_rows:
                 waiting, _ = self._guarded(
@@ -166,23 +197,36 @@ class TemplateRun:
     def _advanced(
         self, part: Part, constants: pa.Table, deferred: Deferred, attempt: Attempt, purses: Purses
     ) -> list[Part]:
-        """Compute a single computation with the next of its rows, as many as there is time for; what is left."""
+        """Compute computations that read the same sources with the next of their rows, as many as there is time for; what
+        is left.
+        """
         whole = self._of_batch(deferred, constants)
         rows, before = whole.rows, Clock(whole.clock.old, whole.clock.old)
-        ids, (owner,) = ids_of(constants), owners_of(constants).tolist()
-        done, step = part.done, min(part.step or rows.num_rows, rows.num_rows - part.done)
+        owner = int(owners_of(constants)[0])
+        first = FIRST_ROWS if purses.waited_for(owner) else rows.num_rows
+        done, step = part.done, min(part.step or first, rows.num_rows - part.done)
+        left = list[Part]()
         while True:
             last = done + step >= rows.num_rows
-            clock = whole.clock if last else before
-            work = replace(whole, rows=rows.slice(done, step), clock=clock, single=step <= 1)
+            clock, single = whole.clock if last else before, step <= 1 and constants.num_rows == 1
+            work = replace(
+                whole, constants=constants, rows=rows.slice(done, step), clock=clock, single=single
+            )
+            paid = purses.spent.get(owner, 0.0)
             waiting, too_long = self._guarded(work, attempt, purses, of=deferred.batch)
-            if waiting:
-                return [Part(ids, done, max(1, step // FEWER) if too_long else step)]
-            if last or int(ids[0]) in self.faults:
-                return []
-            done, step = done + step, min(2 * step, rows.num_rows - done - step)
+            left += [
+                Part(ids, done, max(1, step // FEWER) if too_long & set(ids.tolist()) else step)
+                for ids in waiting
+            ]
+            over = [*self.faults, *(number for ids in waiting for number in ids.tolist())]
+            constants = self._without(constants, np.array(over, np.int64))
+            if last or not constants.num_rows:
+                return left
+            done += step
+            fit = OF_A_PART * step * purses.share(owner) / max(1e-6, purses.spent.get(owner, 0.0) - paid)
+            step = min(max(1, int(min(MORE * step, fit))), rows.num_rows - done)
             if not purses.left(owner, waits=True):
-                return [Part(ids, done, step)]
+                return [*left, Part(ids_of(constants), done, step)]
 
     def _guarded(
         self, work: Work, attempt: Attempt, purses: Purses, *, of: int | None = None, trial: bool = False
@@ -219,8 +263,10 @@ class TemplateRun:
         if result.results is not None and result.results.num_rows:
             self.results.append((work.batch if of is None else of, by_computation(result.results)))
         self.faults |= done.faults
+        if not done.waiting:
+            self.most_rows = max(self.most_rows, work.rows.num_rows)
         if of is None:
-            self._waiting += done.waiting
+            self._waiting += map(Part, done.waiting)
             self._too_long |= done.too_long
 
     def _reached_by_all(self) -> NDArray[np.int64]:
@@ -257,7 +303,7 @@ class TemplateRun:
     def finish(self) -> None:
         """Say what becomes of the rows that wait: `written`, `put_aside` and `gone` are complete then."""
         if self._waiting:
-            deferred = Deferred.of(self.work, [Part(ids) for ids in self._waiting], self._shared)
+            deferred = Deferred.of(self.work, self._waiting, self._shared)
             fewer = max(1, deferred.count // FEWER)
             parts = [
                 part._replace(step=fewer)
@@ -301,6 +347,11 @@ class TemplateRun:
 
 def _among(backlog: Sequence[Deferred], constants: pa.Table) -> list[Deferred]:
     return [found for one in backlog if (found := one.among(constants)) is not None]
+
+
+def _same_sources(constants: pa.Table) -> bool:
+    """Whether all of these computations read the same sources: then they have the same rows, however they are divided."""
+    return all(len(distinct(column)) <= 1 for column in source_columns(constants))
 
 
 def _by_batch(backlog: Iterable[Deferred]) -> dict[int, list[Deferred]]:

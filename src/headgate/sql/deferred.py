@@ -213,7 +213,9 @@ def rows_of(rows: pa.Table, sources: Ids) -> pa.Table:
 
 def read_by(constants: pa.Table) -> Ids:
     """The sources that some computations read."""
-    numbers = [
-        constants.column(name).to_numpy() for name in constants.column_names if _SOURCE.fullmatch(name)
-    ]
-    return np.unique(np.concatenate(numbers)).astype(np.int64)
+    return np.unique(np.concatenate(source_columns(constants))).astype(np.int64)
+
+
+def source_columns(constants: pa.Table) -> list[Ids]:
+    """By place in the statement: the source that each computation reads there."""
+    return [constants.column(name).to_numpy() for name in constants.column_names if _SOURCE.fullmatch(name)]

@@ -48,6 +48,9 @@ class Limits:
     batch_part: float = 0.1
     """By which part one tenant may lengthen a batch while others that need less are active: by computing, and by the
     rows that it pushes. What needs more waits."""
+    join_seconds: float = 5.0
+    """By how many seconds the joins of one tenant may have lengthened batches beyond its part while others that need less
+    are active. Joins cannot wait, so they are stopped then. A tenant pays this back with its parts of later batches."""
     rows_s: float = 100_000
     """Rows that one tenant pushes in a second, for long; those of ten seconds may come at once. A push beyond that gets
     429."""

@@ -24,7 +24,7 @@ LEAST_LEFT = 1e-6
 """So is one with less than this, in seconds."""
 LITTLE_LEFT = 0.2
 """The same if it began with little: a statement takes milliseconds however few rows it has."""
-BURST_S = 0.1
+BURST_S = 0.05
 """What a tenant that used little has beside its share of a batch, once."""
 FIRST_S, AGAIN_S = 1.0, 0.05
 """The least time in which an attempt is not interrupted: of a tenant that used little, and of others."""
@@ -63,6 +63,9 @@ class Purses:
     """By how many seconds a tenant may lengthen a batch that light tenants wait for: those that need less themselves."""
     light: frozenset[int] = frozenset()
     """The light tenants of the last batches. This batch may have others."""
+    joins: float = float("inf")
+    """By how many seconds the joins of a tenant may have lengthened such batches beyond that: they cannot wait, so they are
+    stopped then."""
     before: Mapping[int, Use] = field(default_factory=dict)
     """What tenants used in the batches before; those that are missing used little."""
     spent: dict[int, float] = field(default_factory=dict)
@@ -95,6 +98,10 @@ class Purses:
         waited_for = len(self._light) > (owner in self._light)
         return self.lengthen(owner) if waited_for else float("inf")
 
+    def waited_for(self, owner: int) -> bool:
+        """Whether light tenants wait for a tenant, so that it may not lengthen the batch by more than its part."""
+        return self._most(owner) < float("inf")
+
     def _debt(self, owner: int) -> float:
         return self.before.get(owner, (0.0, 0.0))[1]
 
@@ -116,27 +123,42 @@ class Purses:
         if waits and owner != SHARED:
             budget = min(self.own.get(owner, self.of_tenant), self.share(owner) + self._burst(owner))
             left = budget - self.spent.get(owner, 0.0) - self._debt(owner)
-            least = NOTHING_LEFT if self._most(owner) == float("inf") else LITTLE_LEFT
+            least = LITTLE_LEFT if self.waited_for(owner) else NOTHING_LEFT
         else:
             budget, least = self.own.get(owner, self.of_tenant), NOTHING_LEFT
             left = budget - self.spent.get(owner, 0.0)
+            if owner != SHARED and self.waited_for(owner):
+                left = min(
+                    left, self.share(owner) + self.joins - self.spent.get(owner, 0.0) - self._debt(owner)
+                )
         return left if left > max(LEAST_LEFT, least * budget) else 0.0
 
     def _burst(self, owner: int) -> float:
         """What a tenant has beside its share if it used little in the batches before: statements take longer the first
         time.
         """
-        bounded = self._most(owner) < float("inf")
-        return BURST_S if bounded and owner not in self.before else 0.0
+        return BURST_S if self.waited_for(owner) and owner not in self.before else 0.0
 
-    def attempt_s(self, owner: int, left: float) -> float:
+    def attempt_s(self, owner: int, left: float, *, waits: bool = True) -> float:
         """How long an attempt may take for which a tenant has so much left. The machine may be busy, and interrupting
         somebody who needs little costs more than it gains.
         """
-        if self._most(owner) == float("inf"):
-            return min(self.seconds, left)
+        if not self.waited_for(owner):
+            return min(self.seconds, left) if waits else self.seconds
         least = AGAIN_S if owner in self.before else FIRST_S
         return min(self.seconds, self.own.get(owner, self.of_tenant), max(left, least))
+
+    def why_none_is_left(self, owner: int) -> str:
+        """Why what cannot wait is stopped."""
+        budget = self.own.get(owner, self.of_tenant)
+        if self.spent.get(owner, 0.0) < budget and self.waited_for(owner):
+            why = (
+                f"joins cannot wait for time, and those of its tenant have lengthened the batches of others by more than "
+                f"{self.joins:g} s beyond its part (the limits are batch_part and join_seconds)"
+            )
+        else:
+            why = f"its tenant has used up its {budget:g} s of a batch on this server"
+        return f"{why}: remove or simplify the queries that are slow, and resume this one"
 
     def untouched(self, owner: int) -> bool:
         """Whether a tenant has used nothing in this batch, and owes nothing."""

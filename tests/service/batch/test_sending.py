@@ -37,6 +37,6 @@ def test_each_server_gets_the_rows_of_its_sources_once(tasks, servers_of_source)
         for server, blob in sender.sent(task):
             blobs[server].append(blob)
     for server in range(3):
-        rows = [batch for batch in received(blobs[server])]
+        rows = list(received(blobs[server]))
         assert all(batch.schema == SCHEMA for batch in rows)
         assert [row for batch in rows for row in batch.to_pylist()] == sent[server]

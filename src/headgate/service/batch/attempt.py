@@ -60,7 +60,7 @@ def bounded(step: Step, work: Work, engine: Engine, seconds: float, bounds: Boun
             result = step(work, engine)
         except QueryFailed as error:
             why = why_it_failed(said := str(error.__cause__ or error))
-            if why == UNKNOWN:
+            if why == UNKNOWN and not deadline.passed:
                 log.warning("a statement failed, and there are no words for it: %s", said)
         except MemoryError:
             engine.starved = True

@@ -20,14 +20,18 @@ from headgate.service.batch.careful import CarefulEngine
 from headgate.service.batch.report import ServerReport
 from headgate.service.batch.residence import Residence
 from headgate.service.batch.task_output import TaskOutput
-from headgate.service.batch.task_tables import JoinRowFiles, TaskTables, TemplateFiles
+from headgate.service.batch.task_tables import (
+    MAX_CONSTANTS_TABLES,
+    JoinRowFiles,
+    TaskTables,
+    TemplateFiles,
+)
 from headgate.service.batch.turns import Parked, Turns
 from headgate.service.batch.waiting import WaitingFiles
 from headgate.service.tenant_use import Fairness
 from headgate.sql.blame import Tried, ids_of, owners_of
 from headgate.sql.clock import Clock, after, far_ahead, possible
-from headgate.sql.constant_index import present
-from headgate.sql.deferral import TemplateRun
+from headgate.sql.deferral import FIRST_ROWS, MORE, TemplateRun
 from headgate.sql.deferred import waits
 from headgate.sql.engine import Engine, Function
 from headgate.sql.join_state import Join
@@ -43,6 +47,9 @@ log = logs.logger("headgate.service")
 ROWS_IN_TIME = 100_000
 """The limits of time are for so many rows; a larger batch has more time."""
 _engines: dict[tuple[str, ...], Engine] = {}
+_computed: dict[tuple[str, int], int] = {}
+"""By table of constants: with how many rows this worker process has computed it at most. It decides who waits, and never
+what results are."""
 
 
 def _engine(functions: Mapping[str, Function], memory: str) -> Engine:
@@ -89,7 +96,8 @@ class ServerWork:
         templates = task.templates.get(self.server, ())
         if templates:
             self._give(rows)
-        self.present = present(rows, len(task.latest))
+        self.counts = np.bincount(rows.column("source").to_numpy(), minlength=len(task.latest))
+        self.present = self.counts > 0
         self.joins = self._join_rows(templates, rows, clock)
         turns = self._turns(templates, rows, clock)
         turns.compute()
@@ -97,6 +105,7 @@ class ServerWork:
         for number, run in self.runs.items():
             if number not in turns.broken:
                 self.output.keep_state(number, run)
+        self._remember(templates)
         latest = after(task.latest, rows)
         sources, counts = np.unique(rows.column("source").to_numpy(), return_counts=True)
         return ServerReport(
@@ -146,6 +155,7 @@ class ServerWork:
             own={owner: more * seconds for owner, seconds in task.budgets.items()},
             lengthen=task.lengthen,
             light=task.light,
+            joins=more * task.limits.join_seconds,
             before=fairness.uses,
         )
         return Turns(
@@ -161,6 +171,25 @@ class ServerWork:
     def _has_rows(self, files: TemplateFiles) -> bool:
         """Whether the batch has rows of a source that a template reads."""
         return bool(self.present[self.tables.sources(files.constants)].any())
+
+    def _rows_of(self, files: TemplateFiles) -> int:
+        """How many rows of the batch a template reads."""
+        return int(self.counts[self.tables.sources(files.constants)].sum())
+
+    def _is_new(self, files: TemplateFiles) -> bool:
+        """Whether a template has far more rows than it has been computed with in this process."""
+        known = _computed.get((files.constants.file, files.constants.at), 0)
+        return self._rows_of(files) > max(FIRST_ROWS, MORE * known)
+
+    def _remember(self, templates: Sequence[TemplateFiles]) -> None:
+        """With how many rows each template was computed."""
+        for files in templates:
+            if (run := self.runs.get(files.template)) is not None and run.most_rows:
+                key = (files.constants.file, files.constants.at)
+                if len(_computed) >= MAX_CONSTANTS_TABLES:
+                    _computed.clear()
+                rows = min(run.most_rows, self._rows_of(files) or run.most_rows)  # others' rows do not count
+                _computed[key] = max(rows, _computed.get(key, 0))
 
     def _begin(self, files: TemplateFiles, rows: pa.Table, clock: Clock) -> None:
         """Begin with a template; one that cannot be read fails alone."""
@@ -201,6 +230,7 @@ class ServerWork:
             of_lost=[one for some, whose in arriving for one in self.waiting.read(some, whose.taken_over)],
             arrived=self.tables.arriving(arriving),
             shared=self.waiting.shared,
+            new=self._is_new(files),
         )
 
     # -- the engine

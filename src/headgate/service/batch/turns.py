@@ -82,9 +82,9 @@ class Turns:
         for number, run in sorted(runs.items(), key=lambda item: (not item[1].waits, item[1].template.cost)):
             began = time.perf_counter()
             trial = self._trials.get(number, self._batch + 1) <= self._batch
-            with self._unbroken(number):
+            with self._unbroken(number), self._paid(*run.owners.tolist()):
                 run.compute(self._tried, purses, trial=trial)
-                self._kept(number, run, *run.owners.tolist())
+                self._took(number, run)
             self._time(number, run, time.perf_counter() - began, trial=trial)
         for owner in purses.turns():
             self._turns_of(owner)
@@ -98,9 +98,8 @@ class Turns:
         for one in [parked for parked in self._parked if parked.owner == owner]:
             if not purses.left(owner, waits=True):
                 break
-            began = time.perf_counter()
-            one.begin()
-            purses.pay(owner, time.perf_counter() - began)
+            with self._paid(owner):
+                one.begin()
             self._parked.remove(one)
             self._each_turn(owner, one.template)
         self._each_turn(owner, *self._hosted)
@@ -111,18 +110,22 @@ class Turns:
         def turn(run: TemplateRun, batch: int, owner: int) -> None:
             number = number_of[id(run)]
             if number not in self.broken:
-                with self._unbroken(number):
+                with self._unbroken(number), self._paid(owner):
                     run.turn(batch, owner, self._tried, self._purses)
-                    self._kept(number, run, owner)
+                    self._took(number, run)
 
         in_turns([self._hosted[number] for number in number_of.values()], owner, turn)
 
-    def _kept(self, number: int, run: TemplateRun, *owners: int) -> None:
-        """Have results taken. That takes time too, which a tenant pays if they are only its own."""
-        began = time.perf_counter()
-        self._took(number, run)
+    @contextmanager
+    def _paid(self, *owners: int) -> Iterator[None]:
+        """Have a tenant pay for all that the block takes, if it is for nobody else: statements are paid for where they
+        run, and what is around them here.
+        """
+        began, paid = time.process_time(), self._purses.spent.get(owners[0], 0.0) if owners else 0.0
+        yield
         if len(owners) == 1:
-            self._purses.pay(owners[0], time.perf_counter() - began)
+            more = time.process_time() - began - (self._purses.spent.get(owners[0], 0.0) - paid)
+            self._purses.pay(owners[0], max(0.0, more))
 
     def _tried(self, work: Work, seconds: float) -> Tried:
         tried = self._attempt(work, seconds)
