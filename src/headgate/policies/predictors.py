@@ -32,6 +32,11 @@ FIRST = 2
 FIRST_CYCLE = 16
 """The same for waves."""
 
+AHEAD = 4
+"""From how many steps before it the past of a wave is predicted. One step ahead a wave through a single step is
+nearly right, because what is left of it fades slowly; further ahead it expects the step to be undone.
+"""
+
 LAGS = 16
 SHORTEST = 4
 """The shortest period, in steps."""
@@ -86,8 +91,10 @@ def cycles(history: Floats, steps: int) -> tuple[Predicted, Predicted]:
         expected, lasts = _waved(history[:seen], length + steps, waves, along, alone, _inverses(seen))
         if seen == length:
             break
-        rest = history[seen - 1 : fit - 1] - expected[:, seen - 1 : fit - 1]
-        past[:, seen:fit] = expected[:, seen:fit] + lasts[:, None] * rest
+        before = slice(seen - AHEAD, fit - AHEAD)
+        past[:, seen:fit] = expected[:, seen:fit] + lasts[:, None] ** AHEAD * (
+            history[before] - expected[:, before]
+        )
     far = np.arange(1, steps + 1)[:, None]
     ahead = expected[:, length:] + lasts[:, None] ** far * (history[-1] - expected[:, None, length - 1])
     return Predicted(past[0], ahead[0]), Predicted(past[1], ahead[1])
