@@ -106,6 +106,10 @@ def test_who_owes_more_than_its_part_gets_no_rows_until_it_has_paid() -> None:
     assert world.units("ann", "bob", "mallory")["mallory"] == 0
     assert world.units("ann", "bob", "mallory", granting=["mallory"])["mallory"] > 0
     assert LEAST_BACKLOG <= world.pace.most_backlog("mallory") < INFINITE
+    world.clock.now += 2.1  # seven batches of 0.3 s, with a part of 0.03 s each
+    assert world.units("ann", "bob", "mallory")["mallory"] > 0  # no batch came, and it need not wait for one
+    world.commit("ann", owing=["mallory"], debt=0.2)
+    assert world.units("ann", "bob", "mallory")["mallory"] == 0
     world.commit("ann", owing=["mallory"], debt=0.02)
     assert world.units("ann", "bob", "mallory")["mallory"] == pytest.approx(before, rel=0.1)
     assert world.pace.most_backlog("mallory") == INFINITE
