@@ -31,7 +31,9 @@ def hosts(draw, most=40):
             balance=balance,
             repair=NO_REPAIR,
         )
-        asked = [(str(q), [f"s{s}" for s in row], c) for q, (row, c) in enumerate(zip(reads, costs, strict=True))]
+        asked = [
+            (str(q), [f"s{s}" for s in row], c) for q, (row, c) in enumerate(zip(reads, costs, strict=True))
+        ]
         host.adopt_many(asked, where)
         return host
 
@@ -62,7 +64,9 @@ def test_a_step_keeps_limits_and_budget_and_never_raises_traffic(drawn, moves, s
     assert sorted(said) == sorted(changed), "a query moves once, and every move is told"
     assert len(said) <= min(moves, sample)
     assert len({j for q in changed for j in (was[int(q)], now[int(q)])}) <= 2
-    assert before.traffic - after.traffic == pytest.approx(sum(move.saved_traffic for move in steps), abs=1e-9)
+    assert before.traffic - after.traffic == pytest.approx(
+        sum(move.saved_traffic for move in steps), abs=1e-9
+    )
     for server, load in after.loads.items():
         assert load <= max(host.limit_of(server), before.loads[server]) * (1 + 1e-6)
     if steps:
@@ -115,6 +119,6 @@ def test_at_the_optimum_there_is_nothing_to_do(drawn, seeds) -> None:
 
 
 def test_bad_budgets_raise() -> None:
-    for wrong in (dict(sample=-1), dict(every=0), dict(seed=-1), dict(seed=1 << 31)):
+    for wrong in ({"sample": -1}, {"every": 0}, {"seed": -1}, {"seed": 1 << 31}):
         with pytest.raises(ConfigError):
             Repair(**wrong)

@@ -38,8 +38,6 @@ _UPDATE_SERVER = "UPDATE computations SET server = ? WHERE id = ?"
 _UPDATE_PLACE = "UPDATE computations SET server = ?, here = ? WHERE id = ?"
 EXAMINE = 256
 """How many computations are examined before each move of repair."""
-SAMPLES = 4
-"""How many samples are divided anew in a batch, if repair has left moves."""
 
 
 class Computations:
@@ -319,14 +317,15 @@ class Computations:
 
     # -- moves
 
-    def repair(self, batch: int, most: int) -> int:
+    def repair(self, batch: int, most: int, samples: int = 0) -> int:
         """Move at most so many computations in a batch to servers where fewer sources have to be sent; returns how many.
+        If repair leaves some of these moves, so many samples of computations are divided anew with them.
 
         A batch that is tried again has the moves of all attempts together, and no more than so many.
         """
         placed = list[Sequence[Any]]()
         left = max(0, most - len(self._moving))
-        for move in mend(self.host, left, examine=EXAMINE, samples=SAMPLES, seed=batch):
+        for move in mend(self.host, left, examine=EXAMINE, samples=samples, seed=batch):
             for name, server in move.servers():
                 c = self.by_id[int(name)]
                 if c.born >= batch:  # it has no state yet
