@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate.policies import predictors
-from headgate.policies.predictors import cycle, regressed, repeated, smoothed, trend
+from headgate.policies.predictors import cycles, regressed, repeated, smoothed, trend
 
 ALL = {
     "smoothed": lambda history, steps: smoothed(history, steps, 0.5),
     "trend": trend,
     "regressed": regressed,
-    "cycle": cycle,
+    "cycle": lambda history, steps: cycles(history, steps)[0],
+    "rhythm": lambda history, steps: cycles(history, steps)[1],
     "repeated": repeated,
 }
 
@@ -52,7 +52,7 @@ def errors(found, truth):
 
 def test_a_sinusoid_is_continued() -> None:
     wave = 3 + np.sin(2 * np.pi * np.arange(138)[:, None] / np.array([25, 17]))
-    assert errors(cycle(wave[:128], 10), wave[128:]) < 0.15
+    assert errors(cycles(wave[:128], 10)[0], wave[128:]) < 0.15
 
 
 def test_an_edge_that_comes_back_is_expected() -> None:
@@ -82,5 +82,19 @@ def test_jobs_that_end_after_a_fixed_time_are_expected_to_end() -> None:
     assert squares["regressed"] < 0.85 * squares["last"] < squares["smoothed"]
 
 
-def test_fits_are_made_anew_often_enough_for_the_past_to_count() -> None:
-    assert predictors.BLOCK * 4 <= 128
+def test_a_wave_of_all_channels_is_found_below_their_noise() -> None:
+    rng = np.random.default_rng(3)
+    wave = 3 + np.sin(2 * np.pi * np.arange(138) / 25)
+    history = wave[:128, None] + rng.normal(0, 2, (128, 24))
+    own, common = cycles(history, 10)
+    missed = [np.sqrt(((each.ahead - wave[128:, None]) ** 2).mean()) for each in (own, common)]
+    assert missed[1] < 0.5 * missed[0]
+
+
+def test_regression_is_fitted_early_and_then_when_the_past_has_doubled() -> None:
+    rng = np.random.default_rng(4)
+    came = rng.poisson(0.3, (45, 100))
+    running = 1.0 + np.stack([np.convolve(each, np.ones(10), "valid") for each in came.T], axis=1)
+    found, lasts = regressed(running, 1).past, smoothed(running, 1, 1.0).past
+    squares = [float(((each[24:] - running[24:]) ** 2).sum()) for each in (found, lasts)]
+    assert squares[0] < 0.9 * squares[1]

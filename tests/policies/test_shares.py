@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.control import LoadView, Move
-from headgate.policies.shares import departs, moves_to, shares_of
+from headgate.policies.shares import bins_of, departs, moves_to, shares_of
 from headgate.testing import builders
 from headgate.testing.strategies import tables
 
@@ -34,11 +34,12 @@ def cases(draw):
 @settings(max_examples=200)
 def test_every_move_brings_the_shares_nearer_and_at_the_end_no_bin_helps(case) -> None:
     table, view, target, room = case
-    moves = moves_to(target, view, table, room=room)
+    bins = bins_of(view, table)
+    moves = moves_to(target, bins, table, room=None if room is None else np.array(room, float))
     total = sum(view.bin_work.values()) or 1
     place = dict(table.items())
     free = list(room) if room is not None else [float("inf")] * table.channels
-    deficit = target - shares_of(view, table)
+    deficit = target - shares_of(bins, table.channels)
     for move in moves:
         weight = view.bin_work[move.bin] / total
         before = np.abs(deficit).sum()
@@ -65,7 +66,7 @@ def test_every_move_brings_the_shares_nearer_and_at_the_end_no_bin_helps(case) -
 def test_the_rounding_error_of_many_equal_bins_is_half_a_bin() -> None:
     table = builders.table([0] * 50 + [1] * 50)
     for want in (0.123, 0.5, 0.755, 0.998):
-        moves = moves_to(np.array([want, 1 - want]), view_of([1] * 100), table)
+        moves = moves_to(np.array([want, 1 - want]), bins_of(view_of([1] * 100), table), table)
         got = (50 - sum(m.source == 0 for m in moves) + sum(m.target == 0 for m in moves)) / 100
         assert abs(got - want) <= 0.005 + 1e-12
 
@@ -73,9 +74,9 @@ def test_the_rounding_error_of_many_equal_bins_is_half_a_bin() -> None:
 def test_most_share_for_each_byte_goes_first_then_the_larger_share_then_the_lower_id() -> None:
     table = builders.table([0, 0, 0, 0, 1])
     light = view_of([10, 10, 20, 20, 20], [10, 5, 10, 10, 1])
-    assert moves_to(np.array([0.5, 0.5]), light, table)[0] == Move(2, 0, 1)
+    assert moves_to(np.array([0.5, 0.5]), bins_of(light, table), table)[0] == Move(2, 0, 1)
     dear = view_of([10, 10, 20, 20, 20], [10, 1, 10, 10, 1])
-    assert moves_to(np.array([0.5, 0.5]), dear, table)[0] == Move(1, 0, 1)
+    assert moves_to(np.array([0.5, 0.5]), bins_of(dear, table), table)[0] == Move(1, 0, 1)
 
 
 @pytest.mark.parametrize(

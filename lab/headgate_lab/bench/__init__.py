@@ -39,11 +39,12 @@ BENCHES = {
     "placement": "placing queries on servers: the default beside every rule on a family of workloads, and its speed; no Spark",
     "policies": "the default policy beside each fixed one on the streams of skew and the troubles of rebalance, in modelled time; no Spark",
     "control": "static, Flux, LQR, MPC and an oracle under four loads, and loads drawn anew, on 3 to 128 modelled channels; no Spark",
+    "pipeline": "two stages on the same machines: one controller for both beside a controller each, in modelled time; no Spark",
     "codecs": "values of Kafka records as columns: Avro and Protobuf beside JSON and libraries that take one record each; no Spark",
     "partitioning": "building, lookup and hot-key tracking of partitioning functions; no Spark",
 }
 
-WITHOUT_SPARK = frozenset({"placement", "policies", "control", "partitioning", "codecs"})
+WITHOUT_SPARK = frozenset({"placement", "policies", "control", "pipeline", "partitioning", "codecs"})
 WITH_PARTS = frozenset({"control", "direct", "faucet", "kafka", "placement", "rebalance", "rescale"})
 WITH_SEEDS = frozenset({"placement"})
 

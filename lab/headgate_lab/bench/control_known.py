@@ -1,7 +1,9 @@
-"""MPC that knows the rates of the jobs and when each running job will end, but not which jobs will come.
+"""MPC that knows what nobody can know: what the distance to the oracle is made of.
 
-It shows how much of the distance to the oracle a forecast could save at most: no forecast that learns from
-the past knows more about Poisson jobs than this. For loads of `papers.mpc.load` that are random.
+`knowing` has the rates of the jobs and when each running job will end, but not which jobs will come: no
+forecast that learns from the past knows more about Poisson jobs. For loads of `papers.mpc.load` that are
+random. `foreseeing` has the loads of the next ten batches: what it misses is due to whole bins, the
+guard and the horizon.
 """
 
 from __future__ import annotations
@@ -10,13 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headgate.control.plan import Plan
-from headgate.control.refusal import Refusal
 from headgate.control.view import LoadView
 from headgate.policies import Mpc
-from headgate.policies.controller import Reading, plan_to, read
-from headgate.policies.horizon import Floats, least_time
-from headgate.routing.table import Table
+from headgate.policies.controller import Reading
+from headgate.policies.horizon import Floats
 from headgate_lab.bench.control_stage import Setting
 from headgate_lab.papers.mpc.load import JOB_S, STEP_S, arrivals
 
@@ -26,20 +25,22 @@ CAUTION = 1.0
 
 @dataclass(frozen=True)
 class Knowing(Mpc):
-    """Plans for the expected loads, by batch and step ahead, and a margin."""
+    """Plans for costs that are given, by batch and step ahead."""
 
     expected_s: tuple[Floats, ...] = ()
 
-    def propose(self, view: LoadView, table: Table) -> Plan | Refusal | None:
-        """As MPC, with what is known instead of what was measured."""
-        reading = read(view, table, self.rules)
-        if not isinstance(reading, Reading):
-            return reading
-        unit_s = self.expected_s[min(view.reports, len(self.expected_s) - 1)]
-        planned = least_time(
-            unit_s, reading.shares, move_s=reading.move_s, horizon=self.horizon, upper=reading.upper
-        )
-        return plan_to(planned, unit_s, reading, view, table, self.rules, policy=self.name)
+    def expected(self, reading: Reading, view: LoadView) -> Floats:
+        """What is known instead of what was measured."""
+        return self.expected_s[min(view.reports, len(self.expected_s) - 1)]
+
+
+def foreseeing(setting: Setting, seed: int) -> Knowing:
+    """The controller that knows the loads of the coming batches, as many as it plans for."""
+    plain = Mpc(forecast=False)
+    slow = setting.slow(seed) * setting.unit_s
+    later = np.vstack([slow, np.repeat(slow[-1:], plain.horizon.prediction, axis=0)])
+    known = tuple(later[batch : batch + plain.horizon.prediction] for batch in range(len(slow)))
+    return Knowing(forecast=False, expected_s=known)
 
 
 def knowing(setting: Setting, seed: int) -> Knowing:

@@ -11,6 +11,8 @@ and the shares do not change.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,8 +24,8 @@ from headgate.control.refusal import Reason, Refusal
 from headgate.control.view import LoadView
 from headgate.errors import ConfigError
 from headgate.policies.horizon import Floats
-from headgate.policies.shares import departs, moves_to, shares_of
-from headgate.routing.table import Table
+from headgate.policies.shares import Bins, bins_of, departs, moves_to, shares_of
+from headgate.routing.table import Move, Table
 
 _LEAST_GAIN = 1e-6  # a plan must beat rounding errors
 
@@ -60,13 +62,17 @@ class Reading:
     upper: Floats
     history: Floats
     """The `unit_s` of the last batches, as measured, for the current work: one row per batch."""
+    bins: Bins
+    room: Floats
+    """Each channel's free memory in bytes; infinite where there is no limit."""
 
 
 def read(
     view: LoadView, table: Table, rules: Rules, *, bandwidth_mb_s: float | None = None
 ) -> Reading | Refusal | None:
     """What the controller needs; None if there is nothing to balance, or a named reason why it cannot act."""
-    total = sum(view.bin_work.get(bin, 0.0) for bin in table.bins)
+    bins = bins_of(view, table)
+    total = float(bins.work.sum())
     if table.channels < 2 or total <= 0:
         return None
     if view.silent:
@@ -81,16 +87,17 @@ def read(
     unsettled = _unsettled(view.reports, history, rules)
     if unsettled is not None:
         return unsettled
-    shares = shares_of(view, table)
-    all_bytes = float(sum(view.state_bytes(table)))
+    shares, all_bytes = shares_of(bins, table.channels), float(bins.sizes.sum())
+    limits = [view.memory_limit.get(channel) or math.inf for channel in range(table.channels)]
+    room = np.array(limits) - np.bincount(bins.place, bins.sizes, table.channels)
     byte_s = view.move_ms_per_byte / 1e3 or 1e-6 / UNMEASURED_MB_S
     if bandwidth_mb_s is not None:
         byte_s = 1e-6 / bandwidth_mb_s
     upper = np.full(table.channels, 1.0)
     if all_bytes > 0:
-        upper = np.clip(shares + np.array(view.excess_bytes(table)) / all_bytes, 0.0, 1.0)
+        upper = np.clip(shares + room / all_bytes, 0.0, 1.0)
     to_s = total / 1e3
-    return Reading(shares, cost_ms * to_s, all_bytes * byte_s, upper, history * to_s)
+    return Reading(shares, cost_ms * to_s, all_bytes * byte_s, upper, history * to_s, bins, room)
 
 
 def _unsettled(reports: int, history: Floats, rules: Rules) -> Refusal | None:
@@ -117,8 +124,9 @@ def plan_to(
     rules: Rules,
     *,
     policy: str,
+    refine: Callable[[tuple[Move, ...]], tuple[Move, ...]] | None = None,
 ) -> Plan | Refusal | None:
-    """The plan that brings the shares near the first row of `planned`.
+    """The plan that brings the shares near the first row of `planned`. `refine` may change its moves.
 
     None within the deadband, or if the busiest channel would not gain. `unit_s` is the expected
     `Reading.unit_s`, or one row of it for each coming batch; the gain is that of the next batch. The
@@ -138,13 +146,13 @@ def plan_to(
     if not departs(planned[-1], reading.shares, rules.deadband):
         return None
     target = np.round(planned[0], 6)  # the solver's last digits are not the same on every machine
-    moves = moves_to(target, view, table, room=view.excess_bytes(table))
-    after = reading.shares.copy()
-    total = sum(view.bin_work.get(bin, 0.0) for bin in table.bins)
+    moves = moves_to(target, reading.bins, table, room=reading.room)
+    if refine is not None:
+        moves = refine(moves)
+    after, weights = reading.shares.copy(), dict(zip(table.bins, reading.bins.weights.tolist(), strict=True))
     for move in moves:
-        part = view.bin_work.get(move.bin, 0.0) / total
-        after[move.source] -= part
-        after[move.target] += part
+        after[move.source] -= weights[move.bin]
+        after[move.target] += weights[move.bin]
     soon_s = np.atleast_2d(unit_s)[0]
     times = soon_s * reading.shares
     gain = 1 - float((soon_s * after).max() / times.max())

@@ -20,9 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from headgate.compiled import compiled
 from headgate.policies import hedge
 from headgate.policies.horizon import Floats
-from headgate.policies.predictors import Predicted, cycle, regressed, repeated, smoothed, trend
+from headgate.policies.predictors import Predicted, cycles, regressed, repeated, smoothed, trend
 
 LEAST = 8
 """The number of past steps that a forecast needs."""
@@ -90,24 +91,46 @@ def times(expected: Floats, seen: Floats, move_s: float = 0.0) -> Floats:
 
 def combined(history: Floats, steps: int, alpha: float) -> tuple[Predicted, Floats]:
     """The predictors' weighted mean, and the deviation of its errors, before each step and now."""
-    least, most = history.min(axis=0), history.max(axis=0)
-    room = _BEYOND * (most - least)
-    low, high = np.maximum(least - room, least / 2), most + room
     found = (
         smoothed(history, steps, alpha),
         smoothed(history, steps, 1.0),
         smoothed(history, steps, SLOW),
         trend(history, steps),
         regressed(history, steps),
-        cycle(history, steps),
+        *cycles(history, steps),
         repeated(history, steps),
     )
-    past = np.clip(np.array([each.past for each in found]), low, high)
-    ahead = np.clip(np.array([each.ahead for each in found]), low, high)
-    wrong = (past - history) ** 2
-    trust = hedge.weights(wrong[:, 1:].transpose(2, 1, 0))
-    then = np.concatenate([trust[:, :1], trust[:, :-1]], axis=1)
-    mean = (then.transpose(2, 1, 0) * past).sum(axis=0)
-    errors = np.vstack([np.zeros_like(least), np.cumsum((history - mean) ** 2, axis=0)])
-    deviation = np.sqrt(errors / np.arange(1, len(errors) + 1)[:, None])
-    return Predicted(mean, (trust[:, -1].T[:, None] * ahead).sum(axis=0)), deviation
+    past, ahead = np.array([each.past for each in found]), np.array([each.ahead for each in found])
+    mean, deviation, coming = _combined(history, past, ahead)
+    return Predicted(mean, coming), deviation
+
+
+@compiled
+def _combined(history: Floats, past: Floats, ahead: Floats) -> tuple[Floats, Floats, Floats]:
+    experts, length, channels = past.shape
+    steps = ahead.shape[1]
+    mean, deviation = np.zeros((length, channels)), np.zeros((length + 1, channels))
+    coming = np.zeros((steps, channels))
+    wrong, clipped = np.zeros((1, length - 1, experts)), np.empty((length, experts))
+    for c in range(channels):
+        least, most = history[0, c], history[0, c]
+        for t in range(length):
+            least, most = min(least, history[t, c]), max(most, history[t, c])
+        room = _BEYOND * (most - least)
+        low, high = max(least - room, least / 2), most + room
+        for t in range(length):
+            for k in range(experts):
+                clipped[t, k] = min(max(past[k, t, c], low), high)
+                if t > 0:
+                    wrong[0, t - 1, k] = (clipped[t, k] - history[t, c]) ** 2
+        trust = hedge.learnt(wrong)[0]
+        errors = 0.0
+        for t in range(length):
+            for k in range(experts):
+                mean[t, c] += trust[max(t - 1, 0), k] * clipped[t, k]
+            errors += (history[t, c] - mean[t, c]) ** 2
+            deviation[t + 1, c] = np.sqrt(errors / (t + 2))
+        for step in range(steps):
+            for k in range(experts):
+                coming[step, c] += trust[length - 1, k] * min(max(ahead[k, step, c], low), high)
+    return mean, deviation, coming

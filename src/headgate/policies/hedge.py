@@ -35,7 +35,7 @@ def weights(losses: Floats) -> Floats:
     """
     *learners, steps, experts = losses.shape
     alone = np.ascontiguousarray(losses, dtype=np.float64).reshape(math.prod(learners), steps, experts)
-    return np.asarray(_weights(alone)).reshape(*learners, steps + 1, experts)
+    return np.asarray(learnt(alone)).reshape(*learners, steps + 1, experts)
 
 
 def most_regret(losses: Floats) -> float:
@@ -48,7 +48,8 @@ def most_regret(losses: Floats) -> float:
 
 
 @compiled
-def _weights(losses: Floats) -> Floats:
+def learnt(losses: Floats) -> Floats:
+    """`weights`, compiled; from losses by learner, step and expert."""
     learners, steps, experts = losses.shape
     found = np.empty((learners, steps + 1, experts))
     for learner in range(learners):

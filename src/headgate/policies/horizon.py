@@ -24,6 +24,7 @@ Not here: where b, R and the cost of a move come from (`mpc`), and how shares be
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -165,35 +166,65 @@ def least_time(
     b, offset, scale = _scaled(unit_s, offset_s, horizon, float(unit_s.mean()))
     move = np.minimum(np.broadcast_to(move_s, shares.shape) / scale, _DEAREST)
     steps, size, control = horizon.prediction, len(shares), horizon.control
+    layout = _least_time_layout(control, steps, size)
+    each = np.broadcast_to(move, (control, size)).ravel()
+    limits = layout.filled(np.concatenate([b.ravel(), each, layout.signs]))
+    bound = np.zeros(limits.shape[0])
+    bound[: steps * size] = np.tile(-offset, steps)
+    first = steps * size
+    bound[first : first + size] = shares
+    first += control * size
+    bound[first : first + size] = -shares
+    cost = np.concatenate([np.zeros(control * size), tidy * each, np.ones(steps)])
+    return _solved(None, cost, np.ones((control, size)), upper, limits=limits, bound=bound)
+
+
+@dataclass(frozen=True, eq=False)
+class _Layout:
+    """Where the values of a sparse matrix go, which depends on the problem's size alone."""
+
+    order: npt.NDArray[np.int64]
+    indices: npt.NDArray[np.int32]
+    starts: npt.NDArray[np.int32]
+    shape: tuple[int, int]
+    signs: Floats
+
+    def filled(self, values: Floats) -> Any:
+        """The matrix with these values, in the order in which its entries were given."""
+        _, sparse = load_solver()
+        return sparse.csc_matrix((values[self.order], self.indices, self.starts), shape=self.shape)
+
+
+@lru_cache(maxsize=32)
+def _least_time_layout(control: int, steps: int, size: int) -> _Layout:
+    """The limits of `least_time`: the times of channels, then the changes of shares up and down.
+
+    Its entries are the channels' times for a share of 1, then what moves take, then `signs`.
+    """
     blocks = np.arange(control * size).reshape(control, size)
     moved = blocks + blocks.size
     times = 2 * blocks.size + np.arange(steps)
-    variables = 2 * blocks.size + steps
     rows = np.arange(steps * size).reshape(steps, size)
     up = rows.size + blocks
     down = up + blocks.size
-    ones = np.ones(blocks.shape)
-    each = np.broadcast_to(move, blocks.shape)
-    limits = _matrix(
-        [
-            (rows, blocks[_stage(horizon)], b),
-            (rows[:control], moved, each),
-            (rows, np.broadcast_to(times[:, None], rows.shape), np.full(rows.shape, -1.0)),
-            (up, blocks, ones),
-            (up[1:], blocks[:-1], -ones[1:]),
-            (up, moved, -ones),
-            (down, blocks, -ones),
-            (down[1:], blocks[:-1], ones[1:]),
-            (down, moved, -ones),
-        ],
-        (rows.size + 2 * blocks.size, variables),
-    )
-    bound = np.concatenate([np.tile(-offset, steps), np.zeros(2 * blocks.size)])
-    bound[up[0]] = shares
-    bound[down[0]] = -shares
-    cost = np.concatenate([np.zeros(blocks.size), tidy * each.ravel(), np.ones(steps)])
-    hessian = _matrix([], (variables, variables))
-    return _solved(hessian, cost, ones, upper, limits=limits, bound=bound)
+    stage = np.minimum(np.arange(steps), control - 1)
+    entries = [
+        (rows, blocks[stage], 0.0),
+        (rows[:control], moved, 0.0),
+        (rows, np.broadcast_to(times[:, None], rows.shape), -1.0),
+        (up, blocks, 1.0),
+        (up[1:], blocks[:-1], -1.0),
+        (up, moved, -1.0),
+        (down, blocks, -1.0),
+        (down[1:], blocks[:-1], 1.0),
+        (down, moved, -1.0),
+    ]
+    at, columns = (np.concatenate([entry[k].ravel() for entry in entries]) for k in range(2))
+    order = np.lexsort((at, columns))
+    variables = 2 * blocks.size + steps
+    starts = np.searchsorted(columns[order], np.arange(variables + 1)).astype(np.int32)
+    signs = np.concatenate([np.full(entry[0].size, entry[2]) for entry in entries[2:]])
+    return _Layout(order, at[order].astype(np.int32), starts, (rows.size + 2 * blocks.size, variables), signs)
 
 
 def _scaled(
@@ -229,7 +260,7 @@ def _solved(
     bound: Floats | None = None,
     tolerances: tuple[float | None, ...] = (None,),
 ) -> Floats | None:
-    """The shares of the solution; the first variables are shares times `units`.
+    """The shares of the solution; the first variables are shares times `units`. No `hessian` is a linear cost.
 
     The shares of each control step sum to 1.
     """
@@ -240,29 +271,39 @@ def _solved(
     if most.sum() <= 1 + _SLACK:  # only one solution, and no interior that a solver needs
         return np.tile(most / most.sum(), (control, 1))
     number = control * size
-    blocks = np.arange(number).reshape(control, size)
     least = units.min(axis=1)
-    total = _matrix(
-        [(np.repeat(np.arange(control), size), blocks, least[:, None] / units)],
-        (control, len(cost)),
-    )
+    total = _sums(control, size, len(cost))
+    total.data = (least[:, None] / units).ravel()
     low, high = np.full(len(cost), -_FREE), np.full(len(cost), _FREE)
     low[:number] = 0.0
     # A bound of 1 follows from the others. It is left open, since the solver needs room between bounds; for the same reason
     # shares that can only be 0 are not variables.
     high[:number] = np.where(most >= 1.0, _FREE, most * units).ravel()
+    hessian = _matrix([], (len(cost), len(cost))) if hessian is None else hessian
     free = np.flatnonzero(high > 0)
-    problem = {"A": total[:, free], "b": least, "x_l": low[free], "x_u": high[free]}
+    if len(free) < len(cost):
+        total, hessian = total[:, free], hessian[free][:, free]
+        limits = None if limits is None else limits[:, free]
+    problem = {"A": total, "b": least, "x_l": low[free], "x_u": high[free]}
     if limits is not None:
-        problem |= {"G": limits[:, free], "h_u": bound}
+        problem |= {"G": limits, "h_u": bound}
     for tolerance in tolerances:
-        solution = _minimum(hessian[free][:, free], cost[free], problem, tolerance)
+        solution = _minimum(hessian, cost[free], problem, tolerance)
         if solution is not None:
             whole = np.zeros(len(cost))
             whole[free] = solution
             shares = np.clip(whole[:number].reshape(control, size) / units, 0.0, most)
             return np.asarray(shares / shares.sum(axis=1, keepdims=True), dtype=np.float64)
     return None
+
+
+def _sums(control: int, size: int, variables: int) -> Any:
+    """The sum of the shares of each control step, without its values."""
+    _, sparse = load_solver()
+    number = control * size
+    starts = np.minimum(np.arange(variables + 1), number).astype(np.int32)
+    rows = np.repeat(np.arange(control, dtype=np.int32), size)
+    return sparse.csc_matrix((np.empty(number), rows, starts), shape=(control, variables))
 
 
 def _minimum(hessian: Any, cost: Floats, problem: dict[str, Any], tolerance: float | None) -> Floats | None:

@@ -2,7 +2,8 @@
 
 The shares follow the speed of the channels, weighed against the cost of moves. In every batch the
 controller plans shares over a horizon (`horizon`), takes the first step of the plan, and turns it into
-moves (`shares`). It minimises one of two costs:
+moves (`shares`), with the linear cost those with which the batches take least (`whole_bins`). It minimises one
+of two costs:
 
     linear      the time of the coming batches including moves; all in seconds, nothing to tune
     quadratic   the paper's: squared deviation from the mean time, plus R times the squared change of shares
@@ -20,6 +21,7 @@ cost (`guard`), and memory, except that a receiver must have enough.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from headgate.control.plan import Plan
@@ -30,6 +32,7 @@ from headgate.errors import ConfigError
 from headgate.policies.controller import Reading, Rules, plan_to, read
 from headgate.policies.forecast import forecast
 from headgate.policies.horizon import Floats, Horizon, least_imbalance, least_time, load_solver
+from headgate.policies.whole_bins import soonest
 from headgate.routing.table import Table
 
 REMEMBERED = 128
@@ -91,9 +94,33 @@ class Mpc(Policy):
         reading = read(view, table, self.rules, bandwidth_mb_s=self.bandwidth_mb_s)
         if not isinstance(reading, Reading):
             return reading
-        unit_s = self._expected(reading, view.alpha)
+        unit_s = self.expected(reading, view)
         planned = self._planned(reading, unit_s)
-        return plan_to(planned, unit_s, reading, view, table, self.rules, policy=self.name)
+        refine = None
+        if planned is not None and self.cost == "linear":
+            refine = partial(
+                soonest,
+                planned=planned,
+                unit_s=unit_s,
+                bins=reading.bins,
+                table=table,
+                room=reading.room,
+                move_s=reading.move_s,
+                steps=self.horizon.prediction,
+            )
+        return plan_to(planned, unit_s, reading, view, table, self.rules, policy=self.name, refine=refine)
+
+    def expected(self, reading: Reading, view: LoadView) -> Floats:
+        """The costs to plan for: those of now, or one row for each coming batch."""
+        if not self.forecast or not len(reading.history):
+            return reading.unit_s
+        return forecast(
+            reading.history,
+            reading.unit_s,
+            self.horizon.prediction,
+            alpha=view.alpha,
+            move_s=reading.move_s,
+        )
 
     def _planned(self, reading: Reading, unit_s: Floats) -> Floats | None:
         if self.cost == "linear":
@@ -105,15 +132,4 @@ class Mpc(Policy):
             weight, unit_s = self.weight, unit_s / unit_s.mean()
         return least_imbalance(
             unit_s, reading.shares, weight=weight, horizon=self.horizon, upper=reading.upper
-        )
-
-    def _expected(self, reading: Reading, alpha: float) -> Floats:
-        if not self.forecast or not len(reading.history):
-            return reading.unit_s
-        return forecast(
-            reading.history,
-            reading.unit_s,
-            self.horizon.prediction,
-            alpha=alpha,
-            move_s=reading.move_s,
         )

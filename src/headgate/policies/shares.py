@@ -15,7 +15,7 @@ smaller than a bin's weight cannot be met.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,13 +30,37 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 
-def shares_of(view: LoadView, table: Table) -> Floats:
-    """Each channel's share of the work under a table; equal shares if there is no work."""
-    shares = np.zeros(table.channels)
-    for bin, channel in table.items():
-        shares[channel] += view.bin_work.get(bin, 0.0)
-    total = shares.sum()
-    return shares / total if total > 0 else np.full(table.channels, 1 / table.channels)
+class Bins(NamedTuple):
+    """The bins of a table, in its order."""
+
+    work: Floats
+    weights: Floats
+    """Parts of all work."""
+    sizes: Floats
+    """Bytes of state."""
+    place: Ints
+    """Channels."""
+    movable: Bools
+    """A bin without work stays, and so do the pieces of split keys: two must not be on one channel."""
+
+
+def bins_of(view: LoadView, table: Table) -> Bins:
+    """What is known of the bins of a table."""
+    work = np.array([view.bin_work.get(bin, 0.0) for bin in table.bins], dtype=np.float64)
+    sizes = np.array([view.bin_bytes.get(bin, 0) for bin in table.bins], dtype=np.float64)
+    weights = work / (work.sum() or 1.0)
+    movable = weights > 0
+    pieces = {pin.bin for pins in table.splits.values() for pin in pins}
+    if pieces:
+        movable[[at for at, bin in enumerate(table.bins) if bin in pieces]] = False
+    return Bins(work, weights, sizes, np.array(table.assignment, dtype=np.int64), movable)
+
+
+def shares_of(bins: Bins, channels: int) -> Floats:
+    """Each channel's share of the work; equal shares if there is no work."""
+    if not bins.weights.any():
+        return np.full(channels, 1 / channels)
+    return np.asarray(np.bincount(bins.place, bins.weights, channels), dtype=np.float64)
 
 
 def departs(target: Floats, current: Floats, deadband: float) -> bool:
@@ -51,32 +75,23 @@ def departs(target: Floats, current: Floats, deadband: float) -> bool:
     return bool((change[change > 0] >= deadband * current[change > 0]).any())
 
 
-def moves_to(
-    target: Floats, view: LoadView, table: Table, *, room: list[float] | None = None
-) -> tuple[Move, ...]:
+def moves_to(target: Floats, bins: Bins, table: Table, *, room: Floats | None = None) -> tuple[Move, ...]:
     """The moves that bring the shares near the target, best first.
 
     `room` is each channel's free memory in bytes. Cost: for each move one compiled pass over the bins.
     """
-    place = np.array(table.assignment, dtype=np.int64)
-    work = np.array([view.bin_work.get(bin, 0.0) for bin in table.bins], dtype=np.float64)
-    sizes = np.array([view.bin_bytes.get(bin, 0) for bin in table.bins], dtype=np.float64)
-    free = np.full(table.channels, np.inf) if room is None else np.array(room, dtype=np.float64)
-    weights = work / (work.sum() or 1.0)
-    may_move = weights > 0
-    may_move[_pieces(table)] = False
-    chosen, targets = _greedy(weights, sizes, place, may_move, target - shares_of(view, table), free)
-    bins = table.bins
+    free = np.full(table.channels, np.inf) if room is None else room.copy()
+    lacks = target - shares_of(bins, table.channels)
+    chosen, targets = _greedy(bins.weights, bins.sizes, bins.place, bins.movable.copy(), lacks, free)
+    return moved(chosen, targets, table)
+
+
+def moved(bins: Ints, targets: Ints, table: Table) -> tuple[Move, ...]:
+    """The moves of the bins at these positions in the table."""
     return tuple(
-        Move(bins[at], table.assignment[at], channel)
-        for at, channel in zip(chosen.tolist(), targets.tolist(), strict=True)
+        Move(table.bins[at], table.assignment[at], channel)
+        for at, channel in zip(bins.tolist(), targets.tolist(), strict=True)
     )
-
-
-def _pieces(table: Table) -> list[int]:
-    """The positions in the table of pieces of split keys; they stay, because two must not be on one channel."""
-    pieces = {pin.bin for pins in table.splits.values() for pin in pins}
-    return [at for at, bin in enumerate(table.bins) if bin in pieces] if pieces else []
 
 
 @compiled

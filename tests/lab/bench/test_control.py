@@ -10,7 +10,7 @@ from headgate.control import Move, Plan
 from headgate.policies import FluxLoad, Lqr, Mpc, Policy, Static
 from headgate_lab import bench
 from headgate_lab.bench import control
-from headgate_lab.bench.control_known import knowing
+from headgate_lab.bench.control_known import foreseeing, knowing
 from headgate_lab.bench.control_loads import KINDS, SIZES, drawn
 from headgate_lab.bench.control_stage import BYTES_PER_MS, CHANNEL_BYTES, Setting, drive, oracle
 
@@ -76,7 +76,7 @@ def test_the_report_has_every_policy_every_goal_and_a_picture(small, tmp_path) -
     data = json.loads(json.dumps(report.as_json(), allow_nan=False))
     names = {one["name"] for one in data["results"]}
     assert "cyclic 3/s, 1 of 3: mpc forecast, moved" in names
-    assert len(data["results"]) == 9 * (1 + 5 * 4 + 3) + 4  # four random loads have a row more
+    assert len(data["results"]) == 9 * (1 + 5 * 4 + 3 + 1) + 4  # four random loads have a row more
     asked = [">= 0.1", "<= 1.02x", "<= 1.15x"]
     assert [goal["goal"] for goal in data["goals"]] == [*asked, *asked, "<= 0", "<= 0", "<= 2 ms"]
     report.save_picture(tmp_path / "pictures")
@@ -85,6 +85,13 @@ def test_the_report_has_every_policy_every_goal_and_a_picture(small, tmp_path) -
     console.print(report.as_table())
     console.file.close()
     assert "drift 3/s, 1 of 6" in console.export_text()
+
+
+def test_the_forecast_alone(small) -> None:
+    data = bench.run("control", quick=True, only=("forecast",)).as_json()
+    assert {one["rival"] for one in data["results"]} == {"oracle", None}
+    assert [goal["goal"] for goal in data["goals"]] == ["<= 1.15x", "<= 0", "<= 2 ms"]
+    assert sum(one["name"].endswith("mpc forecast, response") for one in data["results"]) == 8
 
 
 def test_the_whole_table_has_all_sizes_loads_and_rates() -> None:
@@ -113,3 +120,9 @@ def test_knowing_the_rates_helps_and_is_not_knowing_the_future() -> None:
     setting = Setting("cyclic", 3, 2, 3.0, 60, 32)
     seconds = drive(setting, knowing(setting, 0), 0).seconds
     assert oracle(setting, 0).seconds < seconds < drive(setting, Mpc(forecast=False), 0).seconds
+
+
+def test_knowing_the_next_batches_helps_more() -> None:
+    setting = Setting("poisson", 3, 2, 3.0, 60, 32)
+    seconds = drive(setting, foreseeing(setting, 0), 0).seconds
+    assert oracle(setting, 0).seconds < seconds < drive(setting, knowing(setting, 0), 0).seconds
