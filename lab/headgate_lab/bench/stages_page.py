@@ -23,9 +23,11 @@ def table(report: Report) -> str:
         if one.rival != STAGE or one.rival_value is None:
             continue
         other = native.get(one.name)
-        beside = "" if other is None else f"{shown_figure(other.rival_value, other.unit)}, {other.rival}"
-        faster = "" if other is None or not other.rival_value else one.rival_value / other.rival_value
-        ratio = f"{faster if one.unit == 'rows/s' else 1 / faster:.3g}x" if faster else "not compared"
+        beside, ratio = "", "not compared"
+        if other is not None and other.rival_value:
+            beside = f"{shown_figure(other.rival_value, other.unit)}, {other.rival}"
+            faster = one.rival_value / other.rival_value
+            ratio = f"{faster if one.unit == 'rows/s' else 1 / faster:.3g}x"
         lines.append(f"| {one.name} | {shown_figure(one.rival_value, one.unit)} | {beside} | {ratio} |")
     return "\n".join([*lines, "", wrapped(machine_of({"machine": report.machine}))])
 
