@@ -9,7 +9,7 @@ from headgate.service.lengthen import LEAST_S, Lengthen
 from headgate.service.manifest import BatchManifest
 from headgate.service.pace import LATELY_S, LEAST_BACKLOG, SELDOM, Line, Pace
 from headgate.service.tenant_use import Fairness, TenantUse, number_of
-from headgate.sql.purses import BURST_S, Purses
+from headgate.sql.purses import BURST_S, Purses, Use
 
 ANN, BOB, MALLORY = (number_of(name) for name in ("ann", "bob", "mallory"))
 INFINITE = float("inf")
@@ -106,6 +106,10 @@ def test_who_owes_more_than_its_part_gets_no_rows_until_it_has_paid() -> None:
     assert world.units("ann", "bob", "mallory")["mallory"] == 0
     assert world.units("ann", "bob", "mallory", granting=["mallory"])["mallory"] > 0
     assert LEAST_BACKLOG <= world.pace.most_backlog("mallory") < INFINITE
+    world.clock.now += 2.1  # seven batches of 0.3 s, with a part of 0.03 s each
+    assert world.units("ann", "bob", "mallory")["mallory"] > 0  # no batch came, and it need not wait for one
+    world.commit("ann", owing=["mallory"], debt=0.2)
+    assert world.units("ann", "bob", "mallory")["mallory"] == 0
     world.commit("ann", owing=["mallory"], debt=0.02)
     assert world.units("ann", "bob", "mallory")["mallory"] == pytest.approx(before, rel=0.1)
     assert world.pace.most_backlog("mallory") == INFINITE
@@ -147,7 +151,8 @@ def test_a_part_of_its_own_is_that_of_one_tenant() -> None:
 
 def test_joins_have_what_they_may_lengthen_batches_by_and_then_their_parts() -> None:
     """Joins cannot wait: over any number of batches they take their parts and the limit, and no more."""
-    lengthen, taken, batches, before = Lengthen(0.5, 0.1), 0.0, 200, {}
+    lengthen, taken, batches = Lengthen(0.5, 0.1), 0.0, 200
+    before = dict[int, Use]()
     for _ in range(batches):
         purses = Purses(
             20, 60, together=1.0, lengthen=lengthen, light=frozenset({ANN}), joins=2.0, before=before

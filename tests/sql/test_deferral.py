@@ -51,8 +51,9 @@ class Waiting(Server):
     def feed(self, rows) -> None:
         clock = Clock.over(self.latest, self.delay, rows)
         without = self.pattern[self.batch] if self.batch < len(self.pattern) else ()
-        bounded = {"lengthen": lambda _: 0.08, "light": frozenset({OWNERS})} if self.waited else {}
-        purses = Purses(1_000, 60, own=dict.fromkeys(without, 0.0), together=100.0, **bounded)
+        purses = Purses(1_000, 60, own=dict.fromkeys(without, 0.0), together=100.0)
+        if self.waited:
+            purses.lengthen, purses.light = lambda _: 0.08, frozenset({OWNERS})
         runs = {}
         for key, template in self.templates.items():
             state = self.states.setdefault(key, {})

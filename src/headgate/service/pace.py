@@ -93,8 +93,9 @@ class Pace:
         self._heavy: set[int] = set()
         self._behind: dict[int, int] = {}
         """By tenant whose rows wait for time: since how many batches."""
-        self._owing: set[int] = set()
-        """Tenants that owe more time than their part of a batch: joins, which cannot wait, have used it."""
+        self._owing: dict[int, float] = {}
+        """By tenant that owes more time than its part of a batch, because joins cannot wait: until when it would have paid
+        with its parts of batches that follow one another."""
         self._windows: dict[int, float] = {}
         """By tenant: how many units it gets at a time, if that is less than it may have."""
         self._fed: set[int] = set()
@@ -119,10 +120,13 @@ class Pace:
             for owner, (recent, debt) in fairness.uses.items()
             if debt or recent > lengthen(owner)
         }
+        debts = dict[int, float]()
+        for fairness in manifest.fairness.values():
+            for owner, (_, debt) in fairness.uses.items():
+                debts[owner] = max(debt, debts.get(owner, 0.0))
         self._owing = {
-            owner
-            for fairness in manifest.fairness.values()
-            for owner, (_, debt) in fairness.uses.items()
+            owner: now + wall * debt / lengthen(owner)
+            for owner, debt in debts.items()
             if debt > lengthen(owner)
         }
         behind = {owner for owner, use in manifest.usage.items() if use.waiting_rows}
@@ -199,7 +203,7 @@ class Pace:
 
     def _in_arrears(self, owner: int) -> bool:
         """Whether a tenant's rows wait for time, or it owes time."""
-        return owner in self._behind or owner in self._owing
+        return owner in self._behind or self._clock() < self._owing.get(owner, 0.0)
 
     def may_begin(self, tenants: Iterable[str], cut: Iterable[str]) -> bool:
         """Whether a batch with the rows of these tenants may begin now. Some are `cut`: they have more rows than they
