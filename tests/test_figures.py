@@ -29,7 +29,7 @@ def test_every_figure_is_that_of_its_results_file(made: dict[Path, str]) -> None
 
 def test_every_made_table_has_a_writer() -> None:
     texts = {page: page.read_text(encoding="utf-8") for page in PAGES.values()}
-    region = re.compile(r"(<!-- ([\w -]+): begin -->).*?(<!-- \2: end -->)", re.S)
+    region = re.compile(r"(<!-- ([\w ]+): begin -->).*?(<!-- \2: end -->)", re.S)
     assert sum(len(region.findall(text)) for text in texts.values()) > 25
     emptied = {page: region.sub(r"\1 an old figure \3", text) for page, text in texts.items()}
     for page, write in figures.writers(ROOT):

@@ -119,6 +119,6 @@ def test_at_the_optimum_there_is_nothing_to_do(drawn, seeds) -> None:
 
 
 def test_bad_budgets_raise() -> None:
-    for wrong in (dict(sample=-1), dict(every=0), dict(seed=-1), dict(seed=1 << 31)):
+    for wrong in ({"sample": -1}, {"every": 0}, {"seed": -1}, {"seed": 1 << 31}):
         with pytest.raises(ConfigError):
             Repair(**wrong)

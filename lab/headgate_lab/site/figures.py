@@ -20,8 +20,9 @@ from typing import Any
 
 from headgate_lab.bench import (
     codecs_page,
+    control_page,
     observe_page,
-    policy_pages,
+    policies_page,
     requests_page,
     service_page,
     stages_page,
@@ -50,6 +51,7 @@ BENCHES: tuple[Any, ...] = (
     kafka_page,
     observe_page,
     placement_page,
+    policies_page,
     requests_page,
     rescale_page,
     service_page,
@@ -57,7 +59,9 @@ BENCHES: tuple[Any, ...] = (
 )
 """Modules with `PAGE`, `RESULTS` and `written(text, report)`."""
 PLAIN = {
+    "default": Path("docs/research/performance.md"),
     "join": Path("docs/reference/joins.md"),
+    "partitioning": Path("docs/research/partitioning.md"),
     "placement speed": Path("docs/research/placement.md"),
     "rebalance": Path("docs/research/flux.md"),
     "skew": Path("docs/research/partitioning.md"),
@@ -80,8 +84,7 @@ def writers(root: Path) -> Iterator[tuple[Path, Callable[[str], str]]]:
     direct = merged(root / RESULTS)
     yield direct_page.PAGE, partial(direct_page.written, report=direct)
     yield stages_page.PAGE, partial(stages_page.written, report=direct)
-    for part in policy_pages.PARTS:
-        yield part.page, partial(part.written, report=_report(root / part.results))
+    yield control_page.PAGE, partial(control_page.written, root=root)
     report, planted = chaos_page.results(root)
     for page in chaos_page.PAGES:
         yield page, partial(chaos_page.written, report=report, planted=planted)

@@ -29,7 +29,7 @@ FIGURE = re.compile(
 )
 _HIDDEN = (
     re.compile(r"^( *)(```|~~~).*?^ *\2 *$", re.S | re.M),  # code
-    re.compile(r"<!-- ([\w -]+): begin -->.*?<!-- \1: end -->", re.S),  # made tables
+    re.compile(r"<!-- ([\w ]+): begin -->.*?<!-- \1: end -->", re.S),  # made tables
     re.compile(r"<!-- (?:alerts|buckets|labels|vocabulary|by script/matrix) -->.*?<!-- end -->", re.S),
     MARK,
     re.compile(r"<!--.*?-->", re.S),

@@ -7,6 +7,7 @@ code 1, without a traceback; a traceback is a bug. Ctrl-C ends with code 130.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -250,12 +251,12 @@ def place(
 ) -> None:
     """Place queries on servers so that each source is sent to few of them."""
     from headgate.cli import place as placing
-    from headgate.hosting import NO_REPAIR, RULES, Balance, Repair
+    from headgate.hosting import DEFAULT_REPAIR, NO_REPAIR, RULES, Balance
 
     output = Output(as_json=as_json)
     balance = Balance(relative, absolute, capacity)
     by_default = RULES[algorithm].repair if algorithm in RULES else NO_REPAIR
-    budget = by_default if repair is None else Repair(repair)
+    budget = by_default if repair is None else replace(DEFAULT_REPAIR, moves=repair)
     options = placing.PlaceOptions(
         file, sources, servers, sizes, algorithm, balance, budget, seed, out, spark
     )

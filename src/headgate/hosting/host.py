@@ -43,9 +43,8 @@ from headgate.hosting.placement.state import (
     with_spare_pool,
     without_server,
 )
-from headgate.hosting.refinement.sample import SAMPLE
 from headgate.hosting.refinement.two_way import REFINED, most_opened, refine_if_due, refine_placement
-from headgate.hosting.repair.budget import NO_REPAIR, Repair
+from headgate.hosting.repair.budget import DEFAULT_REPAIR, NO_REPAIR, Repair
 from headgate.hosting.repair.search import MoveLog, new_move_log, repair_placement
 from headgate.hosting.settings import Settings, Shares, settings_of
 from headgate.hosting.workload import Workload, checked_cost, checked_rate, source_numbers
@@ -233,11 +232,11 @@ class Host:
         budget = Repair(moves, len(self._names.slots) if examine is None else examine)
         return list(self._run_repair(budget.moves, budget.examine))
 
-    def refine(self, moves: int, sample: int = SAMPLE, *, seed: int) -> list[Move]:
-        """Divide queries of two servers anew, and move at most so many of them (`REFINED` at most).
+    def refine(self, moves: int, sample: int = DEFAULT_REPAIR.sample, *, seed: int) -> list[Move]:
+        """Divide queries of two servers anew, and move at most so many of them (never more than 64). Traffic never rises.
 
-        ``seed`` decides which servers are drawn, and which of their queries, if they host more than ``sample``. Traffic
-        never rises. It is 0 or more, and another one each time.
+        ``seed`` decides which servers are drawn, and which of their queries, if they host more than ``sample``: give
+        another one each time.
         """
         settings = self._settings(Repair(moves, sample=sample, seed=seed))
         self._state = with_spare_pool(self._state, most_opened(settings))

@@ -48,7 +48,8 @@ def settings_of(
     start, server, upto = shares
     return Settings(
         rule.code, rule.parameter, balance.relative, balance.absolute, balance.capacity, repair.moves, repair.examine,
-        repair.sample, repair.every, repair.seed, max_sources, np.array(start, np.int64), np.array(server, np.int32), np.array(upto, np.float64),
+        repair.sample, repair.every, repair.seed, max_sources,
+        np.array(start, np.int64), np.array(server, np.int32), np.array(upto, np.float64),
     )  # fmt: skip
 
 

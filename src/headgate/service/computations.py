@@ -43,8 +43,6 @@ REWRITTEN = 20_000
 its computations move, so a service with many computations repairs in fewer batches."""
 FRUITLESS = 8
 """After how many batches repair looks again, if it has found nothing to move: to look takes time too."""
-SAMPLES = 4
-"""How many samples are divided anew in a batch, if repair has left moves."""
 
 
 class Computations:
@@ -326,8 +324,9 @@ class Computations:
 
     # -- moves
 
-    def repair(self, batch: int, most: int) -> int:
+    def repair(self, batch: int, most: int, samples: int = 0) -> int:
         """Move at most so many computations in a batch to servers where fewer sources have to be sent; returns how many.
+        If repair leaves some of these moves, so many samples of computations are divided anew with them.
 
         A batch that is tried again has the moves of all attempts together, and no more than so many. After moves, repair
         waits until what they had written anew is `REWRITTEN` rows a batch. If it finds none, it waits too.
@@ -336,7 +335,7 @@ class Computations:
             return len(self._moving)
         placed, tables = list[Sequence[Any]](), set[ServerTemplate]()
         left = max(0, most - len(self._moving))
-        for move in mend(self.host, left, examine=EXAMINE, samples=SAMPLES, seed=batch):
+        for move in mend(self.host, left, examine=EXAMINE, samples=samples, seed=batch):
             for name, server in move.servers():
                 c = self.by_id[int(name)]
                 tables |= {(c.server, c.template), (server, c.template)}

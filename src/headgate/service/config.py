@@ -35,6 +35,7 @@ OPTIONS = {
     "drain_s",
     "audit_entries",
     "repair",
+    "refine",
 }
 """What [service] may set: the options of the command line, and those of the flow."""
 FLOW = {limit.name for limit in fields(Flow)}
@@ -71,6 +72,8 @@ class ServiceConfig:
     """How many entries of the audit log are kept."""
     repair: int = 64
     """How many computations a batch may move to other servers; 0 moves none."""
+    refine: int = 4
+    """How many samples of computations a batch divides anew with the moves that repair leaves; 0 divides none."""
     flow: Flow = field(default_factory=Flow)
     """How much a batch takes and how much may wait: a part of the section [service]."""
     spark: Mapping[str, str] = field(default_factory=dict)
@@ -87,8 +90,10 @@ class ServiceConfig:
         for name in ("servers", "lease_s", "drain_s", "audit_entries"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name}={getattr(self, name)}: a number above 0")
-        if self.repair < 0:
-            raise ConfigError(f"repair={self.repair}: a number of computations, 0 or more")
+        if self.repair < 0 or self.refine < 0:
+            raise ConfigError(
+                f"repair={self.repair}, refine={self.refine}: numbers of computations and of samples, 0 or more"
+            )
 
     def with_file(self, path: Path | None) -> ServiceConfig:
         """The same with what a TOML file sets, which overrides the command line."""

@@ -193,6 +193,7 @@ class ServiceProcess:
             functions=config.functions,
             audit_entries=config.audit_entries,
             repair=config.repair,
+            refine=config.refine,
             allowed=config.allowed,
         )
         self.service = Service(settings)
@@ -256,6 +257,7 @@ def compile_placement() -> None:
     host = Host({"a": 1.0}, servers=2, repair=NO_REPAIR)
     host.place_many([("q", ["a"], 1.0)])
     host.repair(1)
+    host.refine(1, seed=0)
     host.remove("q")
 
 

@@ -171,7 +171,7 @@ class Service(SourceCalls):
                 )
                 self._registry.write((insert, [(batch, latest)]), *self.queries.starts_to_forget(batch))
                 self._latest_before.pop(batch, None)
-            moved = self.computations.repair(batch, self.settings.repair)
+            moved = self.computations.repair(batch, self.settings.repair, self.settings.refine)
             status = self.computations.host.status()
             facts = {
                 "at": time.time(),

@@ -39,6 +39,8 @@ class Settings:
     """How queries are placed: a rule of `headgate.hosting`."""
     repair: int = 64
     """How many computations a batch may move to servers where fewer sources have to be sent; 0 moves none."""
+    refine: int = 4
+    """How many samples of computations a batch divides anew with the moves that repair leaves; 0 divides none."""
     allowed: Allowed = field(default_factory=Allowed)
     """Where results may be delivered."""
     seed: int = 7

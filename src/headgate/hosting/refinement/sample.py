@@ -10,8 +10,6 @@ import numpy as np
 
 from headgate.compiled import bare
 
-SAMPLE = 512
-"""How many queries a sample holds, if nobody says otherwise."""
 MOST_READS = 64
 """A query that reads more sources than this is in no sample."""
 _SCANNED_PER_SAMPLED = 64
@@ -60,7 +58,9 @@ def draw_sample(state, number, sample):
         query = first
         for _ in range(scans):
             at = state.server_of[query]
-            if (at == home or at == other) and found < sample.shape[0]:
+            if at in (home, other):
+                if found == sample.shape[0]:
+                    return found, home, other, source
                 query_type = state.type_of[query]
                 start, end = state.type_start[query_type], state.type_start[query_type + 1]
                 reads = False

@@ -184,9 +184,10 @@ def refine_placement(state, settings, number, budget, log):
     spare = 0.0
     for v in range(found):
         spare = max(spare, state.cost[now.query[v]])
-    e = state.group_reads[source] - 1
+    # Its readers may all read too many sources to be in the sample: then no stream is closed first.
+    known, e = state.group_reads[source] > 0, max(state.group_reads[source] - 1, 0)
     fewer = 0 if now.count[e, 0] <= now.count[e, 1] else 1
-    closes = now.count[e, fewer] <= budget // 2
+    closes = known and now.count[e, fewer] <= budget // 2
     made, taken, real, smoothed, at = 0, 0, 0.0, 0.0, now.start[e]
     while made < budget:
         v = -1

@@ -24,7 +24,7 @@ class Repair:
     """More find better moves, at the price of time: see `DEFAULT_REPAIR`."""
     sample: int = 0
     """0: no refinement."""
-    every: int = 16
+    every: int = 4
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -39,7 +39,7 @@ class Repair:
             )
 
 
-DEFAULT_REPAIR = Repair(moves=8, examine=32)
-"""The budget of the default placement, `DEFAULT_RULE` with repair. The query service has one for each batch instead."""
+DEFAULT_REPAIR = Repair(moves=8, examine=32, sample=512)
+"""The budget of the default placement, `DEFAULT_RULE` with repair and refinement. The query service has one for each batch instead."""
 NO_REPAIR = Repair(moves=0)
 """Nothing moves but the queries of a lost server, as in the paper. All rules but the default have this."""
