@@ -241,6 +241,21 @@ def test_a_column_that_may_not_be_null_and_is_missing(inbox, store) -> None:
     )
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_a_misspelled_column_is_named_when_the_stream_begins(inbox, store, caplog, suffix) -> None:
+    """It is null, as a column that later files have is; so nobody would notice."""
+    rows = pa.table({"customer": ["ann"], "n": [1]})
+    inbox.put(f"a.{suffix}", b"customer,n\nann,1\n" if suffix == "csv" else rows)
+    driver = driver_of(inbox, store, pa.schema([("client", pa.string()), ("n", pa.int64())]))
+    driver.batch()
+    assert "no file has the declared column client" in caplog.text
+    assert "the columns are customer, n" in caplog.text
+    caplog.clear()
+    driver.restart()
+    driver.batch()
+    assert not caplog.text  # whoever goes on knows
+
+
 def test_a_folder_that_gives_no_value(inbox, store) -> None:
     inbox.put("n=x/a.parquet", table(0, 1))
     failed(driver_of(inbox, store), r"the folder n=x gives no int64 for the column")

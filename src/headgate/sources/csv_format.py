@@ -25,6 +25,8 @@ _BOM = b"\xef\xbb\xbf"
 _MARK = "\0the end\0"
 _BLOCK = 16 << 20
 """Bytes that are parsed at once; no row may be longer."""
+_HEADER = 1 << 16
+"""Bytes in which the first line is, where only that is read."""
 
 
 def check(schema: pa.Schema) -> None:
@@ -66,6 +68,13 @@ class CsvFormat(Format):
                     raise
             if not end.seen:
                 raise ValueError("the file ends within quotes")
+
+    def names(self, place: Place, entry: Entry) -> list[str] | None:
+        """The columns that the first line names."""
+        if not self._option("header"):
+            return None
+        with place.failing(entry.path, "reading"), opened(place, entry.path) as stream:
+            return self._names(stream.read(_HEADER), pa.schema([])) or None
 
     def _option(self, name: str) -> Any:
         return {**OPTIONS, **self.options}[name]

@@ -5,20 +5,24 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from headgate.errors import ConfigError, MissingColumn, SourceFailed
+from headgate import logs
+from headgate.errors import ConfigError, HeadgateError, MissingColumn, SourceFailed
 from headgate.sources import formats
 from headgate.sources.cutting import batches, cut
 from headgate.sources.file_log import FileLog
+from headgate.sources.fit import inside
 from headgate.sources.formats import Format, Learned, Piece
 from headgate.sources.listing import listing_of
 from headgate.sources.source import CHEAP_ROWS, Demand, Range, Ranges, Source
 from headgate.storage.store import Store
 
+log = logs.logger("headgate.stream")
 MOST_FILES = 100_000
 """The most files that one batch takes."""
 _SCHEMA = "schema.arrow"
@@ -152,6 +156,30 @@ class Files(Source):
                 store.write_once(_SCHEMA, inferred.serialize().to_pybytes())
                 data = store.read(_SCHEMA)
             self._schema = pa.ipc.read_schema(pa.BufferReader(data))
+        elif not len(self._log):
+            self._warn_of_missing()
+
+    def _warn_of_missing(self) -> None:
+        """Say which declared columns neither the first nor the last file has: they may be misspelled."""
+        found = [entry for entry in self._listing.new((), 0.0) if entry.path not in self._ignore]
+        self._listing.forget()  # the time above is none
+        have, missing = dict[str, None](), set(self.schema().names)
+        for entry in found[:1] + found[1:][-1:]:
+            names: Sequence[str] | None = None
+            with suppress(HeadgateError, OSError, ValueError):  # whoever reads the file says what is wrong with it
+                kind = formats.load(self._name or formats.format_of(entry.path), self._options)
+                names = kind.names(self._place, entry)
+            if names is None:
+                return
+            have |= dict.fromkeys(names)
+            missing &= inside(self.schema(), entry.path) - set(names)
+        if found and missing:
+            log.warning(
+                "%r: no file has the declared column %s, which is null then: the columns are %s. Names are spelled as in the file",
+                self,
+                ", ".join(sorted(missing)),
+                ", ".join(have),
+            )
 
     def _check_ignored(self, log: FileLog) -> None:
         """Refuse a name that no file has or had: it may be a typing error."""

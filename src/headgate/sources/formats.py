@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -88,6 +88,10 @@ class Format(ABC):
     @abstractmethod
     def read(self, place: Place, piece: Piece, schema: pa.Schema, columns: pa.Schema) -> Iterator[pa.Table]:
         """The rows of a piece in the types of `columns`, which are some of the columns of `schema`."""
+
+    def names(self, place: Place, entry: Entry) -> Sequence[str] | None:
+        """The columns of a file, if it says so in one place."""
+        return None
 
 
 def format_of(path: str) -> str:

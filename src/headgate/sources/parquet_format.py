@@ -46,6 +46,10 @@ class ParquetFormat(Format):
         with place.failing(entry.path, "reading the footer of"), place.open(entry.path) as file:
             return declared(pq.read_schema(file))
 
+    def names(self, place: Place, entry: Entry) -> list[str]:
+        """The columns of a file."""
+        return list(self.schema(place, entry).names)
+
     def read(self, place: Place, piece: Piece, schema: pa.Schema, columns: pa.Schema) -> Iterator[pa.Table]:
         """One table a row group."""
         with place.failing(piece.path, "reading"), place.open(piece.path) as opened:
