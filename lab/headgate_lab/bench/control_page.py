@@ -1,7 +1,6 @@
 """Policies on the modelled stage, in `docs/research/control.md`, from the results files: `python -m headgate_lab.site.figures`.
 
-`control-forecast.json` has the paper's loads with and without a forecast, `control-drawn.json` is what
-`headgate bench control --only drawn --json` prints.
+The files are what `headgate bench control --only forecast --json` and `--only drawn --json` print.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from headgate_lab.bench.control import FORESEEING, KNOWING, MPC
 from headgate_lab.bench.table_page import goals_of, machine_of, marks, placed, wrapped
 
 PAGE = Path("docs/research/control.md")
@@ -21,27 +21,33 @@ FORECAST, DRAWN = (
     Path("benchmarks/results/control-forecast.json"),
     Path("benchmarks/results/control-drawn.json"),
 )
-_ROW = re.compile(r"(?P<load>\w+)(?: \d+/s)?(?P<drawn>: \w+)?, \d+ of (?P<channels>\d+): (?P<what>.*)")
-_OVER = "time over the oracle"
+_ROW = re.compile(r"(?P<load>\w+) [\d.]+/s, \d+ of (?P<channels>\d+)")
+_ORACLE, _OVER = "oracle, response", "time over the oracle"
 
 
 def forecast(report: Mapping[str, Any]) -> str:
-    """The paper's loads: time over the oracle's without a forecast, with it, and knowing more than anybody can."""
-    found: dict[tuple[str, int], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for one in report["results"]:
-        row = _ROW.fullmatch(one["name"])
-        if row is None or "forecast before" in row["what"]:
-            continue
-        known = found[row["load"], int(row["channels"])]
-        name = row["what"].removesuffix(_OVER).removesuffix(", ").removeprefix("mpc ") or "forecast"
-        known[name].append(one["value"])
-        if name == "forecast":
-            known["none"].append(one["rival_value"])
-    heads = list(dict.fromkeys(["none", "forecast", *(name for known in found.values() for name in known)]))
+    """The paper's loads: time over the oracle's without a forecast, with it, and knowing what nobody can; what it took."""
+    found = {one["name"]: one["value"] for one in report["results"]}
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name in found:
+        setting, _, what = name.rpartition(": ")
+        row = _ROW.fullmatch(setting)
+        if what == _ORACLE and row is not None:
+            groups[f"{row['load']}, {row['channels']}"].append(setting)
+    heads = ["no forecast", "`mpc`", "knowing the rates", "knowing the next ten batches"]
+    took = ("moved", "moved MB"), ("adaptations", "tables"), ("planning", "ms to plan")
+    heads += [f"{title}: none / `mpc`" for _, title in took]
     lines = [f"| load, channels | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
-    for (load, channels), known in found.items():
-        cells = [f"{fmean(known[head]):.2f}" if known[head] else "" for head in heads]
-        lines.append(f"| {load}, {channels} | {' | '.join(cells)} |")
+    for group, settings in groups.items():
+        cells = []
+        for policy in (*MPC, KNOWING, FORESEEING):
+            known = [s for s in settings if f"{s}: {policy}, response" in found]
+            ratios = [found[f"{s}: {policy}, response"] / found[f"{s}: {_ORACLE}"] for s in known]
+            cells.append(f"{fmean(ratios):.2f}" if ratios else "")
+        for what, _ in took:
+            means = (fmean(found[f"{s}: {policy}, {what}"] for s in settings) for policy in MPC)
+            cells.append(" / ".join(f"{mean:.3g}" if mean < 10 else f"{mean:,.0f}" for mean in means))
+        lines.append(f"| {group} | {' | '.join(cells)} |")
     return "\n".join([*lines, "", *goals_of(dict(report)), "", wrapped(machine_of(dict(report)))])
 
 
