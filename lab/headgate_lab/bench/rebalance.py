@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 
 from headgate.cli.console import Tick, numbers_grid, unknown
 from headgate.control.journal import Entry
+from headgate.control.report import BatchReport
 from headgate.operators.history import HistoryWindow
 from headgate.policies import FluxHybrid, FluxLoad, Guard, Policy, Static, get
 from headgate.sizes import show_bytes
@@ -132,7 +133,20 @@ class Trial:
 
     def waiting(self) -> int:
         """Rows that wait after the last batch with rows."""
-        return sum(channel.backlog_rows for channel in self.entries[self.sizes.batches - 1].report.channels)
+        return sum(channel.backlog_rows for channel in self._last.channels)
+
+    def on_disk(self) -> int:
+        """Bytes of state that are not in memory after the last batch with rows."""
+        return sum(channel.disk_bytes for channel in self._last.channels)
+
+    def seconds_after(self) -> float:
+        """The time of all batches from the trouble on."""
+        after = self.entries[self.sizes.trouble : self.sizes.batches]
+        return sum(entry.report.wall_ms for entry in after) / 1e3
+
+    @property
+    def _last(self) -> BatchReport:
+        return self.entries[self.sizes.batches - 1].report
 
 
 def slow_channel(stage: Stage, batch: int, case: Case) -> None:
@@ -272,6 +286,9 @@ def _report(
             Result(f"speed after over before: {name}", "ratio", trial.relative(), rival, static.relative() if rival else None, samples),
             Result(f"moved: {name}", "bytes", trial.moved_bytes(), None, None, {}),
             Result(f"moving: {name}", "share of time", trial.moving(), None, None, {}),
+            Result(f"waiting: {name}", "rows", trial.waiting(), None, None, {}),
+            Result(f"on disk: {name}", "bytes", trial.on_disk(), None, None, {}),
+            Result(f"time from the trouble on: {name}", "s", trial.seconds_after(), rival, static.seconds_after() if rival else None, {}),
         ]  # fmt: skip
         grid.add_row(
             name,
@@ -316,11 +333,9 @@ def _memory_goals(where: str, trials: Mapping[str, Trial]) -> list[Goal]:
     goals = [Goal(f"{where}: static falls clearly", 0.7, trials[f"{where}: static"].relative(), at_most=True)]
     for who in ("flux-hybrid", "default"):
         trial = trials[f"{where}: {who}"]
-        last = trial.entries[trial.sizes.batches - 1].report
-        disk = sum(channel.disk_bytes for channel in last.channels)
         goals += [
             Goal(f"{where}: {who}, speed after", 0.95, trial.relative()),
-            Goal(f"{where}: {who}, bytes on disk at the end", 0, disk, at_most=True, unit=""),
+            Goal(f"{where}: {who}, bytes on disk at the end", 0, trial.on_disk(), at_most=True, unit=""),
         ]
     return goals
 

@@ -130,11 +130,7 @@ def take_lanes(store: Store, mine: str, now: float) -> list[str]:
     lanes = lanes_of(store)  # after ours was made: of two services at once, at least one sees the other
     newer = [lane for lane in lanes if claim_of(lane) >= claim_of(mine) and lane != mine]
     if newer:
-        raise Superseded(
-            f"another service has taken over {store.path()}: it writes to {newer[-1]}, which is not older than {mine}. Stop one "
-            "of them; if the service's state was deleted, or restored from a backup, move this folder away: its events do not "
-            "belong to that state"
-        )
+        raise _taken_over(store, newer[-1], mine)
     store.remove(*(name for name in store.names("") if name.startswith(_GONE)))
     before = [lane for lane in lanes if claim_of(lane) < claim_of(mine)]
     for lane in before:
@@ -189,11 +185,23 @@ def read_lanes(store: Store, lanes: Sequence[str], start: tuple[str, int] | None
     return found
 
 
-def check_chain(store: Store, files: Sequence[PushFile], lanes: Sequence[str]) -> None:
-    """Whoever ended a lane has a lane: if that is missing, rows may be."""
+def check_chain(store: Store, files: Sequence[PushFile], lanes: Sequence[str], mine: str) -> None:
+    """Whoever ended a lane has a lane: if that is missing, rows may be. A lane that is newer than this service's (`mine`)
+    is not missing: another service has taken over since the lanes were listed.
+    """
     for file in files:
-        if file.ended_by and file.ended_by not in lanes:
+        if file.ended_by and file.ended_by not in (*lanes, mine):
+            if claim_of(file.ended_by) >= claim_of(mine):
+                raise _taken_over(store, file.ended_by, mine)
             raise _missing(store, file.ended_by)
+
+
+def _taken_over(store: Store, newer: str, mine: str) -> Superseded:
+    return Superseded(
+        f"another service has taken over {store.path()}: it writes to {newer}, which is not older than {mine}. Stop one "
+        "of them; if the service's state was deleted, or restored from a backup, move this folder away: its events do not "
+        "belong to that state"
+    )
 
 
 def _missing(store: Store, name: str) -> CorruptState:

@@ -83,7 +83,7 @@ class PushLog:
     def _load(self, offset: Any) -> set[str]:
         """Read what earlier services have left."""
         files = read_lanes(self.store, self._old_lanes, first_of(offset) if offset else None)
-        check_chain(self.store, files, [*self._old_lanes, self._backlog.lane])
+        check_chain(self.store, files, self._old_lanes, self._backlog.lane)
         now, clock = time.time(), time.monotonic()
         for file in files:
             self._backlog.add(file, clock - max(0.0, now - file.at), offset)

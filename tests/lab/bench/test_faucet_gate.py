@@ -3,9 +3,6 @@
 from typing import Any
 
 from headgate_lab.bench.faucet.gate import KINDS, TENTH, WHOLE, Cases, judged
-from headgate_lab.bench.faucet.runs import FaucetSizes
-
-SIZES = FaucetSizes()
 
 
 def figures(seconds: float, grown: float, answer: int = 7) -> dict[str, Any]:
@@ -24,23 +21,20 @@ def cases(**changes: dict[str, Any]) -> Cases:
         "free": figures(50, 2000),
         "gated_tenth": figures(5, 90, 1),
         "free_tenth": figures(4, 200, 1),
-        "gated_least": figures(45, 80),
-        "free_least": figures(60, 1500),
         **changes,
     }
-    where = {"": (WHOLE, SIZES.heap), "_tenth": (TENTH, SIZES.heap), "_least": (WHOLE, SIZES.least_heap)}
     return {
-        (gated, *size): [found[f"{'gated' if gated else 'free'}{end}"]]
-        for end, size in where.items()
+        (gated, part): [found[f"{'gated' if gated else 'free'}{end}"]]
+        for end, part in {"": WHOLE, "_tenth": TENTH}.items()
         for gated in (True, False)
     }
 
 
 def goals(found: Cases) -> dict[str, tuple[float, bool]]:
-    return {goal.name: (goal.measured, goal.ok) for goal in judged(found, SIZES, 1_000, 7).goals}
+    return {goal.name: (goal.measured, goal.ok) for goal in judged(found, 1_000, 7).goals}
 
 
-def test_goals_compare_the_same_size_with_the_same_heap() -> None:
+def test_goals_compare_runs_of_the_same_size() -> None:
     assert goals(cases()) == {
         "time behind the gate over time without, at the plateau": (0.8, True),
         "memory without a gate over memory behind it": (20.0, True),
@@ -55,10 +49,9 @@ def test_each_goal_can_be_missed() -> None:
 
 
 def test_every_kind_of_memory_is_in_the_results() -> None:
-    measured = judged(cases(), SIZES, 1_000, 7)
+    measured = judged(cases(), 1_000, 7)
     names = [result.name for result in measured.results]
     assert set(KINDS.values()) < set(names)
     assert "all that Spark held at its peak" in names
-    assert f"heap of {SIZES.least_heap}: all that Spark held at its peak" in names
     assert all(result.samples for result in measured.results if result.rival)
     assert measured.picture is not None

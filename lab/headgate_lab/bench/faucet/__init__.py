@@ -1,5 +1,6 @@
 """`headgate bench faucet`: a step that explodes, behind a gate and not (`gate`), waves with a slow task each
-(`stragglers`), and cliques beside plain Spark SQL (`cliques`).
+(`stragglers`), and cliques beside plain Spark SQL (`cliques`). The part `heap` repeats the first with the smallest
+heap that Spark starts with.
 
 Every run has a process and a Spark of its own (`runs`). All of it takes some ten minutes on two cores:
 `headgate bench faucet --json > benchmarks/results/faucet.json`, then `page` writes the tables.
@@ -15,8 +16,13 @@ from headgate_lab.bench.faucet.runs import FaucetSizes, Measured, Runs
 from headgate_lab.bench.job import workspace
 from headgate_lab.bench.result import Report, machine
 
-PARTS = {"gate": gate.measure, "stragglers": stragglers.measure, "cliques": cliques.measure}
-JOBS = {"gate": 6, "stragglers": 2, "cliques": 3}
+PARTS = {
+    "gate": gate.measure,
+    "heap": gate.measure_least_heap,
+    "stragglers": stragglers.measure,
+    "cliques": cliques.measure,
+}
+JOBS = {"gate": 4, "heap": 2, "stragglers": 2, "cliques": 3}
 
 
 def run(*, quick: bool, repeat: int, progress: Tick, only: Sequence[str] = ()) -> Report:

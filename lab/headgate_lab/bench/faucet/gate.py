@@ -4,7 +4,7 @@ Both sides have the same settings and the same warm-up, which does a little of b
 and what is in use is the session that idles. A run's memory is the most that the JVM and all Python processes
 held at one moment, less that: the idle session is there with and without a query, and no gate changes it. What a
 user has to pay for in all, the idle session included, stands beside it; so do the parts, the JVM by its own account
-(`jvm_account`), and all of it again with the smallest heap that Spark starts with.
+(`jvm_account`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from matplotlib.figure import Figure
 from headgate.cli import pictures
 from headgate_lab.bench.faucet.edges import write_input
 from headgate_lab.bench.faucet.runs import FaucetSizes, Figures, Measured, Runs, beside, graph, median
-from headgate_lab.bench.result import Goal, Result
+from headgate_lab.bench.result import Goal
 from headgate_lab.graphs.count import count_cliques
 
 WARM, TENTH, WHOLE = 0.02, 0.1, 1.0
 NO_GATE = "no gate"
-Cases = dict[tuple[bool, float, str], list[Figures]]
-"""Runs, by whether there is a gate, the part of the input, and the heap."""
+Cases = dict[tuple[bool, float], list[Figures]]
+"""Runs, by whether there is a gate, and by the part of the input."""
+PEAK = ("all that Spark held at its peak", "MB", "peak")
 KINDS = {
     "all": "memory that the run took",
     "python": "of it the Python processes",
@@ -37,52 +38,57 @@ KINDS = {
 
 
 def measure(runs: Runs, sizes: FaucetSizes, repeat: int) -> Measured:
-    """Measure, and compare with the goals."""
-    folder, made = runs.work / "graph", graph(*sizes.graph)
-    write_input(made, folder, (WHOLE, TENTH, WARM))
+    """Measure the query and a tenth of it, and compare with the goals."""
+    found, proposals, answer = _run(runs, sizes, repeat, (WHOLE, TENTH), sizes.heap)
+    return judged(found, proposals, answer)
+
+
+def measure_least_heap(runs: Runs, sizes: FaucetSizes, repeat: int) -> Measured:
+    """The same with the smallest heap that Spark starts with, where garbage cannot pile up."""
+    found, _, _ = _run(runs, sizes, repeat, (WHOLE,), sizes.least_heap)
+    pair, least = (found[True, WHOLE], NO_GATE, found[False, WHOLE]), f"heap of {sizes.least_heap}: "
+    figures = [("time", "s", "seconds"), *((name, "MB", kind) for kind, name in KINDS.items()), PEAK]
+    return Measured([beside(f"{least}{name}", unit, kind, *pair) for name, unit, kind in figures])
+
+
+def _run(
+    runs: Runs, sizes: FaucetSizes, repeat: int, parts: Sequence[float], heap: str
+) -> tuple[Cases, int, int]:
+    """Run parts of the input behind a gate and without; also the number of proposals and of triangles."""
+    folder, made = runs.work / f"graph-{heap}", graph(*sizes.graph)
+    write_input(made, folder, (*parts, WARM))
     answer, proposals = count_cliques(made, 3), int(made.degrees[made.targets].sum())
-    common: dict[str, Any] = {"kind": "exploding", "graph": str(folder), "in_flight": 2}
-    common["warm"] = [{"part": WARM, "batch": max(1, proposals // 1000)}, {"part": WARM, "batch": None}]
-    sizes_of_runs = ((WHOLE, sizes.heap), (TENTH, sizes.heap), (WHOLE, sizes.least_heap))
-    cases: Cases = {(gated, *size): [] for size in sizes_of_runs for gated in (True, False)}
+    warm = [{"part": WARM, "batch": max(1, proposals // 1000)}, {"part": WARM, "batch": None}]
+    common: dict[str, Any] = {"kind": "exploding", "graph": str(folder), "in_flight": 2, "warm": warm}
+    cases: Cases = {(gated, part): [] for part in parts for gated in (True, False)}
     for _ in range(repeat):
-        for (gated, part, heap), figures in cases.items():
-            name = (
-                f"{f'waves of {sizes.batch:,}' if gated else NO_GATE}, {part:g} of the input, heap of {heap}"
-            )
+        for (gated, part), figures in cases.items():
+            who = f"waves of {sizes.batch:,}" if gated else NO_GATE
             batch = sizes.batch if gated else None
+            name = f"{who}, {part:g} of the input, heap of {heap}"
             figures.append(runs.run(name, part=part, batch=batch, memory=heap, **common))
-    return judged(cases, sizes, proposals, answer)
+    return cases, proposals, answer
 
 
-def judged(cases: Cases, sizes: FaucetSizes, proposals: int, answer: int) -> Measured:
+def judged(cases: Cases, proposals: int, answer: int) -> Measured:
     """What the runs say."""
-    ours, theirs = cases[True, WHOLE, sizes.heap], cases[False, WHOLE, sizes.heap]
-    tight = cases[True, WHOLE, sizes.least_heap], cases[False, WHOLE, sizes.least_heap]
-    small = cases[True, TENTH, sizes.heap], cases[False, TENTH, sizes.heap]
-    least = f"heap of {sizes.least_heap}: "
+    ours, theirs = cases[True, WHOLE], cases[False, WHOLE]
+    small = cases[True, TENTH], cases[False, TENTH]
     results = [
         beside(f"{proposals:,} proposals behind a gate", "s", "seconds", ours, NO_GATE, theirs),
         *(beside(name, "MB", kind, ours, NO_GATE, theirs) for kind, name in KINDS.items()),
-        beside("all that Spark held at its peak", "MB", "peak", ours, NO_GATE, theirs),
-        beside(f"{least}time", "s", "seconds", tight[0], NO_GATE, tight[1]),
-        beside(f"{least}memory that the run took", "MB", "all", tight[0], NO_GATE, tight[1]),
-        beside(f"{least}all that Spark held at its peak", "MB", "peak", tight[0], NO_GATE, tight[1]),
+        beside(*PEAK, ours, NO_GATE, theirs),
         beside("memory behind a gate, input times ten", "MB", "all", ours, "a tenth of the input", small[0]),
-        Result("growth without a gate, input times ten", "x", _over(theirs, small[1]), None, None, {}),
+        beside("a tenth of the input: memory that the run took", "MB", "all", small[0], NO_GATE, small[1]),
     ]
-    wrong = sum(run["answer"] != answer for runs in (ours, theirs, *tight) for run in runs)
+    wrong = sum(run["answer"] != answer for run in (*ours, *theirs))
     wrong += sum(mine["answer"] != other["answer"] for mine, other in zip(*small, strict=True))
     seconds = median(ours, "seconds") / median(theirs, "seconds")
+    flat = "memory behind the gate, ten times the input over the input"
     goals = [
         Goal("time behind the gate over time without, at the plateau", 1.05, seconds, at_most=True),
         Goal("memory without a gate over memory behind it", 10, _over(theirs, ours)),
-        Goal(
-            "memory behind the gate, ten times the input over the input",
-            1.2,
-            _over(ours, small[0]),
-            at_most=True,
-        ),
+        Goal(flat, 1.2, _over(ours, small[0]), at_most=True),
         Goal("runs whose triangles differ from a count on one machine", 0, wrong, at_most=True, unit=""),
     ]
     return Measured(results, goals, drawn(ours[0]["course"], theirs[0]["course"]))

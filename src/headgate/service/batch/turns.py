@@ -69,6 +69,8 @@ class Turns:
         )
         self._trials = {number: at for number, at in trials.items() if number in hosted}
         self._peaks: dict[int, int] = {}
+        self._took_s: dict[int, float] = {}
+        """By tenant: how long the batch was about what is only its own, by the clock on the wall."""
         self.broken: dict[int, str] = {}
         """By template that broke in an unknown way: why. Nothing of it counts."""
 
@@ -121,11 +123,15 @@ class Turns:
         """Have a tenant pay for all that the block takes, if it is for nobody else: statements are paid for where they
         run, and what is around them here.
         """
-        began, paid = time.process_time(), self._purses.spent.get(owners[0], 0.0) if owners else 0.0
+        if len(owners) != 1:
+            yield
+            return
+        (owner,), purses = owners, self._purses
+        wall, cpu, paid = time.perf_counter(), time.process_time(), purses.spent.get(owner, 0.0)
         yield
-        if len(owners) == 1:
-            more = time.process_time() - began - (self._purses.spent.get(owners[0], 0.0) - paid)
-            self._purses.pay(owners[0], max(0.0, more))
+        more = time.process_time() - cpu - (purses.spent.get(owner, 0.0) - paid)
+        purses.pay(owner, max(0.0, more))
+        self._took_s[owner] = self._took_s.get(owner, 0.0) + time.perf_counter() - wall
 
     def _tried(self, work: Work, seconds: float) -> Tried:
         tried = self._attempt(work, seconds)
@@ -164,8 +170,13 @@ class Turns:
 
     @property
     def slow_seconds(self) -> float:
-        """What the tenants took that are slow."""
-        return sum(self._purses.spent.get(owner, 0.0) for owner in self._purses.slow)
+        """How long the batch was about the tenants that are slow. They pay for the processor, and a batch without them
+        would be shorter by what they took of the clock.
+        """
+        return sum(
+            max(self._purses.spent.get(owner, 0.0), self._took_s.get(owner, 0.0))
+            for owner in self._purses.slow
+        )
 
     def fairness(self) -> Fairness:
         """What the next batch has to know."""
