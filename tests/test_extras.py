@@ -165,13 +165,16 @@ def test_without_any_extra_the_rest_of_the_commands_run(tmp_path) -> None:
 @pytest.mark.parametrize("module", LAB)
 def test_a_missing_laboratory_is_named(module) -> None:
     told = not_installed(ModuleNotFoundError(name=module), "headgate bench")
-    assert str(told) == f"headgate bench needs {module}, which is not installed: pip install headgate-lab"
+    assert (
+        str(told)
+        == f"headgate bench needs {module}, which is not installed: pip install headgate-lab (from a checkout: its folder lab)"
+    )
 
 
 def test_the_commands_of_the_laboratory_say_what_to_install(tmp_path) -> None:
     told = run(RUN, tmp_path, ["headgate_lab"], LAB_COMMANDS)
     assert len(told) == len(LAB_COMMANDS)
-    check_refusals(told, "pip install headgate-lab")
+    check_refusals(told, "pip install headgate-lab (from a checkout: its folder lab)")
 
 
 def test_a_required_module_is_imported_or_refused() -> None:

@@ -224,7 +224,7 @@ def not_installed(error: ImportError, what: str) -> ConfigError | None:
     if module in EXTRAS:
         wanted = f"'headgate[{EXTRAS[module]}]'"
     elif error.name in LAB:  # not a module inside of it: if one of those is missing, the laboratory is broken
-        wanted = "headgate-lab"
+        wanted = "headgate-lab (from a checkout: its folder lab)"
     else:
         return None
     return ConfigError(f"{what} needs {module}, which is not installed: pip install {wanted}")

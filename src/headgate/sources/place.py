@@ -14,7 +14,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from headgate.errors import ConfigError, HeadgateError, SourceFailed
 
-WAY_OUT = "To go on without the file, name it in Files(..., ignore=[...])"
+WAY_OUT = "To go on without the file, name it in files(..., ignore=[...])"
 """What a user can always do about a bad file."""
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
 """Under which names file systems give the time of modification; the first that is there counts."""
@@ -114,9 +114,11 @@ class Place:
                 f"{self.path(name)} has vanished while {doing}. Put the file back. {WAY_OUT}"
             ) from error
         except (pa.ArrowException, OSError, ValueError, EOFError) as error:
+            remedy = "If the file is cut off or damaged, write it anew under another name."
+            if "conversion error" in str(error):  # a CSV file whose values are not of the declared type
+                remedy = "If its values are right, declare the column as string, and convert it: select('cast(...) AS ...')."
             raise SourceFailed(
-                f"{doing} {self.path(name)} failed: {str(error).rstrip('.')}. If the file is cut off or damaged, write it anew "
-                f"under another name. {WAY_OUT}"
+                f"{doing} {self.path(name)} failed: {str(error).rstrip('.')}. {remedy} {WAY_OUT}"
             ) from error
 
 
