@@ -117,7 +117,7 @@ def forecast(report: Report) -> str:
             setting = name.removesuffix(": oracle, response")
             match = CONTROL.fullmatch(setting)
             assert match is not None, setting
-            groups.setdefault(match.groups(), []).append(setting)
+            groups.setdefault((match[1], match[2]), []).append(setting)
 
     def mean(settings: Sequence[str], policy: str, what: str, over: str = "") -> float:
         below = (found[f"{each}: {over}, {what}"] if over else 1.0 for each in settings)
