@@ -126,8 +126,11 @@ class Controlled:
         version = self.loop.table.version
         self.loop.step(BatchReport(batch, version, round(self.rows.sum()), wall_ms, channels, bins))
         gone = np.flatnonzero(self.place != before)
-        given, come = (np.bincount(ends[gone], self.bin_ms[gone], CHANNELS) for ends in (before, self.place))
-        self.read_ms, self.moving_ms = come, given + come
+        given, self.read_ms = (
+            np.asarray(np.bincount(ends[gone], self.bin_ms[gone], CHANNELS), dtype=np.float64)
+            for ends in (before, self.place)
+        )
+        self.moving_ms = given + self.read_ms
 
 
 def drive(pipeline: Pipeline, policy: Policy, *, joint: bool, overlap: bool) -> float:
