@@ -57,6 +57,7 @@ def test_it_is_never_slower_than_the_nearest_moves_or_none(channels, bins, seed,
     seen_bins = seen(table, rows)
     shares = shares_of(seen_bins, channels)
     planned = least_time(unit_s, shares, move_s=move_s, horizon=Horizon(2, STEPS))
+    assert planned is not None
     near = moves_to(planned[0], seen_bins, table)
     found = found_by(near, planned, unit_s, seen_bins, table, move_s)
     mine, nearest, none = (
@@ -74,6 +75,7 @@ def test_a_slow_channel_keeps_no_bin_that_the_batch_waits_for() -> None:
     bins = seen(table, [10] * 256)
     unit_s = np.array([3.2, *[1.0] * 31])
     planned = least_time(unit_s, shares_of(bins, 32), move_s=0.01, horizon=Horizon(2, STEPS))
+    assert planned is not None
     near = moves_to(planned[0], bins, table)
     found = found_by(near, planned, unit_s, bins, table, 0.01)
     left = [8 - sum(move.source == 0 for move in moves) for moves in (near, found)]

@@ -128,9 +128,11 @@ def run_row(setting: Setting, seeds: int, names: Sequence[str] = tuple(POLICIES)
 def measure(*, quick: bool, repeat: int, progress: Tick, only: Sequence[str] = ()) -> list[Row]:
     """Every row of the table, or of some of its parts."""
     every = tuple(POLICIES)
-    wanted = [] if only and "paper" not in only else [(*one, every) for one in settings(quick=quick)]
+    wanted: list[tuple[Setting, int, Sequence[str]]] = []
+    if not only or "paper" in only:
+        wanted += [(one, seeds, every) for one, seeds in settings(quick=quick)]
     if not only or "drawn" in only:
-        wanted += [(*one, every) for one in draws(quick=quick, repeat=repeat)]
+        wanted += [(one, seeds, every) for one, seeds in draws(quick=quick, repeat=repeat)]
     if "forecast" in only:
         wanted += [(one, 1, MPC) for one, _ in settings(quick=quick) if one.rate == RATE]
     rows = []

@@ -66,7 +66,7 @@ def pipeline(case: str, seed: int, batches: int = BATCHES) -> Pipeline:
 
 def _hot(rows: Floats, rng: np.random.Generator) -> Floats:
     """One bin has twice the rows of a channel's fair part: its channel is the slowest, wherever it is."""
-    hot = rows * 0.75
+    hot = np.asarray(0.75 * rows, dtype=np.float64)
     hot[rng.integers(len(rows))] += 0.25 * rows.sum()
     return hot
 
@@ -126,8 +126,11 @@ class Controlled:
         version = self.loop.table.version
         self.loop.step(BatchReport(batch, version, round(self.rows.sum()), wall_ms, channels, bins))
         gone = np.flatnonzero(self.place != before)
-        given, come = (np.bincount(ends[gone], self.bin_ms[gone], CHANNELS) for ends in (before, self.place))
-        self.read_ms, self.moving_ms = come, given + come
+        given, self.read_ms = (
+            np.asarray(np.bincount(ends[gone], self.bin_ms[gone], CHANNELS), dtype=np.float64)
+            for ends in (before, self.place)
+        )
+        self.moving_ms = given + self.read_ms
 
 
 def drive(pipeline: Pipeline, policy: Policy, *, joint: bool, overlap: bool) -> float:
@@ -167,9 +170,9 @@ def least(pipeline: Pipeline, *, overlap: bool) -> float:
         fair = [load.sum() / speed.sum() for load in loads]
         largest = [load.max() / speed.max() for load in loads]
         if overlap:
-            total_ms += max(sum(fair), *largest)
+            total_ms += float(max(sum(fair), *largest))
         else:
-            total_ms += sum(max(pair) for pair in zip(fair, largest, strict=True))
+            total_ms += float(sum(max(pair) for pair in zip(fair, largest, strict=True)))
     return total_ms / 1e3
 
 

@@ -89,7 +89,8 @@ def read(
         return unsettled
     shares, all_bytes = shares_of(bins, table.channels), float(bins.sizes.sum())
     limits = [view.memory_limit.get(channel) or math.inf for channel in range(table.channels)]
-    room = np.array(limits) - np.bincount(bins.place, bins.sizes, table.channels)
+    held = np.bincount(bins.place, bins.sizes, table.channels)
+    room = np.asarray(np.array(limits) - held, dtype=np.float64)
     byte_s = view.move_ms_per_byte / 1e3 or 1e-6 / UNMEASURED_MB_S
     if bandwidth_mb_s is not None:
         byte_s = 1e-6 / bandwidth_mb_s

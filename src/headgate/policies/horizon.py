@@ -219,11 +219,12 @@ def _least_time_layout(control: int, steps: int, size: int) -> _Layout:
         (down[1:], blocks[:-1], 1.0),
         (down, moved, -1.0),
     ]
-    at, columns = (np.concatenate([entry[k].ravel() for entry in entries]) for k in range(2))
+    at = np.concatenate([rows_of.ravel() for rows_of, _, _ in entries])
+    columns = np.concatenate([columns_of.ravel() for _, columns_of, _ in entries])
     order = np.lexsort((at, columns))
     variables = 2 * blocks.size + steps
     starts = np.searchsorted(columns[order], np.arange(variables + 1)).astype(np.int32)
-    signs = np.concatenate([np.full(entry[0].size, entry[2]) for entry in entries[2:]])
+    signs = np.concatenate([np.full(rows_of.size, sign) for rows_of, _, sign in entries[2:]])
     return _Layout(order, at[order].astype(np.int32), starts, (rows.size + 2 * blocks.size, variables), signs)
 
 

@@ -117,7 +117,7 @@ def total(y: Floats, seconds: Floats, place: Ints, at: Ints, squares: float) -> 
         spent += y[step].max()
     for bin in np.flatnonzero(at != place):
         spent += TIDY * seconds[bin]
-    return spent
+    return float(spent)
 
 
 @compiled

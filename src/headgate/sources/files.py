@@ -166,7 +166,9 @@ class Files(Source):
         have, missing = dict[str, None](), set(self.schema().names)
         for entry in found[:1] + found[1:][-1:]:
             names: Sequence[str] | None = None
-            with suppress(HeadgateError, OSError, ValueError):  # whoever reads the file says what is wrong with it
+            with suppress(
+                HeadgateError, OSError, ValueError
+            ):  # whoever reads the file says what is wrong with it
                 kind = formats.load(self._name or formats.format_of(entry.path), self._options)
                 names = kind.names(self._place, entry)
             if names is None:
