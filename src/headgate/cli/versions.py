@@ -16,7 +16,9 @@ def versions() -> dict[str, str]:
     """The versions by name; a missing program is reported as missing."""
     return {
         "headgate": headgate.__version__,
-        "headgate-lab": distribution("headgate-lab", "pip install headgate-lab (from a checkout: its folder lab)"),
+        "headgate-lab": distribution(
+            "headgate-lab", "pip install headgate-lab (from a checkout: its folder lab)"
+        ),
         "python": platform.python_version(),
         "spark": spark(),
         "java": java(),

@@ -17,7 +17,8 @@ SCHEMA = pa.schema([("source", pa.int32()), ("l0", pa.int64()), ("v0", pa.string
 )
 def test_each_server_gets_the_rows_of_its_sources_once(tasks, servers_of_source) -> None:
     """Source 5 is one that nobody knew when the batch began."""
-    number, batches_of, sent = 0, [], {server: [] for server in range(3)}
+    number, batches_of = 0, []
+    sent: dict[int, list[dict[str, object]]] = {server: [] for server in range(3)}
     for task in tasks:
         batches = []
         for sources in task:
@@ -32,7 +33,7 @@ def test_each_server_gets_the_rows_of_its_sources_once(tasks, servers_of_source)
     sender = Sender.of(
         [partial(iter, batches) for batches in batches_of], list(map(sorted, servers_of_source)), 3, SCHEMA
     )
-    blobs = {server: [] for server in range(3)}
+    blobs: dict[int, list[bytes]] = {server: [] for server in range(3)}
     for task in range(max(1, len(tasks))):
         for server, blob in sender.sent(task):
             blobs[server].append(blob)

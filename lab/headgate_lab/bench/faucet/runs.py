@@ -107,7 +107,7 @@ def beside(name: str, unit: str, what: str, ours: list[Figures], rival: str, the
 
 def median(runs: list[Figures], what: str) -> float:
     """The median of a figure; never zero, since it may be divided by."""
-    return statistics.median(max(run[what], 1e-3) for run in runs)
+    return float(statistics.median(max(run[what], 1e-3) for run in runs))
 
 
 def graph(scale: int, edges: int) -> Adjacency:
