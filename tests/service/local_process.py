@@ -38,6 +38,9 @@ class LocalEngine:
         service.running = True
         loop.start()
 
+    def alive(self):
+        return not os.path.exists(os.environ.get("HEADGATE_DEAD", ""))
+
     def job(self, *arguments):
         time.sleep(float(os.environ.get("HEADGATE_SLOW_S", "0")))
         return local_job(*arguments)
@@ -81,4 +84,7 @@ def _serve(arguments) -> int:
     except errors.Superseded as error:
         print(error, file=sys.stderr)
         code = 75
+    except errors.TaskFailed as error:
+        print(error, file=sys.stderr)
+        code = 70
     return code if process.signal in (None, signal.SIGTERM) else 130

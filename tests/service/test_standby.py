@@ -75,6 +75,25 @@ def test_a_standby_is_alive_but_not_ready_and_a_drained_leader_hands_over(pair) 
         assert [row["values"]["x"] for row in client.results(query)[0]] == [1]
 
 
+def test_a_leader_whose_engine_died_ends_and_the_standby_leads(pair, tmp_path) -> None:
+    """It would acknowledge events for ever, and nobody would compute them."""
+    pair.environment["HEADGATE_DEAD"] = str(tmp_path / "dead")
+    leader = pair.start()
+    leader.await_phase("serving")
+    with Client(leader.url, TOKEN) as client:
+        client.add_source("alpha", {"x": "bigint"})
+        query = client.register("SELECT x FROM alpha")
+    pair.environment.clear()
+    standby = pair.start()
+    standby.await_phase("standby")
+    (tmp_path / "dead").touch()
+    assert leader.wait() == 70
+    pair.members.remove(leader)
+    standby.await_phase("serving")
+    with pair.client() as client:
+        assert client.query(query)["state"] == "active"
+
+
 @pytest.mark.full
 def test_a_second_signal_ends_the_process_at_once(pair) -> None:
     pair.environment["HEADGATE_SLOW_S"] = "100"

@@ -9,21 +9,24 @@ import sys
 from rich.text import Text
 
 from headgate.cli.console import Output
-from headgate.errors import Superseded
+from headgate.errors import Superseded, TaskFailed
 from headgate.service.config import ServiceConfig
 from headgate.service.process import TOKEN_VARIABLE, ServiceProcess
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-STOPPED, INTERRUPTED, TAKEN_OVER = 0, 130, 75
-"""Exit codes: after SIGTERM, after Ctrl-C, and when another process has taken over (start it again as a standby)."""
+STOPPED, INTERRUPTED, TAKEN_OVER, DIED = 0, 130, 75, 70
+"""Exit codes: after SIGTERM, after Ctrl-C, when another process has taken over (start it again as a standby), and when
+Spark has died (start it again)."""
 WELCOME = """
 headgate serves at  {url}
 {token}
 
-Try, in another terminal in this folder:
+{trial}
+Open {url}/ (the page) and {url}/docs (the REST API). Ctrl-C stops it; registered queries stay.
+"""
+TRIAL = """Try, in another terminal in this folder:
   headgate query add "SELECT city, count(*) AS n, avg(temp) AS temp FROM weather GROUP BY city, TUMBLE(time, INTERVAL '10 seconds')"
   headgate query tail 0
-and open {url}/ (the page) and {url}/docs (the REST API). Ctrl-C stops it; registered queries stay.
 """
 
 
@@ -37,6 +40,9 @@ def serve(config: ServiceConfig, output: Output) -> None:
     except Superseded as error:
         output.say(f"stopped: {error}", style="red")
         _end(TAKEN_OVER)
+    except TaskFailed as error:
+        output.say(f"stopped: {error}", style="red")
+        _end(DIED)
     output.say("stopped", style="dim")
     _end(STOPPED if process.signal == signal.SIGTERM else INTERRUPTED)
 
@@ -68,7 +74,11 @@ def _serve(process: ServiceProcess, output: Output) -> None:
         if process.token_is_new:  # it is shown once
             kept["token"] = process.token_file.read_text(encoding="utf-8").strip()
             line = f"admin's token       {kept['token']}  (kept in {process.token_file}, and not shown again)"
-        welcome = Text(WELCOME.format(url=process.url, token=line), no_wrap=True, overflow="ignore")
+        welcome = Text(
+            WELCOME.format(url=process.url, token=line, trial=TRIAL if config.demo else ""),
+            no_wrap=True,
+            overflow="ignore",
+        )
         output.result(welcome, kept)
         try:
             process.wait()

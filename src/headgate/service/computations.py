@@ -76,7 +76,7 @@ class Computations:
         self._servers_of_source: list[list[int]] | None = None
         self._moving: dict[int, int] = {}
         """Computations that move with the next commit, and the servers where their state is until then."""
-        self._repairs_from = 0
+        self.repairs_from = 0
         """The first batch that may repair again."""
         self._added: list[int] = []
         """New computations that are not placed yet."""
@@ -331,7 +331,7 @@ class Computations:
         A batch that is tried again has the moves of all attempts together, and no more than so many. After moves, repair
         waits until what they had written anew is `REWRITTEN` rows a batch. If it finds none, it waits too.
         """
-        if batch < self._repairs_from:
+        if batch < self.repairs_from:
             return len(self._moving)
         placed, tables = list[Sequence[Any]](), set[ServerTemplate]()
         left = max(0, most - len(self._moving))
@@ -351,7 +351,7 @@ class Computations:
             self._registry.write((_UPDATE_SERVER, placed))
         rows = sum(len(self._hosted[key]) for key in tables if key in self._hosted)
         # They are written in this batch, and when it is committed.
-        self._repairs_from = batch + (2 * rows // REWRITTEN if tables else FRUITLESS)
+        self.repairs_from = batch + (2 * rows // REWRITTEN if tables else FRUITLESS)
         return len(self._moving)
 
     def committed(self, batch: int, moves: Mapping[int, int]) -> None:

@@ -33,5 +33,9 @@ class Flow:
     def __post_init__(self) -> None:
         for field in fields(self):
             value, least = getattr(self, field.name), 0 if field.name == "pause_s" else 1e-9
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= least:
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, (int, float))
+                or not least <= value < float("inf")
+            ):
                 raise ConfigError(f"[service] {field.name} = {value!r}: a number above 0")

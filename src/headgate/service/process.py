@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from headgate import logs
-from headgate.errors import CheckpointError, ConfigError, HeadgateError, Superseded
+from headgate.errors import CheckpointError, ConfigError, HeadgateError, Superseded, TaskFailed
 from headgate.hosting import NO_REPAIR, Host
 from headgate.service.collecting import settled
 from headgate.service.config import ServiceConfig
@@ -50,6 +50,8 @@ TRIES_S, WATCHES_S = 0.1, 1.0
 """How often a standby tries to lead, and how often a leader looks whether it still does."""
 LEAVING_S = 2
 """How long requests under way may take when the HTTP server stops."""
+DEAD_S = 3.0
+"""How long a process without Spark may take to stop: a standby waits for it."""
 
 
 class Engine(Protocol):
@@ -60,6 +62,9 @@ class Engine(Protocol):
 
     def start(self, service: Service, stack: ExitStack) -> None:
         """Start batches. They end with the stack, after the batch under way."""
+
+    def alive(self) -> bool:
+        """Whether batches can still run."""
 
 
 class ServiceProcess:
@@ -216,8 +221,16 @@ class ServiceProcess:
         self.front.serve(app)
 
     def _watch(self) -> None:
-        """Find out that another process has taken over, even if nothing is to be written."""
+        """Find out that another process has taken over, even if nothing is to be written; and that batches cannot run any
+        more: then the process ends, so that a standby, or whoever restarts it, goes on.
+        """
         while not self._stop.wait(min(WATCHES_S, self.config.lease_s / 4)):
+            if not self._engine.alive():
+                self._lost = TaskFailed(
+                    "Spark's JVM has ended, and no batch can run any more. Nothing acknowledged is lost: start the service again"
+                )
+                self._stop.set()
+                return
             try:
                 if not self._leadership.keep():
                     raise Superseded(f"another process leads the service at {self._places.state} now")
@@ -229,7 +242,9 @@ class ServiceProcess:
                 log.warning("it cannot be seen whether another process leads: %s", error)
 
     def wait(self) -> None:
-        """Return when the process is to stop, after a signal; raise `Superseded` if another process has taken over."""
+        """Return when the process is to stop, after a signal; raise `Superseded` if another process has taken over, and
+        `TaskFailed` if batches cannot run any more.
+        """
         while not self._stop.wait(1.0):
             pass
         if self._lost is not None:
@@ -240,7 +255,8 @@ class ServiceProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         notify("STOPPING=1")
-        late = threading.Timer(self.config.drain_s, _end_late, (self.config.drain_s,))
+        seconds = self.config.drain_s if self._engine.alive() else min(DEAD_S, self.config.drain_s)
+        late = threading.Timer(seconds, _end_late, (seconds,))
         late.daemon = True
         late.start()
         self._stop.set()

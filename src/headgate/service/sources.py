@@ -163,7 +163,8 @@ def _microseconds(value: Any, number: int) -> int:
         us = value * 1e6 if abs(value) < 1e12 else -1
     if not EARLIEST <= us < LATEST:
         raise ConfigError(
-            f"event {number} has {TIME} {_shown(value)}: send an ISO date and time, or seconds since 1970"
+            f"event {number} has {TIME} {_shown(value)}: send an ISO date and time, or seconds since 1970, from the year 1970 to "
+            "2199"
         )
     return round(us)
 

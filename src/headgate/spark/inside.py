@@ -46,6 +46,14 @@ def executor_count(spark: Any) -> int:
     return 1 if infos is None else max(1, len(infos) - 1)
 
 
+def jvm_lives(spark: Any) -> bool:
+    """Whether the JVM that this process started still runs.
+
+    `SparkContext._gateway.proc`: classic sessions of 4.1 to 4.3. Without it: it is taken to run, and jobs fail if it does not.
+    """
+    return _or_none(lambda: spark.sparkContext._gateway.proc.poll() is None) is not False
+
+
 def shuffle_writes(spark: Any, group: str) -> tuple[int, int] | None:
     """The bytes and rows that the shuffles of a job group wrote, from Spark's status store, which is updated with a short
     delay.

@@ -63,5 +63,6 @@ class Limits:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if getattr(self, field.name) <= 0:
-                raise ConfigError(f"limit {field.name}={getattr(self, field.name)}: a number above 0")
+            value = getattr(self, field.name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+                raise ConfigError(f"limit {field.name}={value!r}: a number above 0")

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from headgate import logs
-from headgate.errors import HeadgateError
 from headgate.service.batch.processor import BatchProcessor
 from headgate.service.service import Service
 
@@ -39,6 +38,6 @@ class CatchUp:
         self._since = now
         try:
             return self._processor.catch_up(self._nothing())
-        except HeadgateError as error:  # rows wait on; batches with rows tell whoever runs the service
+        except Exception as error:  # rows wait on; batches with rows tell whoever runs the service
             log.warning("what waits could not be computed: %s", error)
             return False

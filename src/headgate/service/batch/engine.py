@@ -12,6 +12,7 @@ from typing import Any
 from headgate.service.config import ServiceConfig
 from headgate.service.rehearsal import rehearse
 from headgate.service.service import Service
+from headgate.spark.inside import jvm_lives
 from headgate.spark.local import local_spark
 
 
@@ -34,6 +35,10 @@ class SparkEngine:
     def start(self, service: Service, stack: ExitStack) -> None:
         """Start the batches of a service. They end with the stack, after the batch under way."""
         self._start(service, stack, self._config.streams)
+
+    def alive(self) -> bool:
+        """Whether batches can run: without its JVM Spark never comes back."""
+        return self._spark is None or jvm_lives(self._spark)
 
     def _start(self, service: Service, stack: ExitStack, streams: Mapping[str, Mapping[str, Any]]) -> None:
         from headgate.service.batch.connector_stream import open_streams
