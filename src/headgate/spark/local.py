@@ -52,7 +52,7 @@ def local_spark(
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    from headgate.spark.inside import quiet_query_errors, start_jvm
+    from headgate.spark.inside import jvm_lives, quiet_query_errors, start_jvm
     from headgate.spark.session import configure
 
     where = master or f"local[{cores}]"
@@ -76,7 +76,8 @@ def local_spark(
     try:
         yield spark
     finally:
-        spark.stop()
+        if jvm_lives(spark):  # if it was killed, there is nobody to stop
+            spark.stop()
 
 
 class _Options:
