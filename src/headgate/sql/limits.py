@@ -45,7 +45,7 @@ class Limits:
     batch_seconds: float = 0.5
     """The same for all tenants together, if there are several. If they need more, each has an equal part, and what
     needs more waits for the next batch."""
-    batch_part: float = 0.05
+    batch_part: float = 0.1
     """By which part one tenant may lengthen a batch while others that need less are active: by computing, and by the
     rows that it pushes. What needs more waits."""
     join_seconds: float = 5.0
