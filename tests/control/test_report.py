@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
-from headgate.control import BatchReport, BinReport, ChannelReport
+from headgate.control import BatchReport, BinReport, ChannelReport, HotKey
 from headgate.errors import ConfigError
 from headgate.routing.table import Table
 from headgate.testing import builders
@@ -46,6 +47,21 @@ def test_imbalance_is_the_busiest_over_the_mean() -> None:
 def test_no_work_is_even() -> None:
     assert builders.report(0, Table.uniform(2, 2), [0, 0]).imbalance == 1.0
     assert BatchReport(0, 0, 0, 0.0, (), ()).row_imbalance == 1.0
+
+
+@given(st.lists(st.lists(st.integers(1, 50), max_size=6), min_size=1, max_size=9), st.integers(0, 4))
+def test_no_placement_of_whole_keys_is_below_the_bound(keys, tracked) -> None:
+    """`keys` has the rows of each key of each channel. Only the hottest are known by name."""
+    channels = tuple(ChannelReport(number, sum(one), busy_ms=0.0) for number, one in enumerate(keys))
+    hottest = sorted((rows for one in keys for rows in one), reverse=True)[:tracked]
+    hot = tuple(HotKey(number, number, str(number), rows) for number, rows in enumerate(hottest))
+    report = BatchReport(0, 0, sum(map(sum, keys)), 1.0, channels, (), hot)
+    assert 1.0 <= report.row_bound <= report.row_imbalance + 1e-9
+
+
+def test_rows_are_whole() -> None:
+    channels = tuple(ChannelReport(number, int(number < 3), busy_ms=0.0) for number in range(8))
+    assert BatchReport(0, 0, 3, 1.0, channels, ()).row_bound == pytest.approx(8 / 3)
 
 
 def test_a_bin_reported_twice_is_refused() -> None:
