@@ -6,7 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.policies import hedge
-from headgate.policies.forecast import CAUTION, LEAST, candidates, forecast, times
+from headgate.policies.forecast import (
+    CAUTION,
+    LEAST,
+    candidates,
+    combined,
+    forecast,
+    predictions,
+    times,
+)
 from headgate.policies.predictors import smoothed
 
 KINDS = ("noise", "walk", "steps", "square", "spikes")
@@ -40,7 +48,8 @@ def current_of(history):
 @settings(max_examples=60)
 def test_it_is_never_worse_than_none_by_more_than_the_bound(kind, seed, length, channels, move_s) -> None:
     history = drawn(kind, seed, length, channels)
-    losses = candidates(history, current_of(history), 3, move_s=move_s).times
+    best, deviation = combined(history, predictions(history, 3, 0.5))
+    losses = candidates(history, current_of(history), best, deviation, move_s=move_s).times
     trust = hedge.weights(losses)[:-1]
     regret = float((trust * losses).sum() - losses[:, 0].sum())
     assert regret <= hedge.most_regret(losses) + 1e-9 * losses.sum()
@@ -95,3 +104,15 @@ def test_restless_channels_are_planned_with_a_margin() -> None:
     restless, calm = got[:, :6].mean(), got[:, 6:].mean()
     assert restless / calm > 4.5  # the mean cost is 4
     assert CAUTION[0] == 0
+
+
+@given(kind=st.sampled_from(KINDS), seed=st.integers(0, 2**32), length=st.integers(1, 40))
+@settings(max_examples=30)
+def test_a_candidate_is_judged_by_the_slowest_channel_and_its_moves(kind, seed, length) -> None:
+    seen = drawn(kind, seed, length, 3)
+    expected = np.stack([drawn(kind, seed + at, length, 3) for at in (1, 2)])
+    shares = 1 / expected / (1 / expected).sum(axis=2, keepdims=True)
+    changes = np.abs(np.diff(shares, axis=1, prepend=shares[:, :1]))
+    least = 1 / (1 / seen).sum(axis=1)
+    spent = (shares * seen + 2.5 * changes).max(axis=2)
+    assert times(expected, seen, 2.5) == pytest.approx((spent / least).T)

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate.policies.predictors import cycles, regressed, repeated, smoothed, trend
+from headgate.policies.predictors import regressed, repeated, smoothed, trend
+from headgate.policies.waves import cycles
 
 ALL = {
     "smoothed": lambda history, steps: smoothed(history, steps, 0.5),
@@ -98,3 +99,28 @@ def test_regression_is_fitted_early_and_then_when_the_past_has_doubled() -> None
     found, lasts = regressed(running, 1).past, smoothed(running, 1, 1.0).past
     squares = [float(((each[24:] - running[24:]) ** 2).sum()) for each in (found, lasts)]
     assert squares[0] < 0.9 * squares[1]
+
+
+def best_lags(values):
+    """The periods to choose from before each step: those with the least mean square, of those seen long enough."""
+    found = []
+    for at in range(len(values)):
+        errors = {
+            lag: np.mean([(values[t] - values[t - lag]) ** 2 for t in range(lag, at)])
+            for lag in range(1, min(at - 1, max(1, len(values) // 2)) + 1)
+            if at - lag >= max(8, lag / 2)
+        }
+        least = min(errors.values(), default=0.0) + 1e-9
+        found.append([lag for lag, error in errors.items() if error <= least] or [1])
+    return found
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=60), st.lists(st.integers(1, 9), min_size=1))
+@settings(max_examples=40)
+def test_the_period_is_the_lag_with_the_least_error(noise, motif) -> None:
+    columns = noise, [motif[at % len(motif)] for at in range(len(noise))]
+    history = np.array(columns, dtype=np.float64).T
+    past = repeated(history, 3).past
+    for column, values in enumerate(columns):
+        for at, lags in enumerate(best_lags(values)):
+            assert past[at, column] in {values[max(at - lag, 0)] for lag in lags}

@@ -24,7 +24,7 @@ from headgate.control.refusal import Reason, Refusal
 from headgate.control.view import LoadView
 from headgate.errors import ConfigError
 from headgate.policies.horizon import Floats
-from headgate.policies.shares import Bins, bins_of, departs, moves_to, shares_of
+from headgate.policies.shares import Bins, bins_of, departs, moves_to, position, shares_of
 from headgate.routing.table import Move, Table
 
 _LEAST_GAIN = 1e-6  # a plan must beat rounding errors
@@ -150,10 +150,11 @@ def plan_to(
     moves = moves_to(target, reading.bins, table, room=reading.room)
     if refine is not None:
         moves = refine(moves)
-    after, weights = reading.shares.copy(), dict(zip(table.bins, reading.bins.weights.tolist(), strict=True))
+    after = reading.shares.copy()
     for move in moves:
-        after[move.source] -= weights[move.bin]
-        after[move.target] += weights[move.bin]
+        weight = reading.bins.weights[position(move.bin, table)]
+        after[move.source] -= weight
+        after[move.target] += weight
     soon_s = np.atleast_2d(unit_s)[0]
     times = soon_s * reading.shares
     gain = 1 - float((soon_s * after).max() / times.max())

@@ -16,14 +16,15 @@ forecast by at most `hedge.most_regret`. A constant past gives the same constant
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from headgate.compiled import compiled
 from headgate.policies import hedge
 from headgate.policies.horizon import Floats
-from headgate.policies.predictors import Predicted, cycles, regressed, repeated, smoothed, trend
+from headgate.policies.predictors import Predicted, regressed, repeated, smoothed, trend
+from headgate.policies.waves import AHEAD, cycles
 
 LEAST = 8
 """The number of past steps that a forecast needs."""
@@ -48,8 +49,34 @@ class Candidates(NamedTuple):
     """By past step and candidate: the batch's time over the least possible."""
 
 
+class Predict(Protocol):
+    """Makes the predictions to choose from, of the past and of the coming steps."""
+
+    def __call__(self, history: Floats, steps: int, alpha: float) -> tuple[Predicted, ...]: ...
+
+
+def predictions(history: Floats, steps: int, alpha: float, *, judged: int = AHEAD) -> tuple[Predicted, ...]:
+    """What every predictor says; waves are judged by what they said `judged` steps before."""
+    return (
+        smoothed(history, steps, alpha),
+        smoothed(history, steps, 1.0),
+        smoothed(history, steps, SLOW),
+        trend(history, steps),
+        regressed(history, steps),
+        *cycles(history, steps, judged=judged),
+        repeated(history, steps),
+    )
+
+
 def forecast(
-    history: Floats, current: Floats, steps: int, *, alpha: float = 0.5, move_s: float = 0.0
+    history: Floats,
+    current: Floats,
+    steps: int,
+    *,
+    alpha: float = 0.5,
+    move_s: float = 0.0,
+    caution: tuple[float, ...] = CAUTION,
+    predict: Predict = predictions,
 ) -> Floats:
     """The expected costs, one row for each coming step, from one row for each past step, the newest last.
 
@@ -59,47 +86,66 @@ def forecast(
     >>> forecast(np.full((30, 2), 3.0), np.full(2, 3.0), 2).tolist()
     [[3.0, 3.0], [3.0, 3.0]]
     """
-    if len(history) < LEAST or not np.ptp(history, axis=0).any():
+    if len(history) < LEAST or (history == history[0]).all():
         return np.broadcast_to(current, (steps, len(current)))
-    found = candidates(history, current, steps, alpha=alpha, move_s=move_s)
+    best, deviation = combined(history, predict(history, steps, alpha))
+    return chosen(candidates(history, current, best, deviation, alpha=alpha, move_s=move_s, caution=caution))
+
+
+def chosen(found: Candidates) -> Floats:
+    """The costs that the candidates expect together, each as far as it is trusted."""
     trust = hedge.weights(found.times)[-1]
     shares = np.tensordot(trust, found.shares, axes=1)
     return np.asarray(1 / (shares * (trust @ found.speeds)[:, None]), dtype=np.float64)
 
 
 def candidates(
-    history: Floats, current: Floats, steps: int, *, alpha: float = 0.5, move_s: float = 0.0
+    history: Floats,
+    current: Floats,
+    best: Predicted,
+    deviation: Floats,
+    *,
+    alpha: float = 0.5,
+    move_s: float = 0.0,
+    caution: tuple[float, ...] = CAUTION,
 ) -> Candidates:
     """What the second decision chooses from. The first is no forecast."""
-    best, deviation = combined(history, steps, alpha)
-    none = smoothed(history, 1, alpha).past
-    past = np.stack([none, *(best.past + caution * deviation[:-1] for caution in CAUTION)])
-    now = np.broadcast_to(current, best.ahead.shape)
-    speeds = 1 / np.stack([now, *(best.ahead + caution * deviation[-1] for caution in CAUTION)])
+    margins = np.array(caution)[:, None, None]
+    past = np.concatenate([smoothed(history, 1, alpha).past[None], best.past + margins * deviation[:-1]])
+    coming = np.empty((len(past), *best.ahead.shape))
+    coming[0], coming[1:] = current, best.ahead + margins * deviation[-1]
+    speeds = 1 / coming
     together = speeds.sum(axis=2)
     return Candidates(speeds / together[..., None], together, times(past, history, move_s)[1:])
 
 
-def times(expected: Floats, seen: Floats, move_s: float = 0.0) -> Floats:
-    """By step and candidate: the time with shares by the expected speeds, over the least possible."""
-    shares = 1 / expected
-    shares /= shares.sum(axis=2, keepdims=True)
-    changes = np.abs(np.diff(shares, axis=1, prepend=shares[:, :1]))
-    spent = (shares * seen + move_s * changes).max(axis=2)
-    return np.asarray((spent * (1 / seen).sum(axis=1)).T, dtype=np.float64)
+@compiled
+def times(expected: Floats, seen: Floats, move_s: float) -> Floats:
+    """By step and candidate: the time with shares by the expected speeds, over the least possible.
+
+    A change of shares takes its part of `move_s`.
+    """
+    experts, length, channels = expected.shape
+    found, shares = np.empty((length, experts)), np.empty((experts, channels))
+    for t in range(length):
+        least = 0.0
+        for c in range(channels):
+            least += 1 / seen[t, c]
+        for k in range(experts):
+            speed, longest = 0.0, 0.0
+            for c in range(channels):
+                speed += 1 / expected[k, t, c]
+            for c in range(channels):
+                share = 1 / (expected[k, t, c] * speed)
+                change = abs(share - shares[k, c]) if t > 0 else 0.0
+                longest = max(longest, share * seen[t, c] + move_s * change)
+                shares[k, c] = share
+            found[t, k] = longest * least
+    return found
 
 
-def combined(history: Floats, steps: int, alpha: float) -> tuple[Predicted, Floats]:
-    """The predictors' weighted mean, and the deviation of its errors, before each step and now."""
-    found = (
-        smoothed(history, steps, alpha),
-        smoothed(history, steps, 1.0),
-        smoothed(history, steps, SLOW),
-        trend(history, steps),
-        regressed(history, steps),
-        *cycles(history, steps),
-        repeated(history, steps),
-    )
+def combined(history: Floats, found: tuple[Predicted, ...]) -> tuple[Predicted, Floats]:
+    """The predictions' weighted mean, and the deviation of its errors, before each step and now."""
     past, ahead = np.array([each.past for each in found]), np.array([each.ahead for each in found])
     mean, deviation, coming = _combined(history, past, ahead)
     return Predicted(mean, coming), deviation

@@ -24,6 +24,8 @@ import numpy as np
 from headgate.compiled import compiled
 from headgate.policies.horizon import Floats
 
+_FAR = 40.0  # so far behind, in exponents, a weight is below the rounding of the others
+
 
 def weights(losses: Floats) -> Floats:
     """The weights before every step and after the last one, from losses by step and expert.
@@ -61,7 +63,9 @@ def learnt(losses: Floats) -> Floats:
             least, smallest = total.min(), np.inf
             for k in range(experts):
                 behind = total[k] - least
-                w[k] = np.exp(-rate * behind) if behind > 0 else 1.0
+                w[k] = 1.0
+                if behind > 0:
+                    w[k] = np.exp(-rate * behind) if rate * behind < _FAR else 0.0
             w /= w.sum()
             if at == steps:
                 break

@@ -23,6 +23,7 @@ Not here: where b, R and the cost of a move come from (`mpc`), and how shares be
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -184,15 +185,12 @@ class _Layout:
     """Where the values of a sparse matrix go, which depends on the problem's size alone."""
 
     order: npt.NDArray[np.int64]
-    indices: npt.NDArray[np.int32]
-    starts: npt.NDArray[np.int32]
-    shape: tuple[int, int]
+    matrix: Any
     signs: Floats
 
     def filled(self, values: Floats) -> Any:
         """The matrix with these values, in the order in which its entries were given."""
-        _, sparse = load_solver()
-        return sparse.csc_matrix((values[self.order], self.indices, self.starts), shape=self.shape)
+        return _with_values(self.matrix, values[self.order])
 
 
 @lru_cache(maxsize=32)
@@ -225,7 +223,10 @@ def _least_time_layout(control: int, steps: int, size: int) -> _Layout:
     variables = 2 * blocks.size + steps
     starts = np.searchsorted(columns[order], np.arange(variables + 1)).astype(np.int32)
     signs = np.concatenate([np.full(rows_of.size, sign) for rows_of, _, sign in entries[2:]])
-    return _Layout(order, at[order].astype(np.int32), starts, (rows.size + 2 * blocks.size, variables), signs)
+    _, sparse = load_solver()
+    inside = (np.zeros(len(order)), at[order].astype(np.int32), starts)
+    matrix = sparse.csc_matrix(inside, shape=(rows.size + 2 * blocks.size, variables))
+    return _Layout(order, matrix, signs)
 
 
 def _scaled(
@@ -242,11 +243,23 @@ def _stage(horizon: Horizon) -> npt.NDArray[np.int64]:
     return np.minimum(np.arange(horizon.prediction), horizon.control - 1)
 
 
+def _with_values(matrix: Any, values: Floats) -> Any:
+    """A matrix with other values in the same places, without the checks that make a new one slow."""
+    other = copy(matrix)
+    other.data = values
+    return other
+
+
+@lru_cache(maxsize=32)
+def _zeros(size: int) -> Any:
+    """A square matrix of zeros."""
+    _, sparse = load_solver()
+    return sparse.csc_matrix((size, size))
+
+
 def _matrix(parts: list[tuple[Any, Any, Any]], shape: tuple[int, int]) -> Any:
     """A sparse matrix from rows, columns and values."""
     _, sparse = load_solver()
-    if not parts:
-        return sparse.csc_matrix(shape)
     rows, columns, values = (np.concatenate([np.ravel(part[k]) for part in parts]) for k in range(3))
     return sparse.csc_matrix((values, (rows, columns)), shape=shape)
 
@@ -273,14 +286,13 @@ def _solved(
         return np.tile(most / most.sum(), (control, 1))
     number = control * size
     least = units.min(axis=1)
-    total = _sums(control, size, len(cost))
-    total.data = (least[:, None] / units).ravel()
+    total = _with_values(_sums(control, size, len(cost)), (least[:, None] / units).ravel())
     low, high = np.full(len(cost), -_FREE), np.full(len(cost), _FREE)
     low[:number] = 0.0
     # A bound of 1 follows from the others. It is left open, since the solver needs room between bounds; for the same reason
     # shares that can only be 0 are not variables.
     high[:number] = np.where(most >= 1.0, _FREE, most * units).ravel()
-    hessian = _matrix([], (len(cost), len(cost))) if hessian is None else hessian
+    hessian = _zeros(len(cost)) if hessian is None else hessian
     free = np.flatnonzero(high > 0)
     if len(free) < len(cost):
         total, hessian = total[:, free], hessian[free][:, free]
@@ -298,13 +310,14 @@ def _solved(
     return None
 
 
+@lru_cache(maxsize=32)
 def _sums(control: int, size: int, variables: int) -> Any:
     """The sum of the shares of each control step, without its values."""
     _, sparse = load_solver()
     number = control * size
     starts = np.minimum(np.arange(variables + 1), number).astype(np.int32)
     rows = np.repeat(np.arange(control, dtype=np.int32), size)
-    return sparse.csc_matrix((np.empty(number), rows, starts), shape=(control, variables))
+    return sparse.csc_matrix((np.zeros(number), rows, starts), shape=(control, variables))
 
 
 def _minimum(hessian: Any, cost: Floats, problem: dict[str, Any], tolerance: float | None) -> Floats | None:

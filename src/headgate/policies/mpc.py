@@ -20,6 +20,7 @@ cost (`guard`), and memory, except that a receiver must have enough.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
@@ -33,7 +34,7 @@ from headgate.policies.controller import Reading, Rules, plan_to, read
 from headgate.policies.forecast import forecast
 from headgate.policies.horizon import Floats, Horizon, least_imbalance, least_time, load_solver
 from headgate.policies.whole_bins import soonest
-from headgate.routing.table import Table
+from headgate.routing.table import Move, Table
 
 REMEMBERED = 128
 """The number of past batches that a forecast uses."""
@@ -96,19 +97,25 @@ class Mpc(Policy):
             return reading
         unit_s = self.expected(reading, view)
         planned = self._planned(reading, unit_s)
-        refine = None
-        if planned is not None and self.cost == "linear":
-            refine = partial(
-                soonest,
-                planned=planned,
-                unit_s=unit_s,
-                bins=reading.bins,
-                table=table,
-                room=reading.room,
-                move_s=reading.move_s,
-                steps=self.horizon.prediction,
-            )
+        refine = None if planned is None else self._refine(reading, planned, unit_s, table)
         return plan_to(planned, unit_s, reading, view, table, self.rules, policy=self.name, refine=refine)
+
+    def _refine(
+        self, reading: Reading, planned: Floats, unit_s: Floats, table: Table
+    ) -> Callable[[tuple[Move, ...]], tuple[Move, ...]] | None:
+        """What makes better moves of those nearest to the planned shares; None: they stay."""
+        if self.cost != "linear":
+            return None
+        return partial(
+            soonest,
+            planned=planned,
+            unit_s=unit_s,
+            bins=reading.bins,
+            table=table,
+            room=reading.room,
+            move_s=reading.move_s,
+            steps=self.horizon.prediction,
+        )
 
     def expected(self, reading: Reading, view: LoadView) -> Floats:
         """The costs to plan for: those of now, or one row for each coming batch."""

@@ -15,6 +15,8 @@ smaller than a bin's weight cannot be met.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import repeat
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -22,6 +24,7 @@ import numpy.typing as npt
 
 from headgate.compiled import compiled
 from headgate.control.view import LoadView
+from headgate.ids import Bin
 from headgate.policies.horizon import Floats
 from headgate.policies.pairing import STRICTLY
 from headgate.routing.table import Move, Table
@@ -46,8 +49,8 @@ class Bins(NamedTuple):
 
 def bins_of(view: LoadView, table: Table) -> Bins:
     """What is known of the bins of a table."""
-    work = np.array([view.bin_work.get(bin, 0.0) for bin in table.bins], dtype=np.float64)
-    sizes = np.array([view.bin_bytes.get(bin, 0) for bin in table.bins], dtype=np.float64)
+    work = np.array(list(map(view.bin_work.get, table.bins, repeat(0.0))), dtype=np.float64)
+    sizes = np.array(list(map(view.bin_bytes.get, table.bins, repeat(0))), dtype=np.float64)
     weights = work / (work.sum() or 1.0)
     movable = weights > 0
     pieces = {pin.bin for pins in table.splits.values() for pin in pins}
@@ -84,6 +87,11 @@ def moves_to(target: Floats, bins: Bins, table: Table, *, room: Floats | None = 
     lacks = target - shares_of(bins, table.channels)
     chosen, targets = _greedy(bins.weights, bins.sizes, bins.place, bins.movable.copy(), lacks, free)
     return moved(chosen, targets, table)
+
+
+def position(bin: Bin, table: Table) -> int:
+    """Where a bin is in the table, whose bins ascend."""
+    return bisect_left(table.bins, bin)
 
 
 def moved(bins: Ints, targets: Ints, table: Table) -> tuple[Move, ...]:

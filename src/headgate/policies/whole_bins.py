@@ -24,7 +24,7 @@ import numpy as np
 
 from headgate.compiled import compiled
 from headgate.policies.horizon import TIDY, Floats
-from headgate.policies.shares import Bins, Bools, Ints, moved
+from headgate.policies.shares import Bins, Bools, Ints, moved, position
 from headgate.routing.table import Move, Table
 
 _SQUARES = 1e-3  # the weight of the mean squares in J
@@ -53,9 +53,8 @@ def soonest(
     later = costs * (shares - shares[0])
     later[1:] += move_s * np.abs(np.diff(shares, axis=0))
     near = bins.place.copy()
-    position = {bin: at for at, bin in enumerate(table.bins)}
     for move in moves:
-        near[position[move.bin]] = move.target
+        near[position(move.bin, table)] = move.target
     seconds = move_s * bins.sizes / max(bins.sizes.sum(), 1.0)
     place = _soonest(bins.weights, bins.sizes, seconds, bins.place, bins.movable, room, costs, later, near)
     gone = np.flatnonzero(place != bins.place)
