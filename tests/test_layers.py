@@ -9,7 +9,7 @@ import pytest
 import headgate
 
 ROOT = Path(headgate.__file__).parent
-LEAVES = {"errors", "ids", "compiled", "sizes", "far_ahead", "kafka_client", "logs"}
+LEAVES = {"errors", "ids", "code_cache", "compiled", "sizes", "far_ahead", "kafka_client", "logs"}
 LAYERS = [
     {"routing", "state"},
     {"operators", "kernels", "control"},
@@ -42,10 +42,10 @@ ALLOWED = _left_of()
 PURE = LEAVES.union(*LAYERS[:7])
 IMPURE = ("pyspark", "py4j", "time", "random", "threading", "multiprocessing", "secrets", "numpy.random")
 FILES = ("os", "tempfile", "shutil", "pathlib", "mmap", "fcntl", "fsspec")
-"""What reads and writes files; left of the engines only `storage` does, and `compiled`, which keeps compiled code."""
+"""What reads and writes files; left of the engines only `storage` does, and those that keep compiled code."""
 MAY = {"sources": {"threading"}}
 """Rows from Python may be added by another thread while a query plans."""
-HAS_FILES = {"storage", "compiled", "sources"}
+HAS_FILES = {"storage", "code_cache", "compiled", "sources"}
 EDGES = {("observe", "export"), ("storage", "outside.py")}
 """Parts of pure packages where clocks, threads and files are."""
 MODULES = sorted(ROOT.rglob("*.py"))

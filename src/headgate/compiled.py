@@ -1,6 +1,6 @@
 """The only typed access to numba, so that every kernel is compiled with the same options.
 
-Kernels are cached on disk, release the interpreter lock and divide as numpy does (no check per
+Kernels are kept on disk (`code_cache`), release the interpreter lock and divide as numpy does (no check per
 division). `fastmath` stays off: the same input must give the same plan on every machine.
 """
 
@@ -10,7 +10,6 @@ import hashlib
 import importlib.util
 import inspect
 import os
-import stat
 import sys
 import tempfile
 from collections.abc import Callable
@@ -22,20 +21,19 @@ from typing import Any, cast
 
 import numba
 
+from headgate.code_cache import GENERATED, SUFFIX, CodeCache, folder
+
 _Kernel = Callable[..., Any]
 
 
 def compiled(function: _Kernel) -> _Kernel:
-    """Compile ``function`` on its first call with each new combination of argument types.
-
-    The function must be defined in a file, because the compiled code is cached beside that file.
-    """
-    return cast(_Kernel, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+    """Compile ``function`` on its first call with each new combination of argument types."""
+    return _kept(function)
 
 
 def inlined(function: _Kernel) -> _Kernel:
     """Like `compiled`, for small helpers that kernels call in their inner loop."""
-    return cast(_Kernel, numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")(function))
+    return _kept(function, inline="always")
 
 
 def bare(function: _Kernel, *, inline: str = "never") -> _Kernel:
@@ -43,8 +41,14 @@ def bare(function: _Kernel, *, inline: str = "never") -> _Kernel:
 
     Reference counting makes the simulator 20 times slower. numba refuses such a kernel if it allocates.
     """
-    options = {"cache": True, "nogil": True, "error_model": "numpy", "inline": inline, "_nrt": False}
-    return cast(_Kernel, numba.njit(**options)(function))
+    return _kept(function, inline=inline, _nrt=False)
+
+
+def _kept(function: _Kernel, **options: Any) -> _Kernel:
+    """Compile a function when it is called, and keep the code in our cache instead of numba's."""
+    dispatcher = numba.njit(nogil=True, error_model="numpy", **options)(function)
+    dispatcher._cache = CodeCache(dispatcher)
+    return cast(_Kernel, dispatcher)
 
 
 @cache
@@ -58,14 +62,14 @@ def generated(name: str, text: str, *uses: ModuleType) -> ModuleType:
     for module in uses:
         content.update(inspect.getsource(module).encode())
     digest = content.hexdigest()[:20]
-    path = _folder() / f"{name}_{digest}.py"
+    path = folder(os.environ.get("XDG_CACHE_HOME")) / f"{name}_{digest}.py"
     if not path.exists():
         with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
             file.write(text)
         with suppress(FileExistsError):  # another process was faster; its file has the same content
             os.link(file.name, path)
         os.unlink(file.name)
-    spec = importlib.util.spec_from_file_location(f"headgate_generated_{path.stem}", path)
+    spec = importlib.util.spec_from_file_location(f"{GENERATED}{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -77,19 +81,4 @@ def generated(name: str, text: str, *uses: ModuleType) -> ModuleType:
 def is_compiled(module: ModuleType, function: str) -> bool:
     """Whether any process on this machine has compiled this function of a generated module before."""
     path = Path(str(module.__file__))
-    return any((path.parent / "__pycache__").glob(f"{path.stem}.{function}-*.nbi"))
-
-
-def _folder() -> Path:
-    """The folder of generated modules: in the user's cache, or else among the temporary files."""
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    for folder in (Path(home) / "headgate", Path(tempfile.gettempdir()) / f"headgate-{os.getuid()}"):
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError:
-            continue
-        found = folder.lstat() if folder.parent == Path(tempfile.gettempdir()) else folder.stat()
-        mine = found.st_uid == os.getuid() and not found.st_mode & 0o022  # nobody else puts code there
-        if mine and stat.S_ISDIR(found.st_mode) and os.access(folder, os.W_OK):
-            return folder
-    return Path(tempfile.mkdtemp(prefix="headgate-"))
+    return any((path.parent / "__pycache__").glob(f"{GENERATED}{path.stem}.{function}-*{SUFFIX}"))

@@ -5,7 +5,7 @@ import tempfile
 
 import pytest
 
-from headgate import compiled
+from headgate import code_cache
 from headgate.errors import ConfigError
 from headgate.storage import bin_cache
 
@@ -40,6 +40,6 @@ def test_code_is_not_kept_where_others_can_write(tmp_path, monkeypatch) -> None:
     planted = tmp_path / f"headgate-{os.getuid()}"
     planted.mkdir()
     planted.chmod(0o777)
-    assert compiled._folder() != planted
+    assert code_cache.folder(os.environ["XDG_CACHE_HOME"]) != planted
     planted.chmod(0o700)
-    assert compiled._folder() == planted
+    assert code_cache.folder(os.environ["XDG_CACHE_HOME"]) == planted

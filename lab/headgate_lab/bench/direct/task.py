@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
+from headgate.code_cache import folder
 from headgate_lab.bench.job import Job, run_jobs
 from headgate_lab.bench.rounds import Times
 
@@ -27,5 +30,12 @@ class Task(Job):
 
 def run_tasks(tasks: Sequence[Task], tick: Callable[[Task, int], None]) -> Times:
     """Run tasks in one fresh process and session; times of batches in ms by the task's name."""
-    env = {**os.environ, "XDG_CACHE_HOME": f"{tasks[0].work}/cache"} if tasks[0].anew else None
+    env = None
+    if tasks[0].anew:
+        cache = Path(tasks[0].work, "cache")
+        (cache / "headgate").mkdir(mode=0o700, parents=True, exist_ok=True)
+        library = folder(os.environ.get("XDG_CACHE_HOME")) / "library"  # only kernels are compiled anew
+        with suppress(FileExistsError):
+            (cache / "headgate" / "library").symlink_to(library)
+        env = {**os.environ, "XDG_CACHE_HOME": str(cache)}
     return run_jobs(tasks, tick, module="headgate_lab.bench.direct.child", env=env)
