@@ -1,5 +1,8 @@
 """Whoever pushes more than batches take is slowed down, and nobody else; and how far batches are behind is told."""
 
+import asyncio
+import json
+import socket
 import threading
 import time
 from dataclasses import dataclass
@@ -13,8 +16,10 @@ from tests.service.pushed import Pushed
 import headgate as hg
 from headgate.errors import Backlogged, CheckpointError, QuotaExceeded
 from headgate.service.batch.loop import Loop
+from headgate.service.edge_limits import EdgeLimits
 from headgate.service.flow import Flow
 from headgate.service.http.background import listening
+from headgate.service.http.push_room import OF_TENANT, PushRoom
 from headgate.service.queries import Query
 
 
@@ -199,3 +204,69 @@ def test_a_tenant_that_pushes_more_rows_a_second_than_it_may_gets_429_and_others
         admin.set_limits("ann", rows_s=None)
         time.sleep(0.01)  # at 100,000 rows a second
         assert served.service.push_events(served.ann, "alpha", events(1)) == 1
+
+
+def test_a_push_without_room_is_not_read_while_it_waits_and_goes_on_when_there_is_room(tmp_path) -> None:
+    """The body is never asked for (`Expect: 100-continue`), until a batch has made room."""
+    local = Local(tmp_path, flow=Flow(tenant_backlog_rows=50, batch_rows=50))
+    body = json.dumps({"events": events(10)}).encode()
+    with listening(local.service, limits=EdgeLimits(room_s=60.0)) as url:
+        with hg.service.Client(url, local.token) as client:
+            client.push("alpha", events(50))
+        with socket.create_connection(url.removeprefix("http://").split(":"), timeout=60) as connection:
+            head = (
+                f"POST /sources/alpha/events HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {local.token}\r\n"
+                f"Content-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n"
+            )
+            connection.sendall(head.encode())
+            connection.settimeout(0.5)
+            with pytest.raises(TimeoutError):
+                connection.recv(1)
+            connection.settimeout(60)
+            looped(local).step()
+            assert connection.recv(1000).startswith(b"HTTP/1.1 100 ")
+            connection.sendall(body)
+            assert connection.recv(1000).startswith(b"HTTP/1.1 202 ")
+    local.service.close()
+
+
+def test_a_push_without_room_is_refused_unread(tmp_path) -> None:
+    local = Local(tmp_path, flow=Flow(tenant_backlog_rows=50))
+    with listening(local.service, limits=EdgeLimits(room_s=0.2)) as url:
+        with hg.service.Client(url, local.token) as client:
+            client.push("alpha", events(50))
+        with socket.create_connection(url.removeprefix("http://").split(":"), timeout=60) as connection:
+            head = (
+                f"POST /sources/alpha/events HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {local.token}\r\n"
+                "Content-Length: 1000000\r\nExpect: 100-continue\r\n\r\n"
+            )
+            connection.sendall(head.encode())
+            answer = connection.recv(1000)
+            assert answer.startswith(b"HTTP/1.1 429 ")
+            assert b"retry-after" in answer.lower()
+    local.service.close()
+
+
+def test_one_tenant_has_few_pushes_that_wait_for_room(tmp_path) -> None:
+    """The ones beyond are refused at once: what waits never waits for long behind a crowd."""
+    local = Local(tmp_path, flow=Flow(tenant_backlog_rows=50))
+    room = PushRoom(local.service, EdgeLimits(room_s=60.0))
+    tenant = local.service.authenticate(local.token)
+    local.service.push_events(tenant, "alpha", events(50))
+
+    async def pushed() -> list[asyncio.Task[None]]:
+        def one() -> asyncio.Task[None]:
+            return asyncio.create_task(room.wait(tenant, "POST", "/sources/alpha/events", 1000))
+
+        first = [one() for _ in range(OF_TENANT)]
+        await asyncio.sleep(0)
+        over = [one() for _ in range(3)]
+        await asyncio.wait(over)
+        waiting = [task for task in first if not task.done()]
+        for task in waiting:
+            task.cancel()
+        assert len(waiting) == OF_TENANT
+        return over
+
+    assert all(isinstance(task.exception(), Backlogged) for task in asyncio.run(pushed()))
+    local.service.close()

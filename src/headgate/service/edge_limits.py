@@ -26,6 +26,8 @@ class EdgeLimits:
     """The same for the routes that take many queries, sources or events."""
     bodies_bytes: int = 256 << 20
     """Bytes of all bodies that are held at once; one tenant has a quarter of them."""
+    room_s: float = 1.0
+    """How long a push that there is no room for waits, unread, before it is refused."""
     tails: int = 2_500
     """Streams of results that one tenant has open at once."""
     requests_s: float = 1_000.0

@@ -8,6 +8,7 @@ changes something is recorded.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,13 +17,14 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headgate.errors import AccessDenied, BadToken
+from headgate.errors import AccessDenied, Backlogged, BadToken
 from headgate.service.access import Access
 from headgate.service.edge_limits import EdgeLimits
 from headgate.service.http.bodies import Bodies, BodyRefused
 from headgate.service.http.errors import error_json
 from headgate.service.http.identity import Identity, TooOften, audited, check_role
 from headgate.service.http.page_files import page_files
+from headgate.service.http.push_room import PushRoom
 from headgate.service.http.turns import Turns
 from headgate.service.service import Service
 from headgate.service.tenants import Tenant
@@ -64,6 +66,7 @@ class Edge:
         self._app, self._service, self._limits, self._identity = app, service, limits, identity
         self._public = PUBLIC - {"/metrics"} if access.metrics_token else PUBLIC
         self._bodies = Bodies(limits)
+        self._room = PushRoom(service, limits)
         self._turns = Turns()
         self._asking: Counter[str] = Counter()
         """By tenant: how many requests are under way."""
@@ -97,7 +100,9 @@ class Edge:
             state["tenant"] = await self._known(scope, headers)
             await self._answer_tenant(scope, receive, strict_send, headers)
         except _Refused as refused:
-            if refused.more and not public:
+            if (
+                refused.more and not public and "expect" not in headers
+            ):  # whoever waits to be asked sends nothing
                 await drain(receive)
             await refused.answer(scope, receive, strict_send)
         except BaseException:
@@ -116,7 +121,9 @@ class Edge:
         tenant: Tenant = scope["state"]["tenant"]
         most = self._bodies.most(scope["method"], scope["path"])
         with self._under_way(tenant), _refusals():
-            self._bodies.check_size(headers.get("content-length", "0"), most)
+            size = headers.get("content-length", "0")
+            self._bodies.check_size(size, most)
+            await self._room.wait(tenant, scope["method"], scope["path"], int(size))
             async with self._bodies.read(receive, most, tenant.name) as body:
                 self._still_valid(tenant)  # a body may take a minute to come
                 if str(scope["path"]).endswith("/stream"):  # it waits for batches, and has threads of its own
@@ -182,6 +189,8 @@ def _refusals() -> Iterator[None]:
         refused = _Refused(error.status, error.error, str(error), **again)
         refused.more = error.more
         raise refused from error
+    except Backlogged as error:
+        raise _Refused(429, **error_json(error), retry_after=f"{math.ceil(error.retry_after_s)}") from error
 
 
 def _after(body: bytes, receive: Receive) -> Receive:
