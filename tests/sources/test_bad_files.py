@@ -280,8 +280,13 @@ def test_misuse(inbox, store) -> None:
         Files(inbox.path, format="json")
     with pytest.raises(ConfigError, match="has no file yet to take the columns from: give schema="):
         Files(inbox.path).schema()
-    with pytest.raises(ConfigError, match="does not know option 'sep'; csv has header, delimiter, null"):
+    with pytest.raises(
+        ConfigError, match="does not know option 'sep'; csv has header, delimiter, null, decimal"
+    ):
         Files(inbox.path, SCHEMA, format="csv", options={"sep": ";"})
+    for wrong in ({"null": None}, {"null": ["NA", 1]}, {"decimal": 1}, {"decimal": "comma"}):
+        with pytest.raises(ConfigError, match="must be a str"):
+            Files(inbox.path, SCHEMA, format="csv", options=wrong)
     with pytest.raises(ConfigError, match="which CSV cannot hold"):
         Files(inbox.path, pa.schema([("x", pa.list_(pa.int64()))]), format="csv")
     with pytest.raises(ConfigError, match="which is not read from JSON"):

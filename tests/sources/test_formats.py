@@ -146,6 +146,17 @@ def test_csv_with_other_columns_nulls_and_newlines(folder) -> None:
     assert Memory(folder, b"n,s\n").read(CsvFormat(), schema) == []
 
 
+def test_csv_with_decimal_commas_and_several_words_for_null(folder) -> None:
+    data = b'x;d;s\n1,5;2,25;n/a\nn/a;;-\n-0,5;"1,00";"n/a"\n'
+    schema = pa.schema([("x", pa.float64()), ("d", pa.decimal128(9, 2)), ("s", pa.string())])
+    of = CsvFormat({"delimiter": ";", "decimal": ",", "null": ["", "n/a", "-"]})
+    assert [tuple(row.values()) for row in Memory(folder, data).read(of, schema)] == [
+        (1.5, Decimal("2.25"), None),
+        (None, None, None),
+        (-0.5, Decimal("1.00"), "n/a"),
+    ]
+
+
 def test_json_numbers_as_strings_keep_their_digits(folder) -> None:
     data = b'{"s":1.50,"d":"2.5","m":{"k":1,"l":null}}\n{"s":"t","s":"u","d":1e1}\n\n{"s":12345678901234567890}\n'
     schema = pa.schema(

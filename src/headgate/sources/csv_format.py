@@ -17,9 +17,10 @@ from headgate.sources.place import Entry, Place
 from headgate.sources.text import as_times, opened, sample
 from headgate.state.payload import plain_type
 
-OPTIONS = {"header": True, "delimiter": ",", "null": ""}
+OPTIONS = {"header": True, "delimiter": ",", "null": "", "decimal": "."}
 """`header`: whether the first line has the names of the columns; if not, the columns are the declared ones, in order.
-`null`: what stands for a null; in quotes it is a plain value.
+`null`: what stands for a null, a text or a list of texts; in quotes it is a plain value. `decimal`: what stands before
+the decimals of a number.
 """
 _BOM = b"\xef\xbb\xbf"
 _MARK = "\0the end\0"
@@ -98,6 +99,7 @@ class CsvFormat(Format):
         end: _End,
     ) -> csv.CSVStreamingReader:
         named = None if self._option("header") else schema.names
+        null = self._option("null")
         return csv.open_csv(
             stream,
             csv.ReadOptions(block_size=_BLOCK, column_names=named),
@@ -108,9 +110,10 @@ class CsvFormat(Format):
                 column_types={name: _read_as(kind) for name, kind in kinds.items()},
                 include_columns=names,
                 include_missing_columns=True,
-                null_values=[self._option("null")],
+                null_values=[null] if isinstance(null, str) else null,
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
+                decimal_point=self._option("decimal"),
             ),
         )
 

@@ -44,7 +44,8 @@ class Files(Source):
     may do without: the query then has the columns of the first file. A folder `column=value` gives a declared column its value.
 
     Parquet is cut at row groups, and JSON lines at newlines. A CSV file and a file that ends in `.gz` are not cut, and
-    become one range each. `options` of CSV are `header` (True), `delimiter` (",") and `null` ("").
+    become one range each. `options` of CSV are `header` (True), `delimiter` (","), `null` ("", or a list of
+    texts) and `decimal` (".").
 
     `ignore` names files, relative to the folder, that are skipped though they may be in the log: the way on if a
     file is lost or damaged.
@@ -125,8 +126,13 @@ class Files(Source):
                 f"{self!r} does not know option {unknown[0]!r}; {name} has {', '.join(known) or 'none'}"
             )
         for option, usual in known.items():
-            if not isinstance(self._options.get(option, usual), type(usual)):
-                given, wanted = self._options[option], type(usual).__name__
+            given = self._options.get(option, usual)
+            if option == "null" and isinstance(given, list) and all(isinstance(one, str) for one in given):
+                continue
+            if not isinstance(given, type(usual)) or (option in ("delimiter", "decimal") and len(given) != 1):
+                wanted = type(usual).__name__ + (
+                    " of one character" if option in ("delimiter", "decimal") else ""
+                )
                 raise ConfigError(
                     f"{self!r}: option {option}={given!r} must be a {wanted}, as in {option}={usual!r}"
                 )

@@ -116,7 +116,11 @@ class Place:
         except (pa.ArrowException, OSError, ValueError, EOFError) as error:
             remedy = "If the file is cut off or damaged, write it anew under another name."
             if "conversion error" in str(error):  # a CSV file whose values are not of the declared type
-                remedy = "If its values are right, declare the column as string, and convert it: select('cast(...) AS ...')."
+                remedy = (
+                    "If its values are right, name the words that stand for no value, options={'null': ['', 'n/a']}, or "
+                    "the decimal comma, options={'decimal': ','}; or declare the column as string, and convert it: "
+                    "select('try_cast(...) AS ...')."
+                )
             raise SourceFailed(
                 f"{doing} {self.path(name)} failed: {str(error).rstrip('.')}. {remedy} {WAY_OUT}"
             ) from error

@@ -23,8 +23,9 @@ export function put(node, ...children) {
   return node;
 }
 
+// Entries are [name, value], or [name, value, smaller words below the value].
 export function pairs(node, entries, wrap = false) {
-  const parts = entries.map(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]);
+  const parts = entries.map(([name, value, note]) => [make("dt", {}, name), make("dd", {}, value, ...(note ? [make("small", {}, note)] : []))]);
   put(node, ...(wrap ? parts.map((both) => make("div", {}, ...both)) : parts.flat()));
 }
 
