@@ -2,7 +2,7 @@
 same stage with `static`.
 
 Channels sleep for each row, so that 16 and 32 of them can be slow or fast on two cores. There are
-three troubles, each from batch 10 on: one channel at 43% of its speed (the paper's external load),
+three troubles, each from batch 10 on (memory: 8): one channel at 43% of its speed (the paper's external load),
 one channel that loses half of its memory, and bursts that visit the channels in turn while a buffer
 lets rows wait; `--only` takes `slow`, `memory` and `bursts`. Where memory is short, state is read from a
 modelled disk: 125 MB/s and 5 ms a seek, like a volume in a cloud, and a channel's small state takes as
@@ -69,6 +69,8 @@ class RebalanceSizes:
 
 
 QUICK = RebalanceSizes(rows=300, keys=500, batches=14, trouble=6)
+MEMORY_BATCHES, MEMORY_TROUBLE = 18, 8
+"""The memory case has fewer batches, so that both numbers of channels fit into some minutes."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,9 @@ def _paced(case: Case) -> dict[int, float]:
 def cases(channels: int, sizes: RebalanceSizes) -> list[Case]:
     """The cases for a number of channels."""
     memory, default = {"memory": 10**12}, get(DEFAULT_POLICY)
+    shorter = replace(
+        sizes, batches=min(sizes.batches, MEMORY_BATCHES), trouble=min(sizes.trouble, MEMORY_TROUBLE)
+    )
     all_cases = [
         Case("slow channel", "static", Static(), channels, slow_channel),
         Case("slow channel", "flux-load, paper's thresholds", PAPER, channels, slow_channel, FREE),
@@ -189,7 +194,7 @@ def cases(channels: int, sizes: RebalanceSizes) -> list[Case]:
         Case("bursts in turn", "default", default, channels, bursts),
         Case("bursts in turn", "static, buffer", Static(), channels, bursts, options={"buffer": "64MB"}),
     ]
-    return [replace(case, sizes=sizes) for case in all_cases]
+    return [replace(case, sizes=shorter if case.options is memory else sizes) for case in all_cases]
 
 
 def run(*, quick: bool, repeat: int, progress: Tick, only: Sequence[str] = ()) -> Report:
@@ -206,11 +211,12 @@ def run(*, quick: bool, repeat: int, progress: Tick, only: Sequence[str] = ()) -
     total = sum(map(len, todo.values()))
     with workspace() as work:
         for channels in counts:
-            _write(sizes, channels, work / f"input-{channels}")
             with local_spark(channels, work / f"spark-{channels}.log") as spark:
                 for at, case in enumerate(todo[channels]):
                     progress(case.name, len(trials) / total)
-                    rows = work / f"input-{channels}"
+                    rows = work / f"input-{channels}-{case.sizes.batches}"
+                    if not rows.exists():
+                        _write(case.sizes, channels, rows)
                     trials[case.name] = _trial(spark, case, rows, work / f"{channels}-{at}")
     return _report(trials, counts, wanted, quick, where)
 
@@ -258,7 +264,7 @@ def _write(sizes: RebalanceSizes, channels: int, folder: Path) -> None:
 
 
 HEADS = (
-    "trouble from the tenth batch on",
+    "trouble in mid-run",
     "speed after,\nof before",
     "moved",
     "moving, of\nthe time",

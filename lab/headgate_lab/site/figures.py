@@ -88,8 +88,6 @@ def writers(root: Path) -> Iterator[tuple[Path, Callable[[str], str]]]:
     direct = merged(root / RESULTS)
     yield direct_page.PAGE, partial(direct_page.written, report=direct)
     yield stages_page.PAGE, partial(stages_page.written, report=direct)
-    profile = _report(root / faucet_page.PROFILE)
-    yield faucet_page.PAGE, partial(faucet_page.written_profile, report=profile)
     yield control_page.PAGE, partial(control_page.written, root=root)
     report, planted = chaos_page.results(root)
     for page in chaos_page.PAGES:

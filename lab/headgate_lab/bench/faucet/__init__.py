@@ -1,8 +1,8 @@
 """`headgate bench faucet`: a step that explodes, behind a gate and not (`gate`), waves with a slow task each
-(`stragglers`), and cliques beside plain Spark SQL (`cliques`). The part `heap` repeats the first with the smallest
-heap that Spark starts with.
+(`stragglers`), and cliques beside plain Spark SQL (`cliques`). The part `ideas` repeats the first with one thing
+changed, to see what memory depends on.
 
-Every run has a process and a Spark of its own (`runs`). All of it takes some ten minutes on two cores:
+Every run has a process and a Spark of its own (`runs`):
 `headgate bench faucet --json > benchmarks/results/faucet.json`, then `page` writes the tables.
 """
 
@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headgate.cli.console import Tick, unknown
-from headgate_lab.bench.faucet import cliques, gate, stragglers
+from headgate_lab.bench.faucet import cliques, gate, ideas, stragglers
 from headgate_lab.bench.faucet.runs import FaucetSizes, Measured, Runs
 from headgate_lab.bench.job import workspace
 from headgate_lab.bench.result import Report, machine
 
 PARTS = {
     "gate": gate.measure,
-    "heap": gate.measure_least_heap,
+    "ideas": ideas.measure,
     "stragglers": stragglers.measure,
     "cliques": cliques.measure,
 }
-JOBS = {"gate": 4, "heap": 2, "stragglers": 2, "cliques": 3}
+JOBS = {"gate": 4, "ideas": ideas.JOBS, "stragglers": 2, "cliques": 3}
 
 
 def run(*, quick: bool, repeat: int, progress: Tick, only: Sequence[str] = ()) -> Report:

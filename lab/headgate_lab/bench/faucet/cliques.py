@@ -16,7 +16,7 @@ def measure(runs: Runs, sizes: FaucetSizes, repeat: int) -> Measured:
     generate(warm, 10, 10_000, seed=2)
     generate(beyond, *sizes.beyond, seed=1)
     first = [{"file": str(warm)}]
-    common = {"file": str(file), "warm": first, "partitions": 8, "memory": "4g", "conf": {}}
+    common = {"file": str(file), "warm": first, "partitions": 8, "memory": "4g", "tight": False}
     ours = runs.run("triangles, headgate cliques", kind="cliques", size=3, **common)
     sql = runs.run("triangles, Spark SQL self-join", kind="self_join", **common)
     exact = count_cliques(graph(scale, edges), 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -40,8 +41,6 @@ class FaucetSizes:
     graph: tuple[int, int] = (15, 800_000)
     batch: int = 1_000_000
     heap: str = "2g"
-    least_heap: str = "512m"
-    """The smallest heap that Spark starts with, rounded up."""
     heavy: int = 1_500_000_000
     waves: int = 8
     triangles: tuple[int, int] = (17, 1_500_000)
@@ -78,13 +77,18 @@ class Runs:
     done: int = 0
 
     def run(self, name: str, **job: Any) -> Figures:
-        """One run in a process of its own."""
+        """One run in a process of its own. `conf` adds to the settings that all runs have, or with `tight=False` takes
+        their place; `variables` adds to its environment.
+        """
         self.progress(name, self.done / self.jobs)
         self.done += 1
-        text = json.dumps({"log": str(self.work / "spark.log"), "conf": TIGHT, **job})
+        conf = {**TIGHT, **job.pop("conf", {})} if job.pop("tight", True) else job.pop("conf", {})
+        variables = {**os.environ, **job.pop("variables", {})}
+        text = json.dumps({"log": str(self.work / "spark.log"), "conf": conf, **job})
         child = subprocess.run(
             [sys.executable, "-m", "headgate_lab.bench.faucet.job"],
             input=text,
+            env=variables,
             text=True,
             capture_output=True,
             check=False,
