@@ -12,12 +12,12 @@ KINDS = {
     "SELECT CAST(city AS BIGINT) FROM alpha": "is no bigint: TRY_CAST",
     "SELECT CAST(city AS TIMESTAMP) FROM alpha": "is no timestamp: write YYYY-MM-DD",
     "SELECT CAST(x * 1e300 AS BIGINT) FROM alpha": "is too large for bigint: TRY_CAST",
-    "SELECT n % 0 FROM alpha": "nullif(divisor, 0)",
+    "SELECT n % (n - n) FROM alpha": "nullif(divisor, 0)",
     "SELECT n * 9223372036854775807 FROM alpha": "is too large for its type",
     "SELECT to_timestamp(n * 9000000000000) FROM alpha": "is too large for its type",
-    "SELECT time + INTERVAL '300000' YEAR FROM alpha": "lies outside of what a timestamp can hold",
+    "SELECT time + n * INTERVAL '90000' YEAR FROM alpha": "lies outside of what a timestamp can hold",
     "SELECT strptime(city, '%Y') FROM alpha": "does not have the format '%Y'",
-    "SELECT CAST('{\"a\": [1]}' -> '$.a' AS BIGINT) + n FROM alpha": "is no number: TRY_CAST",
+    "SELECT CAST(('{\"a\": [' || CAST(n AS VARCHAR) || ']}') -> '$.a' AS BIGINT) FROM alpha": "is no number: TRY_CAST",
     "SELECT regexp_replace(city || city || city, '.', '"
     + 900 * "long"
     + "', 'g') FROM beta": "regexp_replace made a text",

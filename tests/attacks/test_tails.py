@@ -12,6 +12,7 @@ import pytest
 from tests.attacks.test_edge import connected
 from tests.sql.world import rows_of
 
+from headgate.service.http.app import create_app
 from headgate.service.http.tails import Tails
 from headgate.service.service import Service
 
@@ -33,6 +34,53 @@ def test_one_task_looks_for_a_batch_however_many_wait() -> None:
         return seen
 
     assert asyncio.run(many()) == [7] * 99
+
+
+def asked(app, path, token, begun, name):
+    """A GET request without a network; `begun` gets its name when its answer begins."""
+    scope = {
+        "type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "",
+        "headers": [(b"authorization", f"Bearer {token}".encode())], "client": ("127.0.0.1", 1), "scheme": "http",
+        "http_version": "1.1", "server": ("x", 80), "state": {},
+    }  # fmt: skip
+    body = [{"type": "http.request", "body": b"", "more_body": False}]
+
+    async def receive():
+        return body.pop() if body else await asyncio.Event().wait()
+
+    async def send(message) -> None:
+        if message["type"] == "http.response.start":
+            assert message["status"] == 200, message
+            begun.append(name)
+
+    return asyncio.create_task(app(scope, receive, send))
+
+
+def test_streams_opened_at_once_let_others_pass(local) -> None:
+    """Many streams of one tenant are opened a few at a time, so few begin before what others ask for after them."""
+    (number,) = local.add("SELECT x FROM alpha")
+    token, streams = local.service.add_tenant("bob"), 400
+    local.service.running = True  # or else /ready is 503
+    others = {"/health": "", "/ready": "", "/sources": token, "/queries": token}
+
+    async def ask() -> list[str]:
+        app, begun = create_app(local.service), list[str]()
+        tasks = [
+            asked(app, f"/queries/{number}/stream", local.token, begun, "stream") for _ in range(streams)
+        ]
+        tasks += [asked(app, path, token, begun, path) for path, token in others.items()]
+        async with asyncio.timeout(60):
+            while len(begun) < len(tasks):
+                await asyncio.sleep(0.01)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return begun
+
+    begun = asyncio.run(ask())
+    assert begun.count("stream") == streams, "all of them are opened"
+    before = {path: begun[: begun.index(path)].count("stream") for path in others}
+    assert max(before.values()) <= streams // 4, before
 
 
 @pytest.mark.parametrize("count", [100, pytest.param(2000, marks=pytest.mark.full)])

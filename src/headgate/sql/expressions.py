@@ -15,6 +15,7 @@ from sqlglot import exp
 from headgate.sql import functions, like
 from headgate.sql.source_schema import TIME, TYPES
 from headgate.sql.text import Literal
+from headgate.sql.trial import GROUPS, MIXED, ROWS, Trial, mixed
 from headgate.sql.wording import did_you_mean, place_of, quoted, refuse
 
 BINARY: dict[type[exp.Expression], str] = {
@@ -84,6 +85,10 @@ class Scope:
     """Whether rows have a column `time`."""
     checks: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
     """What must hold of the constants: the kind of check, and the numbers of its literals."""
+    trial: Trial = field(default_factory=Trial)
+    """What is tried with the constants before a query is accepted."""
+    where: int = ROWS
+    """Where expressions stand that are written: see `trial`."""
 
     def refuse(self, node: exp.Expression, reason: str, message: str) -> NoReturn:
         """Refuse the query at the position of a node."""
@@ -152,16 +157,34 @@ class Scope:
             self.checks.append(wanted)
 
 
-def write(node: Any, scope: Scope, leaf: Callable[[exp.Expression], str | None] = lambda node: None) -> str:
+Leaf = Callable[[exp.Expression], str | None]
+
+
+def write(node: Any, scope: Scope, leaf: Leaf | None = None) -> str:
     """Rewrite an expression as SQL. `leaf` is asked first, because it may know another meaning of a node."""
+    where = scope.where if leaf is None else GROUPS
 
     def go(part: Any) -> str:
         if not isinstance(part, exp.Expression):
             scope.refuse(node, "syntax", f"something is missing in {quoted(node, scope.text)}")
-        known = leaf(part)
-        return known if known is not None else _one(part, go, scope)
+        known = None if leaf is None else leaf(part)
+        sql = known if known is not None else _one(part, go, scope)
+        if known is not None or isinstance(part, exp.Column) or name_of(part) in scope.functions:
+            scope.trial.leaf(part, sql)
+        elif isinstance(part, exp.Literal):
+            scope.trial.leaf(part, sql, scope.found(part)[0], constant=True)
+        else:
+            scope.trial.note(part, sql, where, lambda child: _one(part, child, scope))
+        return sql
 
     return go(node)
+
+
+def write_condition(node: Any, scope: Scope, leaf: Leaf | None = None) -> str:
+    """The same for an expression that is true or false."""
+    sql = write(node, scope, leaf)
+    scope.trial.condition(node, scope.where if leaf is None else GROUPS)
+    return sql
 
 
 def _one(node: exp.Expression, go: Callable[[Any], str], scope: Scope) -> str:
@@ -194,6 +217,8 @@ def _one(node: exp.Expression, go: Callable[[Any], str], scope: Scope) -> str:
         return f"({go(node.this)} BETWEEN {go(node.args['low'])} AND {go(node.args['high'])})"
     if isinstance(node, exp.In) and node.expressions:
         _only(node, ("this", "expressions"), scope)
+        if (odd := mixed(node.expressions)) is not None:
+            scope.refuse(odd, "types", MIXED)
         return f"({go(node.this)} IN ({', '.join(map(go, node.expressions))}))"
     if isinstance(node, exp.Case):
         return _case(node, go, scope)

@@ -21,7 +21,8 @@ from headgate.sql.read import Reading, read
 from headgate.sql.source_schema import SourceSchema
 from headgate.sql.template import Mode, Template
 from headgate.sql.text import Literal, Shape, shape_of
-from headgate.sql.wording import in_users_words, not_a_result, place_of
+from headgate.sql.trial import Part, plainly_right, to_try, why_never
+from headgate.sql.wording import in_users_words, not_a_result, place_of, refuse
 
 Constant = int | float | str
 Readings = dict[tuple[str, ...], Reading]
@@ -63,22 +64,39 @@ class Preparer:
         self._known = dict[tuple[str, ...], tuple[tuple[int, ...], Readings]]()
         """By shape and columns: which literals are part of the template, and what was read, by these."""
         self._readings = 0
+        self._tried = set[tuple[str, tuple[Constant, ...]]]()
+        """Templates with constants that they can be computed with."""
 
     def prepare(self, text: str, kinds: Mapping[str, SourceSchema]) -> Prepared:
         """Prepare a query over these sources, or raise QueryRefused."""
-        remembered = self.remembered(text, kinds)
-        if remembered is not None:
-            return remembered
-        shape, names = shape_of(text), table_names(text, self.limits)
-        reading = self._read(shape, text, kinds)
-        if names == shape.sources:
-            self._remember(shape, kinds, reading)
-        return _prepared(reading, shape, names)
-
-    def remembered(self, text: str, kinds: Mapping[str, SourceSchema]) -> Prepared | None:
-        """The same if the shape of the text is known, else None. Several threads may call this at once."""
         check_characters(text, self.limits)
         shape = shape_of(text)
+        names, reading = shape.sources, self._known_reading(shape, kinds)
+        if reading is None:
+            names = table_names(text, self.limits)
+            reading = self._read(shape, text, kinds)
+            if names == shape.sources:
+                self._remember(shape, kinds, reading)
+        prepared = _prepared(reading, shape, names)
+        if reading.parts:
+            self._try(reading, prepared, shape)
+        return prepared
+
+    def remembered(self, text: str, kinds: Mapping[str, SourceSchema]) -> Prepared | None:
+        """The same if the shape of the text is known and its constants need no trial, else None. Several threads may
+        call this at once.
+        """
+        check_characters(text, self.limits)
+        shape = shape_of(text)
+        reading = self._known_reading(shape, kinds)
+        if reading is None:
+            return None
+        prepared = _prepared(reading, shape, shape.sources)
+        if not reading.parts or (prepared.template.key, prepared.constants) in self._tried:
+            return prepared
+        return prepared if all(plainly_right(part, prepared.constants) for part in reading.parts) else None
+
+    def _known_reading(self, shape: Shape, kinds: Mapping[str, SourceSchema]) -> Reading | None:
         try:
             key = (shape.text, *[kinds[name].signature for name in shape.sources])
         except KeyError:
@@ -88,8 +106,21 @@ class Preparer:
             return None
         fixed, readings = known
         written = shape.written
-        reading = readings.get(tuple([written[i] for i in fixed]))
-        return None if reading is None else _prepared(reading, shape, shape.sources)
+        return readings.get(tuple([written[i] for i in fixed]))
+
+    def _try(self, reading: Reading, prepared: Prepared, shape: Shape) -> None:
+        """Refuse constants with which some part can be computed for no row."""
+        key = (prepared.template.key, prepared.constants)
+        if key in self._tried:
+            return
+        for part in reading.parts:
+            if plainly_right(part, prepared.constants):
+                continue
+            if why := why_never(prepared.template, part, prepared.constants, self._engine):
+                refuse("constant", why, shape.query, shape.literals[part.literals[0]].start)
+        if len(self._tried) >= MOST_SHAPES:
+            self._tried.clear()
+        self._tried.add(key)
 
     def _remember(self, shape: Shape, kinds: Mapping[str, SourceSchema], reading: Reading) -> None:
         if self._readings >= MOST_SHAPES:
@@ -115,7 +146,22 @@ class Preparer:
             if why := not_a_result(column_of.type):
                 line, column = place_of(node, text)
                 raise QueryRefused(f"{why} (line {line}, column {column})", "types", line, column)
-        return reading
+        return self._with_parts(reading, shape)
+
+    def _with_parts(self, reading: Reading, shape: Shape) -> Reading:
+        """What was read, with the parts that each text of its shape has to be tried with."""
+        literals, lasting = shape.literals, list[Part]()
+        for part in to_try(reading.template, reading.parts, self._engine):
+            place = literals[part.literals[0]].start if part.literals else place_of(part.place, shape.query)
+            if part.fault:
+                refuse("types", part.fault, shape.query, place_of(part.place, shape.query))
+            if set(part.literals) & set(reading.constants):
+                lasting.append(part)
+                continue
+            constants = tuple(literals[number].value for number in reading.constants)
+            if why := why_never(reading.template, part, constants, self._engine):
+                refuse("constant", why, shape.query, place)
+        return replace(reading, parts=tuple(lasting))
 
     def _wrong(self, reading: Reading) -> Any:
         """The first part that the engine does not understand."""

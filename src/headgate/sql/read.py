@@ -12,13 +12,14 @@ from typing import Any
 
 from sqlglot import exp
 
-from headgate.sql.expressions import WINDOWS, Scope, name_of, write
+from headgate.sql.expressions import WINDOWS, Scope, name_of, write, write_condition
 from headgate.sql.grouping import Grouping, aggregates_in
 from headgate.sql.limits import SECOND_US, Limits
 from headgate.sql.parse import Statement, parsed, scope_of
 from headgate.sql.source_schema import TIME, SourceSchema
 from headgate.sql.template import Mode, Template
 from headgate.sql.text import Shape
+from headgate.sql.trial import Part
 from headgate.sql.union import Union, qualify, union_of
 from headgate.sql.wording import refuse
 
@@ -46,6 +47,8 @@ class Reading:
     having: exp.Expression | None = None
     checks: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """What must hold of the literals: the kind of check, and their numbers."""
+    parts: tuple[Part, ...] = ()
+    """What has to be tried with the constants of each text."""
 
 
 def read(
@@ -82,9 +85,9 @@ class _Reader:
         self.outer_on = ""
         self.union: Union | None = None
 
-    def written(self, node: Any) -> str:
+    def written(self, node: Any, *, condition: bool = False) -> str:
         """An expression over rows, remembered as a clause."""
-        sql = write(node, self.scope)
+        sql = (write_condition if condition else write)(node, self.scope)
         self.clauses.append(Clause(sql, node))
         return sql
 
@@ -112,7 +115,13 @@ class _Reader:
         else:
             template = self._grouped(bare, base, window, having)
         return Reading(
-            template, tuple(scope.constants), tuple(self.clauses), tuple(bare), having, tuple(scope.checks)
+            template,
+            tuple(scope.constants),
+            tuple(self.clauses),
+            tuple(bare),
+            having,
+            tuple(scope.checks),
+            tuple(scope.trial.parts),
         )
 
     def _items(self) -> list[exp.Expression]:
@@ -183,7 +192,7 @@ class _Reader:
         raw = mode is Mode.last or any(not group.mergeable for n in nodes for group in aggregates_in(n))
         grouping = Grouping(self.scope, groups, node, raw=raw, size_us=size)
         outputs = tuple(write(item, self.scope, grouping.leaf) for item in items)
-        kept = write(having.this, self.scope, grouping.leaf) if having else "true"
+        kept = write_condition(having.this, self.scope, grouping.leaf) if having else "true"
         self.clauses += [Clause(sql, place) for sql, place in grouping.arguments]
         return Template(
             mode, outputs=outputs, having=kept, groups=tuple(keys), begins=tuple(grouping.begins), merges=tuple(grouping.merges),
@@ -269,7 +278,7 @@ class _Reader:
                 self.scope.refuse(
                     aggregates[0].node, "aggregate", "WHERE sees rows, not aggregates: use HAVING"
                 )
-            asked = self.written(where.this)
+            asked = self.written(where.this, condition=True)
             parts.append(asked)
         return " AND ".join(parts) or "true", asked
 
@@ -306,7 +315,7 @@ class _Reader:
                 "where a is the first source (of a RIGHT JOIN, the second)",
             )  # fmt: skip
         self.bounds.append(bounds[0][1])
-        return [self.written(condition) for condition in conditions if condition is not bounds[0][0]]
+        return [self.written(one, condition=True) for one in conditions if one is not bounds[0][0]]
 
     def _bound(self, node: Any, source: int) -> tuple[int, int] | None:
         """How long before and after the first source's time a condition allows this source's time to be."""

@@ -36,7 +36,7 @@ _SAYINGS = {
     r"Expected (\w+), but got \w+: (.*)": "the JSON value {1} is no {0}: " + _TRY,
     r"Failed to cast value: (.*)": "the JSON value {0} cannot be cast: " + _TRY,
     r"Malformed JSON": "a text is no JSON: json_valid tells which are",
-    r"Substring offset outside of supported range": "substring begins or ends further away than it can (4294967295 characters)",
+    r"Substring (?:offset|length) outside of supported range": "substring begins or ends further away than it can (4294967295 characters)",
     r"executing the UDF: RuntimeError: (regexp_\w+ .*)": "{0}",
     r"executing the UDF: (\w+): (.*)": "a function failed: {0}: {1}",
 }  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from headgate.sql.expressions import Scope, write
+from headgate.sql.expressions import Scope, write, write_condition
 from headgate.sql.parse import Statement, known_table
 from headgate.sql.source_schema import TIME, SourceSchema
 
@@ -66,7 +66,7 @@ def union_of(statement: Statement, scope: Scope, kinds: Mapping[str, SourceSchem
     at_time: int | None = None
     for i, arm in enumerate(statement.arms):
         alias, kind = known_table(arm.args["from_"].this, scope.text, kinds)
-        inner = replace(scope, kinds={alias: (i, kind)}, slots=slots)
+        inner = replace(scope, kinds={alias: (i, kind)}, slots=slots, where=i)
         items = _items(arm, alias, kind, inner)
         qualify(arm, inner)
         if not i:
@@ -87,7 +87,7 @@ def union_of(statement: Statement, scope: Scope, kinds: Mapping[str, SourceSchem
                 f"column {at_time + 1} of each SELECT is the {TIME} of its source, as in the first",
             )
         where = arm.args.get("where")
-        condition = write(where.this, inner) if where is not None else "true"
+        condition = write_condition(where.this, inner) if where is not None else "true"
         arms.append((condition, *(write(item, inner) for item in bare)))
     scope.timed = at_time is not None
     alias = statement.alias or ALIAS

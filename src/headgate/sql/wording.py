@@ -97,6 +97,8 @@ _SAYINGS = {
     r"Cannot combine types of (.+) and (.+) -": f"{{0}} and {{1}} cannot be values of one expression: {_CAST}",
     r"Cannot concatenate types (.+) and (.+) -": f"{{0}} and {{1}} cannot be joined by ||: {_CAST}",
     r"Unimplemented type for cast \((.+) -> (.+)\)": "{0} cannot become {1}: compare it, or take a part of it",
+    r"Failed to parse format specifier (.*?): ": "the format '{0}' cannot be read: write parts of a date as %Y, %m, %d, %H, %M, %S",
+    r"JSON path error near '(.*)'": "a path is written '$.key[0]', and this one cannot be read at '{0}'",
     r"Overflow in (\w+) of \w+ \((.*)\)": "{1} is too large for its type ({0})",
 }
 """What the engine says of types, and how we say it."""
@@ -117,7 +119,7 @@ def _plain(words: str) -> str:
     """Types and functions as users write them."""
     if words in _OURS:
         return _OURS[words]
-    if words in ("BETWEEN", "CASE", "IN"):
+    if words in ("BETWEEN", "CASE", "IN") or words.startswith("%"):
         return words
     if words.islower() or any(letter.isdigit() for letter in words):
         return words

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
+import anyio.to_thread
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -74,8 +75,11 @@ class Note:
 CurrentNote = Annotated[Note, Depends(Note)]
 
 
-def _tails(request: Request, number: int, service: CurrentService, tenant: CurrentTenant) -> Iterator[Tails]:
-    service.get_query(tenant, number)  # raises before the stream begins, if there is none
+async def _tails(
+    request: Request, number: int, service: CurrentService, tenant: CurrentTenant
+) -> AsyncIterator[Tails]:
+    # It raises before the stream begins, if there is no such query. Few streams are opened at once (`turns`).
+    await anyio.to_thread.run_sync(service.get_query, tenant, number)
     tails: Tails = request.app.state.tails
     with tails.place(tenant):
         yield tails

@@ -25,7 +25,7 @@ from headgate.service.http.errors import error_json
 from headgate.service.http.identity import Identity, TooOften, audited, check_role
 from headgate.service.http.page_files import page_files
 from headgate.service.http.push_room import PushRoom
-from headgate.service.http.turns import Turns
+from headgate.service.http.turns import Openings, Turns
 from headgate.service.service import Service
 from headgate.service.tenants import Tenant
 
@@ -67,7 +67,7 @@ class Edge:
         self._public = PUBLIC - {"/metrics"} if access.metrics_token else PUBLIC
         self._bodies = Bodies(limits)
         self._room = PushRoom(service, limits)
-        self._turns = Turns()
+        self._turns, self._openings = Turns(), Openings()
         self._asking: Counter[str] = Counter()
         """By tenant: how many requests are under way."""
 
@@ -127,7 +127,7 @@ class Edge:
             async with self._bodies.read(receive, most, tenant.name) as body:
                 self._still_valid(tenant)  # a body may take a minute to come
                 if str(scope["path"]).endswith("/stream"):  # it waits for batches, and has threads of its own
-                    await self._app(scope, _after(body, receive), send)
+                    await self._openings.run(tenant.name, self._app, scope, _after(body, receive), send)
                     return
                 async with self._turns.turn(tenant.name):
                     await self._app(scope, _after(body, receive), send)
