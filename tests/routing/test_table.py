@@ -119,13 +119,13 @@ def fewest_moves(table, channels):
     return max(excess, lack)
 
 
-@given(tables(), st.integers(1, 10))
-def test_rescale_is_even_with_the_fewest_moves(table, channels) -> None:
+@given(tables(), st.integers(1, 10), st.lists(st.sampled_from("abc"), max_size=10))
+def test_rescale_is_even_with_the_fewest_moves(table, channels, places) -> None:
     if channels > table.hash_bins:
         with pytest.raises(ConfigError):
             rescale(table, channels)
         return
-    moves = rescale(table, channels)
+    moves = rescale(table, channels, places=places)
     found, place = after(table, channels, moves)
     assert all(abs(count - table.hash_bins / channels) <= 1 for count in found)
     lost = lost_pieces(table, channels)
@@ -140,6 +140,15 @@ def test_rescale_is_even_with_the_fewest_moves(table, channels) -> None:
 @given(sizes)
 def test_rescale_of_an_even_table_to_its_own_size_moves_nothing(size) -> None:
     assert rescale(Table.uniform(*size), size[1]) == ()
+
+
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 12))
+def test_bins_of_removed_channels_stay_on_their_executor_if_there_is_room(executors, times, each) -> None:
+    channels = executors * times
+    even = Table.uniform(channels * each, channels)
+    places = [f"e{channel % executors}" for channel in range(channels)]
+    moves = rescale(even, executors, places=places)
+    assert all(places[move.source] == places[move.target] for move in moves)
 
 
 def test_pins_of_a_removed_channel_go_where_the_load_is_least() -> None:

@@ -155,7 +155,7 @@ class Loop:
         table: Table | None = None
         ended = None if self._round is None or not self._round.ready else self._round.seen()
         if asked is not None:
-            plan, refusal, table = self._rescale(asked, batch)
+            plan, refusal, table = self._rescale(asked, batch, places)
         elif self._round is not None and ended is None:
             plan, refusal = None, Refusal(Reason.cool_down, self._round.said)
         else:
@@ -180,11 +180,13 @@ class Loop:
             asked=asked,
         )
 
-    def _rescale(self, channels: int, batch: BatchId) -> tuple[Plan, Refusal | None, Table | None]:
+    def _rescale(
+        self, channels: int, batch: BatchId, places: Sequence[str]
+    ) -> tuple[Plan, Refusal | None, Table | None]:
         asked = f"asked for {channels} channels, had {self.table.channels}"
         plan, failure = self._policy_resize(channels, asked)
         if plan is None:
-            moves = rescale(self.table, channels, self.view.bin_loads(self.table))
+            moves = rescale(self.table, channels, self.view.bin_loads(self.table), places)
             plan = Plan(
                 policy=RESCALE,
                 from_version=self.table.version,

@@ -11,11 +11,12 @@ change becomes the next table (`control.plan`). The ring of keys in the papers' 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heapify, heapreplace
 from itertools import count, islice
+from math import ceil, floor
 from typing import Any
 
 import numpy as np
@@ -241,14 +242,22 @@ class Table:
         )
 
 
-def rescale(table: Table, channels: int, bin_load: Mapping[Bin, float] | None = None) -> tuple[Move, ...]:
+def rescale(
+    table: Table,
+    channels: int,
+    bin_load: Mapping[Bin, float] | None = None,
+    places: Sequence[str] = (),
+) -> tuple[Move, ...]:
     """The fewest moves after which each channel's count of hash bins is within one of the mean.
 
     While a removed channel holds a bin, or a count differs from the mean by more than one, one bin goes
-    from a removed (or else the fullest) channel to the emptiest. Each move reduces one excess and one
-    shortage as long as both exist, so there are exactly max(total excess, total shortage) moves, and no
-    plan has fewer. Pinned bins stay, but those of removed channels go to the channel with the least
-    `bin_load` (without loads: the fewest pins). `lost_pieces` do not move: unpin them.
+    from a removed (or else the fullest) channel to one that lacks bins: the emptiest, but one on the same
+    executor comes first, because its state is there. `places` are the executors of the channels, as far as
+    they are known. A move reduces one excess and one shortage as long as both exist; only where there is
+    more excess than shortage it may leave the shortage to a later one. So there are exactly max(total
+    excess, total shortage) moves, and no plan has fewer. Pinned bins stay, but those of removed channels
+    go to the channel with the least `bin_load` (without loads: the fewest pins). `lost_pieces` do not
+    move: unpin them.
     """
     _check_size(table.hash_bins, channels)
     load = bin_load or {}
@@ -260,6 +269,8 @@ def rescale(table: Table, channels: int, bin_load: Mapping[Bin, float] | None = 
             (held if bin < table.hash_bins else pinned)[channel].append(bin)
     moves: list[Move] = []
     kept, removed = range(channels), range(channels, len(held))
+    mean = table.hash_bins / channels
+    least, most = ceil(mean) - 1, floor(mean) + 1
     while True:
         fullest = max(kept, key=lambda channel: (len(held[channel]), -channel))
         emptiest = min(kept, key=lambda channel: (len(held[channel]), channel))
@@ -268,9 +279,16 @@ def rescale(table: Table, channels: int, bin_load: Mapping[Bin, float] | None = 
         low = (len(held[emptiest]) + 1) * channels < table.hash_bins
         if not (donor != fullest or high or low):
             break
+        target = emptiest
+        if donor < len(places):
+            excess = sum(max(0, len(held[c]) - most) for c in kept) + sum(len(held[c]) for c in removed)
+            spare = excess > sum(max(0, least - len(held[c])) for c in kept)
+            room = mean if spare else least
+            near = (c for c in kept[: len(places)] if len(held[c]) < room and places[c] == places[donor])
+            target = min(near, key=lambda channel: (len(held[channel]), channel), default=emptiest)
         bin = held[donor].pop()
-        held[emptiest].append(bin)
-        moves.append(Move(bin, donor, emptiest))
+        held[target].append(bin)
+        moves.append(Move(bin, donor, target))
     total = [sum(load.get(bin, 0.0) for bin in (*held[c], *pinned[c])) for c in kept]
     for donor in removed:
         for bin in pinned[donor]:
