@@ -46,7 +46,7 @@ BENCHES = {
 
 WITHOUT_SPARK = frozenset({"placement", "policies", "control", "pipeline", "partitioning", "codecs"})
 WITH_PARTS = frozenset({"control", "direct", "faucet", "kafka", "placement", "rebalance", "rescale"})
-WITH_SEEDS = frozenset({"placement"})
+WITH_SEEDS = frozenset({"control", "placement"})
 
 
 def names() -> tuple[str, ...]:

@@ -2,8 +2,9 @@
 the loads to come.
 
 Loads: Poisson, cyclic Poisson, a step and a drift, on one, half and all of 3 to 128 channels; then
-loads drawn by number (`control_loads`), to which nothing was tuned; each repetition draws more. `--only`
-takes `paper`, `drawn`, and `forecast`: MPC alone on the loads of the paper, one seed each.
+loads drawn by number (`control_loads`), to which nothing was tuned, from `--seed` on; each repetition draws
+more. `--only` takes `paper`, `drawn`, `forecast`: MPC alone on the loads of the paper, one seed each, and
+`tried`: ideas that were not kept (`control_tried`).
 
 The LQR has the weight that is best in each row; `mpc squares` is the paper's cost with R from what a move
 takes; `mpc` assumes that speeds last, `mpc forecast`, the default, learns to predict them. Two more know
@@ -25,6 +26,7 @@ from rich.text import Text
 from headgate.cli import pictures
 from headgate.cli.console import Tick, numbers_grid, unknown
 from headgate.policies import FluxLoad, Lqr, Mpc, Policy, Static
+from headgate_lab.bench import control_tried
 from headgate_lab.bench.control_known import foreseeing, knowing
 from headgate_lab.bench.control_loads import Drawn, drawn
 from headgate_lab.bench.control_stage import Run, Setting, drive, oracle
@@ -46,7 +48,7 @@ MPC = ("mpc", "mpc forecast")
 RATE = 3.0
 KNOWING = "mpc knowing the rates"
 FORESEEING = "mpc knowing the next ten batches"
-PARTS = ("paper", "drawn", "forecast")
+PARTS = ("paper", "drawn", "forecast", "tried")
 DRAWN, DRAWN_QUICK = 40, 4
 """How many loads are drawn in each repetition."""
 WORSE = 1.01
@@ -87,9 +89,9 @@ class Row:
         return float(np.median(spent)) if spent else 0.0
 
 
-def draws(*, quick: bool, repeat: int) -> list[tuple[Setting, int]]:
-    """The loads that are drawn, each with its number of seeds."""
-    return [(drawn(number), 1) for number in range(repeat * (DRAWN_QUICK if quick else DRAWN))]
+def draws(*, quick: bool, repeat: int, first: int = 0) -> list[tuple[Setting, int]]:
+    """The loads that are drawn, the first with this number, each with its number of seeds."""
+    return [(drawn(first + number), 1) for number in range(repeat * (DRAWN_QUICK if quick else DRAWN))]
 
 
 def settings(*, quick: bool) -> list[tuple[Setting, int]]:
@@ -125,14 +127,16 @@ def run_row(setting: Setting, seeds: int, names: Sequence[str] = tuple(POLICIES)
     return Row(setting, runs)
 
 
-def measure(*, quick: bool, repeat: int, progress: Tick, only: Sequence[str] = ()) -> list[Row]:
+def measure(
+    *, quick: bool, repeat: int, progress: Tick, only: Sequence[str] = (), seed: int = 0
+) -> list[Row]:
     """Every row of the table, or of some of its parts."""
     every = tuple(POLICIES)
     wanted: list[tuple[Setting, int, Sequence[str]]] = []
     if not only or "paper" in only:
         wanted += [(one, seeds, every) for one, seeds in settings(quick=quick)]
     if not only or "drawn" in only:
-        wanted += [(one, seeds, every) for one, seeds in draws(quick=quick, repeat=repeat)]
+        wanted += [(one, seeds, every) for one, seeds in draws(quick=quick, repeat=repeat, first=seed)]
     if "forecast" in only:
         wanted += [(one, 1, MPC) for one, _ in settings(quick=quick) if one.rate == RATE]
     rows = []
@@ -274,19 +278,22 @@ def picture(rows: Sequence[Row]) -> Figure:
     return figure
 
 
-def run(*, quick: bool, repeat: int, progress: Tick, only: Sequence[str] = ()) -> Report:
-    """Measure and judge all loads, or `only` some. Repeating draws more loads: everything but the planning times is modelled."""
+def run(*, quick: bool, repeat: int, progress: Tick, only: Sequence[str] = (), seed: int = 0) -> Report:
+    """Measure and judge all loads, or `only` some. `seed` is the number of the first drawn load, and repeating
+    draws more: everything but the planning times is modelled.
+    """
     for part in only:
         if part not in PARTS:
             raise unknown("part of bench control", part, PARTS)
     where = machine()
-    rows = measure(quick=quick, repeat=repeat, progress=progress, only=only)
+    rows = measure(quick=quick, repeat=repeat, progress=progress, only=only, seed=seed)
+    tried = control_tried.measured(quick=quick, progress=progress) if "tried" in only else ()
     return Report(
         "control",
-        results(rows),
+        (*results(rows), *tried),
         goals(rows),
         machine=where,
         quick=quick,
-        shown=as_grid(rows),
-        picture=picture(rows),
+        shown=as_grid(rows) if rows else None,
+        picture=picture(rows) if rows else None,
     )

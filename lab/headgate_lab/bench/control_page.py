@@ -1,6 +1,6 @@
 """Policies on the modelled stage, in `docs/research/control.md`, from the results files: `python -m headgate_lab.site.figures`.
 
-The files are what `headgate bench control --only forecast --json` and `--only drawn --json` print.
+The files are what `headgate bench control --json` prints with `--only forecast`, `--only drawn` and `--only tried`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from headgate_lab.bench.control import FORESEEING, KNOWING, MPC
+from headgate_lab.bench.control import FORESEEING, KNOWING, MPC, WORSE
+from headgate_lab.bench.control_tried import OVER_IT
 from headgate_lab.bench.table_page import goals_of, machine_of, marks, placed, wrapped
 
 PAGE = Path("docs/research/control.md")
-FORECAST, DRAWN = (
-    Path("benchmarks/results/control-forecast.json"),
-    Path("benchmarks/results/control-drawn.json"),
+FORECAST, DRAWN, TRIED = (
+    Path(f"benchmarks/results/control-{part}.json") for part in ("forecast", "drawn", "tried")
 )
 _ROW = re.compile(r"(?P<load>\w+) [\d.]+/s, \d+ of (?P<channels>\d+)")
 _ORACLE, _OVER = "oracle, response", "time over the oracle"
@@ -73,9 +73,26 @@ def drawn(report: Mapping[str, Any]) -> str:
     return "\n".join([*lines, "", *goals_of(dict(report)), "", wrapped(said)])
 
 
+def tried(report: Mapping[str, Any]) -> str:
+    """Ideas that were tried: time over the oracle's, and over that of the policy as it is."""
+    heads = [_OVER + ", mean", f"{OVER_IT}: mean", "least", "most", "loads slower by 1%"]
+    lines = [f"| idea | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    for one in report["results"]:
+        idea, each = one["name"].partition(": ")[0], one["samples"][OVER_IT]
+        slower = sum(ratio > WORSE for ratio in each)
+        cells = [f"{one['value']:.3f}", *(f"{x:.3f}" for x in (fmean(each), min(each), max(each)))]
+        lines.append(f"| {idea} | {' | '.join(cells)} | {slower} of {len(each)} |")
+    return "\n".join(lines)
+
+
 def written(text: str, root: Path) -> str:
     """The page with the tables in their places."""
-    for name, file, table in (("bench control", FORECAST, forecast), ("bench control drawn", DRAWN, drawn)):
+    parts = (
+        ("bench control", FORECAST, forecast),
+        ("bench control drawn", DRAWN, drawn),
+        ("bench control tried", TRIED, tried),
+    )
+    for name, file, table in parts:
         report = json.loads((root / file).read_text(encoding="utf-8"))
         text = placed(text, *marks(name), table(report))
     return text
