@@ -87,7 +87,7 @@ function figures(one) {
     ["rows", whole(one.rows)],
     ["rows a second", one.rows_per_s === null ? "–" : whole(one.rows_per_s)],
     ["batch time", milliseconds(one.timeline.at(-1).ms)],
-    ["busiest / mean", `${number(one.load.imbalance)}×`, `in rows ${number(one.load.row_imbalance)}×; whole keys allow ${number(one.load.row_bound)}×`],
+    ["busiest / mean", `${number(one.load.imbalance)}×`, `rows ${number(one.load.row_imbalance)}×, at best ${number(one.load.row_bound)}×`],
     ["channels, bins", `${whole(one.channels)}, ${whole(one.bins)}`],
     ["rows waiting", whole(waiting)],
     ["routing table", `${whole(one.table)}`],
