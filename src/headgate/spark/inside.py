@@ -13,7 +13,7 @@ import logging
 import runpy
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,6 +44,69 @@ def executor_count(spark: Any) -> int:
     """
     infos = _or_none(lambda: spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos())
     return 1 if infos is None else max(1, len(infos) - 1)
+
+
+def executor_ids(spark: Any) -> tuple[str, ...]:
+    """Spark's ids of the executors. Only for a session that has several: others log a warning.
+
+    `SparkContext._jsc`, `getExecutorIds`: classic sessions of 4.1 to 4.3. Without them: none are known.
+    """
+    listed = _or_none(lambda: str(spark.sparkContext._jsc.sc().getExecutorIds().mkString(",")))
+    return tuple(sorted(listed.split(","))) if listed else ()
+
+
+def executor_locations(spark: Any, ids: Sequence[str]) -> tuple[str, ...]:
+    """The names that Spark gives to executors as preferred places of tasks, in the order of their ids; empty if one is unknown.
+
+    `SparkContext._jsc`, `statusStore`: classic sessions of 4.1 to 4.3. Without them: none are known.
+    """
+
+    def found() -> dict[str, str]:
+        listed = spark.sparkContext._jsc.sc().statusStore().executorList(True)
+        every = (listed.apply(number) for number in range(listed.size()))
+        return {one.id(): f"executor_{one.hostPort().rpartition(':')[0]}_{one.id()}" for one in every}
+
+    known = _or_none(found) or {}
+    return tuple(known[one] for one in ids) if all(one in known for one in ids) else ()
+
+
+def placed_rows(spark: Any, pattern: Any, locations: Sequence[str]) -> Any:
+    """A DataFrame like `pattern`, which has one column of int and as many partitions as there are locations: partition n has
+    the row n, and prefers location n. It is partitioned as the pattern, and neither runs a job.
+
+    `SparkContext.makeRDD` with locations, `LogicalRDD.fromDataset`: classic sessions of 4.1 to 4.3. Without them: None.
+    """
+
+    def made() -> Any:
+        jvm, context = spark._jvm, spark.sparkContext._jsc.sc()
+        listed, catalyst = jvm.org.apache.spark.api.python.PythonUtils.toSeq, "org.apache.spark.sql."
+        rows = [
+            jvm.scala.Tuple2(jvm.org.apache.spark.sql.catalyst.InternalRow.fromSeq(listed([n])), listed([at]))
+            for n, at in enumerate(locations)
+        ]
+        kept = context.makeRDD(listed(rows), jvm.scala.reflect.ClassTag.Any())
+        frames, plans = (
+            _module(jvm, f"{catalyst}execution.LogicalRDD"),
+            _module(jvm, f"{catalyst}classic.Dataset"),
+        )
+        frame = pattern._jdf
+        more = [frames.__getattr__("fromDataset$default$4")()] if _arity(frames, "fromDataset") == 4 else []
+        plan = frames.fromDataset(kept, frame, False, *more)
+        return type(pattern)(plans.ofRows(frame.sparkSession(), plan), spark)
+
+    return _or_none(made)
+
+
+def _module(jvm: Any, name: str) -> Any:
+    """An object of Scala."""
+    return jvm.java.lang.Class.forName(f"{name}$").getField("MODULE$").get(None)
+
+
+def _arity(module: Any, method: str) -> int:
+    """How many parameters a method has."""
+    return next(
+        (len(one.getParameterTypes()) for one in module.getClass().getMethods() if one.getName() == method), 0
+    )
 
 
 def jvm_lives(spark: Any) -> bool:
