@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 INFINITE = float("inf")
-LEAST_S = 0.02
+LEAST_S = 0.002
 """A tenant may lengthen a batch by this at least."""
 
 
