@@ -50,7 +50,7 @@ from headgate.service.tenant_limits import TenantLimits
 from headgate.service.tenants import ADMIN, WRITER, Tenant, Tenants
 from headgate.service.upgrade import upgrade
 from headgate.service.usage import Usage
-from headgate.service.usage_view import above_their_limits, first_readable
+from headgate.service.usage_view import above_their_limits, first_readable, waiting_rows
 from headgate.sql.clock import NEVER
 from headgate.sql.prepare import Prepared, Preparer
 from headgate.sql.template import Template
@@ -199,8 +199,12 @@ class Service(SourceCalls):
         self.push_log.committed(manifest.offsets.get(PUSHED))
 
     def lag(self) -> dict[str, Any]:
-        """How far batches are behind: in all, and by stream (`""` has the pushed events)."""
-        return self.lags.to_json(self.push_log.backlog())
+        """How far batches are behind: in all, and by stream (`""` has the pushed events); and the rows that batches have
+        taken and that wait as state, in all and by tenant.
+        """
+        waiting = waiting_rows(self)
+        lag = self.lags.to_json(self.push_log.backlog())
+        return {**lag, "waiting_rows": sum(waiting.values()), "waiting": waiting}
 
     def _quarantine(self, faults: Mapping[int, str]) -> None:
         for computation, why in faults.items():
