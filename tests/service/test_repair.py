@@ -24,7 +24,7 @@ def shuffle(local, rng, most) -> None:
         return found
 
     computations.host.repair = anywhere
-    computations.repairs_from = 0
+    computations.moves.repairs_from = 0
     local.service.settings = local.service.settings.__class__(
         **{**vars(local.service.settings), "repair": most}
     )
@@ -127,7 +127,7 @@ def test_repair_is_on_and_falls_silent(tmp_path) -> None:
 
 
 def test_repair_waits_until_what_it_had_written_anew_is_little_for_a_batch(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("headgate.service.computations.REWRITTEN", 20)
+    monkeypatch.setattr("headgate.service.moves.REWRITTEN", 20)
     local = Local(tmp_path, servers=2)
     rng = np.random.default_rng(6)
     texts = [f"SELECT x FROM {NAMES[0]} WHERE n > {i}" for i in range(30)]

@@ -16,6 +16,7 @@ from headgate.cli import app
 from headgate.errors import ConfigError, CursorGone, QueryRefused, QuotaExceeded
 from headgate.service.batch import server_work
 from headgate.service.batch.catch_up import CatchUp
+from headgate.service.http.background import listening
 from headgate.service.queries import Query
 from headgate.service.tenant_use import Fairness, Owners, TenantUse, number_of
 from headgate.sql import deferral
@@ -179,6 +180,56 @@ def test_results_above_a_limit_can_be_read_for_a_shorter_time_by_their_tenant(tm
     assert local.answers(mine).total() == whole
     local.service.set_limits("bob", {"result_bytes": 1})
     assert local.answers_of(local.bob, theirs).total() > 0  # the newest batch stays
+    local.service.close()
+
+
+@given(part=st.floats(0.01, 1.1), begin=st.integers(0, 2), cursor=st.integers(0, 8), page=st.integers(1, 40))
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_nobody_reads_more_result_bytes_than_its_limit(tmp_path_factory, part, begin, cursor, page) -> None:
+    """From any cursor on: only whole batches are readable, the newest ones, which are within the limit together; and the
+    newest one, whatever its size.
+    """
+    local = with_bob(Local(tmp_path_factory.mktemp("bytes"), servers=1))
+    batches = batches_of(rows_of(np.random.default_rng(1), 160), range(20, 160, 20))
+    for batch in batches[:begin]:
+        local.feed(batch)
+    (number,) = add(local, local.bob, "SELECT city FROM alpha")
+    for batch in batches[begin:]:
+        local.feed(batch)
+    sizes = dict(local.service.usage._results)
+    limit = max(1, int(part * local.service.usage.result_bytes(number_of("bob"))))
+    local.service.set_limits("bob", {"result_bytes": limit})
+    try:
+        rows, _ = local.service.read(local.bob, number, f"{cursor}.0", page)
+    except CursorGone:
+        rows = []
+    shown = {row["batch"] for row in rows}
+    kept = sum(sizes[batch].get(number_of("bob"), 0) for batch in sizes if batch >= min(shown, default=99))
+    assert kept <= limit or shown == {max(sizes)}
+    local.service.close()
+
+
+def test_rows_that_wait_are_in_lag(tmp_path) -> None:
+    local = with_bob(Local(tmp_path, servers=1))
+    add(local, local.bob, *[f"SELECT x FROM alpha WHERE x > {k}" for k in range(3)])
+    rows = rows_of(np.random.default_rng(1), 90)
+    local.service.set_limits("bob", {"tenant_seconds": LITTLE})
+    for batch in batches_of(rows, [30, 60]):
+        local.feed(batch)
+    waiting = local.service.usage.of(number_of("bob")).waiting_rows
+    assert waiting > 0
+    lag = local.service.lag()
+    assert (lag["rows"], lag["waiting_rows"], lag["waiting"]) == (0, waiting, {"bob": waiting})
+    with listening(local.service) as url:
+        seen = httpx.get(f"{url}/ready").json()["lag"]
+        assert seen["waiting_rows"] == waiting
+        assert "waiting" not in seen, "whose rows wait is for admins"
+    local.service.set_limits("bob", {"tenant_seconds": 1e6})
+    for _ in range(60):
+        if not behind(local):
+            break
+        local.feed(rows.slice(0, 0))
+    assert (local.service.lag()["waiting_rows"], local.service.lag()["waiting"]) == (0, {})
     local.service.close()
 
 

@@ -201,7 +201,7 @@ class ServicePlayer(Player):
             return [host.move(str(number), server)]
 
         host.repair = repair  # type: ignore[method-assign]
-        computations.repairs_from = 0  # repair may be waiting
+        computations.moves.repairs_from = 0  # repair may be waiting
 
     def _register(self, service: Service, asked: Asked) -> None:
         (answer,) = service.register(OPERATOR, [(asked.text, "")])

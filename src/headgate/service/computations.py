@@ -2,23 +2,22 @@
 
 Equal queries share one computation, which is placed once, so placement counts the cost that remains after sharing. A
 computation is *born* at the first batch whose rows it sees. It moves when its server is lost, and when repair finds a
-better server for it. A move of repair is made with a batch: until that is committed, the registry has the server where
-the computation was, and its state with it; the commit itself says which computations have moved (`committed`).
+better server for it (`moves`).
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
 from headgate.errors import HeadgateError
 from headgate.hosting import NO_REPAIR, Host
-from headgate.hosting.mend import mend
 from headgate.service.hosted_constants import Computation, HostedConstants
+from headgate.service.moves import Moves
 from headgate.service.registry import Changes, Registry, damaged
 from headgate.service.snapshot import HostingSnapshot, ServerTemplate, Version
 from headgate.service.sources import Sources
@@ -34,15 +33,6 @@ _INSERT_TEMPLATE = "INSERT INTO templates VALUES (?, ?, ?)"
 _DELETE = "DELETE FROM computations WHERE id = ?"
 _DELETE_TEMPLATE = "DELETE FROM templates WHERE id = ?"
 _UPDATE_BORN = "UPDATE computations SET born = ?, here = ? WHERE id = ?"
-_UPDATE_SERVER = "UPDATE computations SET server = ? WHERE id = ?"
-_UPDATE_PLACE = "UPDATE computations SET server = ?, here = ? WHERE id = ?"
-EXAMINE = 256
-"""How many computations are examined before each move of repair."""
-REWRITTEN = 20_000
-"""How many rows of constants a batch may have written anew for repair, on average. A table is written whole, however few of
-its computations move, so a service with many computations repairs in fewer batches."""
-FRUITLESS = 8
-"""After how many batches repair looks again, if it has found nothing to move: to look takes time too."""
 
 
 class Computations:
@@ -74,10 +64,6 @@ class Computations:
         """Templates that no computation has."""
         self._hosted: dict[ServerTemplate, HostedConstants] = {}
         self._servers_of_source: list[list[int]] | None = None
-        self._moving: dict[int, int] = {}
-        """Computations that move with the next commit, and the servers where their state is until then."""
-        self.repairs_from = 0
-        """The first batch that may repair again."""
         self._added: list[int] = []
         """New computations that are not placed yet."""
         self.owner_of: Callable[[int], int] = lambda number: 0
@@ -89,6 +75,7 @@ class Computations:
         self.next_batch = 0
         """The next batch that takes a snapshot: changes made now have effect from it on."""
         self._load(servers, host)
+        self.moves = Moves(self, registry)
 
     def _load(self, servers: int, host: Callable[..., Host]) -> None:
         known_servers = self._registry.read("SELECT id, alive FROM servers ORDER BY id")
@@ -280,7 +267,7 @@ class Computations:
         template stays, so that no number is given twice: state is stored by it.
         """
         self._pop(number)
-        self._moving.pop(number, None)
+        self.moves.forget(number)
         for template in sorted(self._unused):
             if template != self._newest:
                 self._unused.discard(template)
@@ -301,19 +288,14 @@ class Computations:
         changes: Changes = {}
         decisions = self.host.lose_server(server)
         for decision in decisions:
-            self._put(int(decision.query), decision.server)
-        left = {int(decision.query) for decision in decisions} - set(self._moving)
-        for number in [number for number, origin in self._moving.items() if origin == server]:
-            del self._moving[number]  # its state is taken over from the lost server
-            left.add(number)
-        for number in sorted(left):
-            changes.setdefault(_UPDATE_SERVER, []).append((self.by_id[number].server, number))
+            self.put(int(decision.query), decision.server)
+        self.moves.lost(server, (int(decision.query) for decision in decisions), changes)
         changes["UPDATE servers SET alive = 0 WHERE id = ?"] = [(server,)]
         self._registry.write(*changes.items())
         self.alive.discard(server)
         return [int(decision.query) for decision in decisions]
 
-    def _put(self, number: int, server: int, *, here: int | None = None, since: int | None = None) -> None:
+    def put(self, number: int, server: int, *, here: int | None = None, since: int | None = None) -> None:
         """Have a computation on a server, as the host has it already."""
         private, c = self._private.get(number), self._pop(number)
         here, since = c.here if here is None else here, c.since if since is None else since
@@ -321,55 +303,6 @@ class Computations:
         if private is not None:
             self._private[number] = private
             self._id_of_definition.setdefault(private, number)
-
-    # -- moves
-
-    def repair(self, batch: int, most: int, samples: int = 0) -> int:
-        """Move at most so many computations in a batch to servers where fewer sources have to be sent; returns how many.
-        If repair leaves some of these moves, so many samples of computations are divided anew with them.
-
-        A batch that is tried again has the moves of all attempts together, and no more than so many. After moves, repair
-        waits until what they had written anew is `REWRITTEN` rows a batch. If it finds none, it waits too.
-        """
-        if batch < self.repairs_from:
-            return len(self._moving)
-        placed, tables = list[Sequence[Any]](), set[ServerTemplate]()
-        left = max(0, most - len(self._moving))
-        for move in mend(self.host, left, examine=EXAMINE, samples=samples, seed=batch):
-            for name, server in move.servers():
-                c = self.by_id[int(name)]
-                tables |= {(c.server, c.template), (server, c.template)}
-                if c.born >= batch:  # it has no state yet
-                    self._put(c.id, server)
-                    placed.append((server, c.id))
-                elif self._moving.setdefault(c.id, c.server) == server:  # back to where its state is
-                    del self._moving[c.id]
-                    self._put(c.id, server, here=c.since)
-                else:
-                    self._put(c.id, server, here=batch)
-        if placed:
-            self._registry.write((_UPDATE_SERVER, placed))
-        rows = sum(len(self._hosted[key]) for key in tables if key in self._hosted)
-        # They are written in this batch, and when it is committed.
-        self.repairs_from = batch + (2 * rows // REWRITTEN if tables else FRUITLESS)
-        return len(self._moving)
-
-    def committed(self, batch: int, moves: Mapping[int, int]) -> None:
-        """Take note of the moves that a batch has committed. It may be told twice, or when the service has forgotten them."""
-        changes: Changes = {}
-        for number, server in moves.items():
-            c = self.by_id.get(number)
-            if c is None or c.born > batch or c.since >= batch:
-                continue  # removed meanwhile, or known already
-            self._moving.pop(number, None)
-            if server in self.alive and c.server != server:
-                self.host.move(str(number), server)
-                self._put(number, server, here=batch, since=batch)
-            else:
-                self._put(number, c.server, here=batch, since=batch)
-            changes.setdefault(_UPDATE_PLACE, []).append((self.by_id[number].server, batch, number))
-        if changes:
-            self._registry.write(*changes.items())
 
     # -- batches
 
@@ -385,18 +318,9 @@ class Computations:
             templates={number: template for number, template in self.templates.items() if number in used},
             constants=constants,
             delay_us=self._sources.delays_us(),
-            moving=self._origins(),
-            moves={number: self.by_id[number].server for number in self._moving},
+            moving=self.moves.origins(),
+            moves=self.moves.targets(),
         )
-
-    def _origins(self) -> dict[ServerTemplate, frozenset[int]]:
-        """From which servers computations move, by where they go."""
-        origins: dict[ServerTemplate, frozenset[int]] = {}
-        for number, origin in self._moving.items():
-            c = self.by_id[number]
-            key = (c.server, c.template)
-            origins[key] = origins.get(key, frozenset()) | {origin}
-        return origins
 
     def servers_of_source(self) -> list[list[int]]:
         """By source number: the servers that host a computation over it."""
@@ -404,6 +328,10 @@ class Computations:
             receiving = self.host.receivers()
             self._servers_of_source = [receiving[name] for name in self._sources.names]
         return self._servers_of_source
+
+    def rows_of(self, key: ServerTemplate) -> int:
+        """How many computations of a template a server hosts."""
+        return len(self._hosted.get(key, ()))
 
     def count_on_server(self, server: int) -> int:
         """How many computations a server hosts."""

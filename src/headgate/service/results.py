@@ -127,7 +127,7 @@ class Results:
             )
         pages, count = list[Page](), 0
         for manifest in history[max(0, at.batch - first) :]:
-            if manifest.batch < max(at.batch, view.since):
+            if manifest.batch < max(at.batch, view.since, view.first):  # a cursor may be older than the query
                 continue
             if until is not None and (manifest.batch, 0) >= (until.batch, until.row):
                 break

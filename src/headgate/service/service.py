@@ -50,7 +50,7 @@ from headgate.service.tenant_limits import TenantLimits
 from headgate.service.tenants import ADMIN, WRITER, Tenant, Tenants
 from headgate.service.upgrade import upgrade
 from headgate.service.usage import Usage
-from headgate.service.usage_view import above_their_limits, first_readable
+from headgate.service.usage_view import above_their_limits, first_readable, waiting_rows
 from headgate.sql.clock import NEVER
 from headgate.sql.prepare import Prepared, Preparer
 from headgate.sql.template import Template
@@ -94,7 +94,7 @@ class Service(SourceCalls):
         self._load()  # after the claim, so that it has all that was registered with the service before
         self.computations.next_batch = self.last_batch + 1
         if self.batch_log.last is not None:  # whoever committed it may have died before the registry was told
-            self.computations.committed(self.batch_log.last.batch, self.batch_log.last.moves)
+            self.computations.moves.committed(self.batch_log.last.batch, self.batch_log.last.moves)
         try:
             self.push_log = open_push_log(places, self.batch_log, settings.flow, self.sources.owner_of)
         except BaseException:
@@ -171,7 +171,7 @@ class Service(SourceCalls):
                 )
                 self._registry.write((insert, [(batch, latest)]), *self.queries.starts_to_forget(batch))
                 self._latest_before.pop(batch, None)
-            moved = self.computations.repair(batch, self.settings.repair, self.settings.refine)
+            moved = self.computations.moves.repair(batch, self.settings.repair, self.settings.refine)
             status = self.computations.host.status()
             facts = {
                 "at": time.time(),
@@ -191,7 +191,7 @@ class Service(SourceCalls):
         self.pace.committed(manifest)
         too_large = above_their_limits(self, manifest)  # may read state: without the lock
         with self._lock:
-            self.computations.committed(manifest.batch, manifest.moves)
+            self.computations.moves.committed(manifest.batch, manifest.moves)
             self._quarantine(manifest.faults)
             self._quarantine(too_large)
             if not self.facts or self.facts[-1]["batch"] != manifest.batch:
@@ -199,8 +199,12 @@ class Service(SourceCalls):
         self.push_log.committed(manifest.offsets.get(PUSHED))
 
     def lag(self) -> dict[str, Any]:
-        """How far batches are behind: in all, and by stream (`""` has the pushed events)."""
-        return self.lags.to_json(self.push_log.backlog())
+        """How far batches are behind: in all, and by stream (`""` has the pushed events); and the rows that batches have
+        taken and that wait as state, in all and by tenant.
+        """
+        waiting = waiting_rows(self)
+        lag = self.lags.to_json(self.push_log.backlog())
+        return {**lag, "waiting_rows": sum(waiting.values()), "waiting": waiting}
 
     def _quarantine(self, faults: Mapping[int, str]) -> None:
         for computation, why in faults.items():

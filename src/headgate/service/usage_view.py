@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,14 @@ def _measured(use: TenantUse) -> dict[str, Any]:
 def first_readable(service: Service, tenant: str) -> int:
     """The oldest batch whose results a tenant can read."""
     return service.usage.first_readable(number_of(tenant), service.tenant_limits.of(tenant).result_bytes)
+
+
+def waiting_rows(service: Service) -> dict[str, int]:
+    """By tenant: the rows that wait for it as state, because it had no time left; `""` has those of nobody alone."""
+    names, found = _names(service.queries.tenants), Counter[str]()
+    for tenant, rows in service.usage.waiting.items():
+        found[names.get(tenant, "")] += rows
+    return dict(found)
 
 
 def above_their_limits(service: Service, manifest: BatchManifest) -> dict[int, str]:

@@ -172,7 +172,7 @@ async def health() -> dict[str, Any]:
 @public.get("/ready", tags=["service"])
 def ready(service: CurrentService, tenant: KnownTenant) -> JSONResponse:
     """Say whether batches run, how far they are behind, and how many queries have failed. With an admin's token also
-    why not, which streams are behind, and which queries have failed and whose they are: to others that would tell
+    why not, which streams are behind, whose rows wait, and which queries have failed and whose they are: to others that would tell
     about tenants.
     """
     is_ready = service.running and service.failure is None
@@ -182,7 +182,7 @@ def ready(service: CurrentService, tenant: KnownTenant) -> JSONResponse:
     if tenant is not None and tenant.admin:
         failed["latest"], why = queries, service.failure or why
     else:
-        del lag["streams"]
+        del lag["streams"], lag["waiting"]
     body = {"ready": is_ready, "why": why, "lag": lag, "failed": failed}
     return JSONResponse(body, status_code=200 if is_ready else 503)
 
