@@ -50,9 +50,9 @@ def test_it_is_never_worse_than_none_by_more_than_the_bound(kind, seed, length, 
     history = drawn(kind, seed, length, channels)
     best, deviation = combined(history, predictions(history, 3, 0.5))
     losses = candidates(history, current_of(history), best, deviation, move_s=move_s).times
-    trust = hedge.weights(losses)[:-1]
+    trust = hedge.guarded(losses)[:-1]
     regret = float((trust * losses).sum() - losses[:, 0].sum())
-    assert regret <= hedge.most_regret(losses) + 1e-9 * losses.sum()
+    assert regret <= hedge.most_missed(losses) + 1e-9 * losses.sum()
     none = times(smoothed(history, 1, 0.5).past[None], history, move_s)[1:, 0]
     assert losses[:, 0] == pytest.approx(none)  # the first candidate is no forecast
 

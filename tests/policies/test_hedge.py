@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from headgate.policies.hedge import most_regret, weights
+from headgate.policies.hedge import guarded, most_missed, most_regret, weights
 
 SIZES = st.tuples(st.integers(1, 60), st.integers(1, 6))
 LOSSES = SIZES.flatmap(
@@ -55,3 +55,29 @@ def test_learners_do_not_mix() -> None:
     rng = np.random.default_rng(3)
     losses = rng.random((4, 30, 3))
     assert (weights(losses) == np.stack([weights(each) for each in losses])).all()
+
+
+@given(LOSSES.filter(lambda losses: losses.shape[1] > 1))
+@settings(max_examples=150)
+def test_the_first_is_hardly_missed_however_long_it_takes(losses) -> None:
+    trust = guarded(losses)
+    assert (trust >= 0).all()
+    assert trust.sum(axis=1) == pytest.approx(np.ones(len(losses) + 1))
+    missed = float((trust[:-1] * losses).sum() - losses[:, 0].sum())
+    assert missed <= most_missed(losses) + 1e-9 * float(np.abs(losses).sum())
+
+
+def test_others_that_are_always_worse_cost_no_more_in_a_longer_past() -> None:
+    losses = np.tile([0.0, 1.0, 1.0], (4000, 1))
+    missed = [(guarded(losses[:steps])[:-1] * losses[:steps]).sum() for steps in (400, 4000)]
+    assert missed[0] == pytest.approx(missed[1])
+    assert 0.5 * most_missed(losses) < missed[1] <= most_missed(losses)
+
+
+def test_the_better_of_the_others_is_trusted_soon() -> None:
+    losses = np.tile([0.3, 0.1, 0.4], (40, 1))
+    assert guarded(losses)[12, 1] > 0.95
+
+
+def test_without_a_difference_the_weights_stay() -> None:
+    assert guarded(np.ones((5, 3)))[-1].tolist() == [0.5, 0.25, 0.25]

@@ -16,9 +16,18 @@ import numpy as np
 
 from headgate.cli.console import Tick
 from headgate.control.view import LoadView
-from headgate.policies import Mpc
+from headgate.policies import Mpc, hedge
 from headgate.policies.controller import Reading
-from headgate.policies.forecast import CAUTION, candidates, chosen, combined, forecast, predictions
+from headgate.policies.forecast import (
+    CAUTION,
+    LEAST,
+    candidates,
+    chosen,
+    combined,
+    forecast,
+    mixed,
+    predictions,
+)
 from headgate.policies.horizon import Floats, Horizon
 from headgate_lab.bench.control_loads import drawn
 from headgate_lab.bench.control_stage import BYTES_PER_MS, Setting, drive, oracle
@@ -65,9 +74,19 @@ def blind(history: Floats, current: Floats, steps: int, *, alpha: float, move_s:
     return forecast(history, current, steps, alpha=alpha)
 
 
+def unguarded(history: Floats, current: Floats, steps: int, *, alpha: float, move_s: float) -> Floats:
+    """No forecast is a candidate like the others: AdaHedge chooses among all of them."""
+    if len(history) < LEAST or (history == history[0]).all():
+        return np.broadcast_to(current, (steps, len(current)))
+    best, deviation = combined(history, predictions(history, steps, alpha))
+    found = candidates(history, current, best, deviation, alpha=alpha, move_s=move_s)
+    return mixed(found, hedge.weights(found.times)[-1])
+
+
 TRIED: Mapping[str, Mpc] = {
     AS_IT_IS: Mpc(),
     "no forecast": Mpc(forecast=False),
+    "no forecast as one candidate of five": Other(forecaster=unguarded),
     "moves nearest to the planned shares": Other(nearest=True),
     "margins up to 4 deviations": Other(forecaster=partial(forecast, caution=(*CAUTION, 4.0))),
     "margins up to 8 deviations": Other(forecaster=partial(forecast, caution=(*CAUTION, 4.0, 8.0))),

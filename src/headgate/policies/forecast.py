@@ -1,6 +1,6 @@
 """A forecast of the channels' costs that learns which predictor to trust, and how far.
 
-Two decisions are learnt from the past batches, both by `hedge`:
+Two decisions are learnt from the past batches, both by `hedge`, the second by its `guarded`:
 
     which predictor    for each channel, by the squared errors of `predictors`: the forecast is their
                        weighted mean, and its deviation that of its errors
@@ -11,7 +11,7 @@ A batch waits for its slowest channel, so a channel whose cost is uncertain shou
 mean cost suggests. One of the candidates of the second decision is no forecast at all.
 
 Law: over any past, the times under the weights that the candidates had exceed the times without a
-forecast by at most `hedge.most_regret`. A constant past gives the same constant.
+forecast by at most `hedge.most_missed`, however long it is. A constant past gives the same constant.
 """
 
 from __future__ import annotations
@@ -94,7 +94,11 @@ def forecast(
 
 def chosen(found: Candidates) -> Floats:
     """The costs that the candidates expect together, each as far as it is trusted."""
-    trust = hedge.weights(found.times)[-1]
+    return mixed(found, hedge.guarded(found.times)[-1])
+
+
+def mixed(found: Candidates, trust: Floats) -> Floats:
+    """The costs whose shares and speeds are the candidates' own, mixed by these weights."""
     shares = np.tensordot(trust, found.shares, axes=1)
     return np.asarray(1 / (shares * (trust @ found.speeds)[:, None]), dtype=np.float64)
 

@@ -13,6 +13,15 @@ Law: for every expert k and every sequence of T losses whose steps span at most 
     sum of the weighted losses  <=  sum of the losses of k  +  S sqrt(T ln K) + S (4/3 ln K + 2)
 
 and the weights before a step depend on earlier steps only.
+
+`guarded` protects the first expert (D-Prod of Even-Dar, Kearns, Mansour and Wortman, 2008; Sani, Neu and Lazaric,
+2014). Its weight b stays 1/2, and a, that of AdaHedge over all others, grows or shrinks with what they save:
+
+    a <- a (1 + r / 2S)        r: loss of the first minus that of the others, S: the largest |r|
+
+Law: over any number of steps the weighted losses exceed those of the first expert by at most 2 ln 2 S. Proof: the
+sum a + b grows by the factor 1 + p r / 2S, where p = a / (a + b), and the step saves p r. So the logarithm of the
+sum is at most (what was saved) / 2S. It is at least ln b = -ln 2, because b never changes.
 """
 
 from __future__ import annotations
@@ -47,6 +56,29 @@ def most_regret(losses: Floats) -> float:
         return 0.0
     spread = float((losses.max(axis=1) - losses.min(axis=1)).max())
     return spread * float(np.sqrt(steps * np.log(experts)) + 4 / 3 * np.log(experts) + 2)
+
+
+def guarded(losses: Floats) -> Floats:
+    """The weights before every step and after the last one, such that the first expert is hardly ever missed.
+
+    The largest difference S is that of all steps given, so weights of a longer past are made anew.
+
+    >>> guarded(np.array([[0.0, 1.0], [0.0, 1.0]])).round(3).tolist()
+    [[0.5, 0.5], [0.667, 0.333], [0.8, 0.2]]
+    """
+    others = losses[:, 1:]
+    trust = weights(others)
+    saved = losses[:, 0] - (trust[:-1] * others).sum(axis=1)
+    most = float(np.abs(saved).max(initial=0.0))
+    grown = np.cumprod(np.concatenate([[1.0], 1 + saved / (2 * most) if most > 0 else np.ones(len(saved))]))
+    part = grown / (1 + grown)
+    return np.column_stack([1 - part, part[:, None] * trust])
+
+
+def most_missed(losses: Floats) -> float:
+    """The bound of the law of `guarded` for these losses."""
+    spread = (losses.max(axis=1) - losses.min(axis=1)).max(initial=0.0)
+    return float(2 * np.log(2) * spread)
 
 
 @compiled
