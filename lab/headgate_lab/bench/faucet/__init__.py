@@ -1,6 +1,6 @@
 """`headgate bench faucet`: a step that explodes, behind a gate and not (`gate`), waves with a slow task each
 (`stragglers`), and cliques beside plain Spark SQL (`cliques`). The part `ideas` repeats the first with one thing
-changed, to see what memory depends on.
+changed, to see what memory depends on; it runs only if it is asked for (`--only ideas`), since it takes as long as the rest.
 
 Every run has a process and a Spark of its own (`runs`):
 `headgate bench faucet --json > benchmarks/results/faucet.json`, then `page` writes the tables.
@@ -22,6 +22,7 @@ PARTS = {
     "stragglers": stragglers.measure,
     "cliques": cliques.measure,
 }
+ON_REQUEST = ("ideas",)
 JOBS = {"gate": 4, "ideas": ideas.JOBS, "stragglers": 2, "cliques": 3}
 
 
@@ -42,4 +43,4 @@ def chosen_parts(only: Sequence[str]) -> tuple[str, ...]:
     for part in only:
         if part not in PARTS:
             raise unknown("part of bench faucet", part, tuple(PARTS))
-    return tuple(part for part in PARTS if not only or part in only)
+    return tuple(part for part in PARTS if (part in only if only else part not in ON_REQUEST))
