@@ -276,3 +276,26 @@ def test_without_the_call_site_stages_are_named_by_lines_of_code(
     with inside.stage_name(spark, "read and route", building=True):
         pairs = spark.sparkContext.parallelize([(0, "a"), (1, "b")], 2).partitionBy(2)
     assert sorted(pairs.collect()) == [(0, "a"), (1, "b")]
+
+
+@pytest.mark.classic
+def test_placed_rows_are_partitioned_as_the_pattern_and_need_no_job(spark: Any) -> None:
+    apart = spark.newSession()
+    apart.conf.set("spark.sql.adaptive.enabled", "false")
+    pattern = apart.range(3).selectExpr("CAST(id AS INT) AS c").repartitionById(3, "c")
+    placed = inside.placed_rows(apart, pattern, ["executor_h_0", "executor_h_1", "executor_h_0"])
+    assert placed is not None, "this Spark has the interface"
+    assert sorted(row.c for row in placed.collect()) == [0, 1, 2]
+    assert placed.rdd.glom().map(len).collect() == [1, 1, 1]
+    rows = apart.range(0, 30, 1, 2).selectExpr("CAST(id % 3 AS INT) AS c").repartitionById(3, "c")
+    joined = rows.join(placed.hint("shuffle_hash"), "c")
+    plan = joined._jdf.queryExecution().executedPlan().toString()
+    assert plan.count("Exchange") == 1, plan
+    assert joined.count() == 30
+
+
+@pytest.mark.classic
+def test_without_the_interface_no_rows_are_placed(spark: Any) -> None:
+    assert inside.placed_rows(object(), spark.range(1), ["executor_h_0"]) is None
+    assert inside.executor_ids(object()) == ()
+    assert inside.executor_locations(object(), ["0"]) == ()

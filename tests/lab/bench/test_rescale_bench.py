@@ -46,6 +46,15 @@ def test_a_part_takes_the_place_of_the_same_part_in_the_results_file() -> None:
     ]
 
 
+def test_a_comparison_has_no_goal_and_takes_the_place_of_itself() -> None:
+    times = {TWICE: Times(quiet=[100.0], during=[500.0], notice=[2])}
+    cast = report({"cast": Measured(times, judged=False)}, where={}, quick=False).as_json()
+    assert cast["goals"] == []
+    both = with_parts(with_parts(made().as_json(), cast), cast)
+    assert sum(one["name"] == "cast: 2 to 4 channels: p99" for one in both["results"]) == 1
+    assert len(both["goals"]) == 1
+
+
 def test_every_key_is_drawn_once_and_then_at_random() -> None:
     source = Drawn(keys=10, load=4, rows=5, batches=1)
     offset, seen = None, []
