@@ -206,6 +206,11 @@ def test_a_tenant_that_pushes_more_rows_a_second_than_it_may_gets_429_and_others
         assert served.service.push_events(served.ann, "alpha", events(1)) == 1
 
 
+def address_of(url: str) -> tuple[str, int]:
+    host, port = url.removeprefix("http://").split(":")
+    return host, int(port)
+
+
 def test_a_push_without_room_is_not_read_while_it_waits_and_goes_on_when_there_is_room(tmp_path) -> None:
     """The body is never asked for (`Expect: 100-continue`), until a batch has made room."""
     local = Local(tmp_path, flow=Flow(tenant_backlog_rows=50, batch_rows=50))
@@ -213,7 +218,7 @@ def test_a_push_without_room_is_not_read_while_it_waits_and_goes_on_when_there_i
     with listening(local.service, limits=EdgeLimits(room_s=60.0)) as url:
         with hg.service.Client(url, local.token) as client:
             client.push("alpha", events(50))
-        with socket.create_connection(url.removeprefix("http://").split(":"), timeout=60) as connection:
+        with socket.create_connection(address_of(url), timeout=60) as connection:
             head = (
                 f"POST /sources/alpha/events HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {local.token}\r\n"
                 f"Content-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n"
@@ -235,7 +240,7 @@ def test_a_push_without_room_is_refused_unread(tmp_path) -> None:
     with listening(local.service, limits=EdgeLimits(room_s=0.2)) as url:
         with hg.service.Client(url, local.token) as client:
             client.push("alpha", events(50))
-        with socket.create_connection(url.removeprefix("http://").split(":"), timeout=60) as connection:
+        with socket.create_connection(address_of(url), timeout=60) as connection:
             head = (
                 f"POST /sources/alpha/events HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {local.token}\r\n"
                 "Content-Length: 1000000\r\nExpect: 100-continue\r\n\r\n"
