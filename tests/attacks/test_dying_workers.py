@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import time
 from typing import Any
 
 import numpy as np
@@ -23,15 +24,18 @@ WINDOW = "SELECT city, count(*) FROM alpha WHERE n > {} GROUP BY city, TUMBLE(ti
 
 
 class Jobs:
-    """Workers die in the first form of a batch, as they would on Spark, if `fatal`."""
+    """Workers die in the first form of a batch, as they would on Spark, if `fatal`: so many times, or always."""
 
     def __init__(self) -> None:
-        self.fatal = True
+        self.fatal: int | bool = True
+        self.takes_s = 0.0
         self.careful: list[bool] = []
 
     def __call__(self, rows, snapshot, task):
         self.careful.append(task.careful)
         if self.fatal and not task.careful:
+            self.fatal = self.fatal if self.fatal is True else self.fatal - 1
+            time.sleep(self.takes_s)
             raise WorkerDied("Python worker exited unexpectedly (crashed)")
         return local_job(rows, snapshot, task)
 
@@ -68,8 +72,24 @@ def test_what_ends_a_process_is_found_and_everybody_else_is_answered(world) -> N
         world.feed(rows.slice(0, 0))
     assert world.answers(good[2]) == world.answers_of(world.bob, fatal[0])
     world.feed(rows)
-    assert world.jobs.careful[:2] == [False, True]
-    assert not any(world.jobs.careful[2:])
+    assert world.jobs.careful[:3] == [False, False, True]
+    assert not any(world.jobs.careful[3:])
+
+
+def test_a_worker_that_somebody_killed_costs_one_more_attempt(world) -> None:
+    (good,) = world.add(GOOD)
+    rows = rows_of(np.random.default_rng(1), 60)
+    world.jobs.fatal = 1
+    world.feed(rows)
+    assert world.jobs.careful == [False, False]
+    assert world.answers(good) == asked(GOOD, alpha=named(rows, 0))
+
+
+def test_a_worker_that_its_alarm_ended_is_not_tried_as_it_was(world) -> None:
+    world.jobs.takes_s = 1.1  # its limit is 1 s
+    world.add(GOOD)
+    world.feed(rows_of(np.random.default_rng(1), 60))
+    assert world.jobs.careful == [False, True]
 
 
 def test_what_cannot_be_stopped_is_killed_in_time(world) -> None:

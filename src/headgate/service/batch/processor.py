@@ -14,7 +14,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -177,14 +177,22 @@ class BatchProcessor:
         )
 
     def _ran(self, df: Any, snapshot: HostingSnapshot, task: ServerTask) -> JobReport:
-        """The job's report. If a worker died, the batch is tried again in careful form, which finds out why."""
+        """The job's report. If a worker died, the batch is tried again: once as it is, since somebody may have killed the
+        worker, and then in careful form, which finds out whose computation it is.
+
+        A worker that died later than the limit of time was ended by its own alarm, and would be again.
+        """
+        began = time.perf_counter()
         try:
             return self._job(df, snapshot, task)
         except WorkerDied as error:
-            log.warning(
-                "batch %d is tried again, each attempt in a process of its own: %s", task.batch, error
-            )
-            return self._job(df, snapshot, replace(task, careful=True))
+            first = error
+        if time.perf_counter() - began < task.limits.seconds:
+            log.warning("batch %d is tried again: %s", task.batch, first)
+            with suppress(WorkerDied):
+                return self._job(df, snapshot, task)
+        log.warning("batch %d is tried again, each attempt in a process of its own: %s", task.batch, first)
+        return self._job(df, snapshot, replace(task, careful=True))
 
     # -- before the job
 
