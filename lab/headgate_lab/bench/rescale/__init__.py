@@ -25,7 +25,6 @@ import numpy as np
 
 from headgate.cli.console import Tick
 from headgate.errors import ConfigError
-from headgate.spark import anchor
 from headgate.spark.local import local_spark
 from headgate_lab.bench.job import CORES, workspace
 from headgate_lab.bench.rescale.drawn import Drawn
@@ -122,7 +121,7 @@ def _measured(name: str, part: Part, work: Path, say: Callable[[str], None]) -> 
 
 def _anchors(*, cast: bool) -> AbstractContextManager[Any]:
     """Anchors as they are, or as they are where Spark has no interface for placed rows."""
-    return patch.object(anchor, "placed_rows", return_value=None) if cast else nullcontext()
+    return patch("headgate.spark.anchor.placed_rows", return_value=None) if cast else nullcontext()
 
 
 def report(found: Mapping[str, Measured], *, where: dict[str, Any], quick: bool) -> Report:
